@@ -1,0 +1,75 @@
+"""One head's weights: its QK and OV circuits, their [vocab, vocab] forms, and what "copying" can mean.
+
+Everything stays factored: a full circuit has d_vocab² entries but rank d_head, so `FactoredMatrix` holds it as a thin
+times a wide matrix and no function here multiplies them out. Row form, as TransformerLens has it: `x @ QK @ y.T`.
+"""
+
+import torch
+from jaxtyping import Complex, Float
+from torch import Tensor
+from transformer_lens import FactoredMatrix
+
+
+def _head(model, layer: int, head: int) -> None:
+    cfg = model.cfg
+    for name, value, size in (("layer", layer, cfg.n_layers), ("head", head, cfg.n_heads)):
+        if not isinstance(value, int) or not 0 <= value < size:
+            raise IndexError(f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}.")
+
+
+def qk(model, layer: int, head: int) -> FactoredMatrix:
+    """W_Q W_Kᵀ, [d_model, d_model]: `x_dest @ QK @ x_src` is the attention score times √d_head (Elhage et al. 2021)."""
+    _head(model, layer, head)
+    return FactoredMatrix(model.W_Q[layer, head], model.W_K[layer, head].T)
+
+
+def ov(model, layer: int, head: int) -> FactoredMatrix:
+    """W_V W_O, [d_model, d_model]: what `x_src` adds to the stream at the destination, if fully attended to."""
+    _head(model, layer, head)
+    return FactoredMatrix(model.W_V[layer, head], model.W_O[layer, head])
+
+
+def full_qk(model, layer: int, head: int) -> FactoredMatrix:
+    """W_E QK W_Eᵀ / √d_head, [d_vocab, d_vocab] as [dest, src]: scores from the token embeddings alone.
+
+    The whole score has position terms too (see `W_pos`); in layer 1 and above, also what earlier heads wrote.
+    """
+    return model.W_E @ qk(model, layer, head) @ model.W_E.T / model.cfg.d_head**0.5
+
+
+def full_ov(model, layer: int, head: int) -> FactoredMatrix:
+    """W_E OV W_U, [d_vocab, d_vocab] as [src, out]: what each source token adds to each logit."""
+    return model.W_E @ ov(model, layer, head) @ model.W_U
+
+
+def direct_path(model) -> FactoredMatrix:
+    """W_E W_U, [d_vocab, d_vocab] as [token, next]: logits from the current token alone."""
+    return FactoredMatrix(model.W_E, model.W_U)
+
+
+def eigenvalues(matrix: FactoredMatrix) -> Complex[Tensor, "d_head"]:
+    """The non-zero eigenvalues of A B, from the small matrix B A: eig(A B) = eig(B A), but for zeros."""
+    if matrix.ldim != matrix.rdim:
+        raise ValueError(f"Only a square matrix has eigenvalues, not one of shape [{matrix.ldim}, {matrix.rdim}].")
+    return torch.linalg.eigvals(matrix.B @ matrix.A)
+
+
+def copying_score(matrix: FactoredMatrix) -> float:
+    """Σλ / Σ|λ| over the eigenvalues, from −1 to 1: near 1, a token attended to mostly raises its own logit.
+
+    Elhage et al. 2021, "Detecting Copying Behavior". Compare it with `copying_null`, and with other notions: a
+    positive score does not force a positive diagonal.
+    """
+    values = eigenvalues(matrix)
+    return (values.sum().real / values.abs().sum()).item()
+
+
+def copying_null(model, samples: int = 200, seed: int = 0) -> Float[Tensor, "samples"]:
+    """`copying_score` of random OV circuits of the model's shape between its own W_E and W_U: what chance gives."""
+    generator = torch.Generator().manual_seed(seed)
+    W_UE = model.W_U @ model.W_E  # [d_model, d_model]
+    scores = []
+    for _ in range(samples):
+        W_V, W_O = torch.randn(2, model.cfg.d_model, model.cfg.d_head, generator=generator)
+        scores.append(copying_score(FactoredMatrix(W_V, W_O.T @ W_UE)))
+    return torch.tensor(scores)

@@ -1,0 +1,52 @@
+"""The files under `data/`: found, checked against their SHA-256, written in one step."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+DATA = Path(__file__).resolve().parent.parent / "data"
+CHECKSUMS = "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
+
+
+def sha256(path: Path) -> str:
+    """The SHA-256 of a file, as 64 hexadecimal digits."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def verified(path: Path) -> Path:
+    """`path` itself, once the file is there and has the SHA-256 that the `SHA256SUMS` beside it records.
+
+    Raises FileNotFoundError for a missing file and OSError for a damaged one; both say how to get it back.
+    """
+    path = Path(path)
+    inside = path.is_relative_to(DATA)
+    name = f"data/{path.relative_to(DATA).as_posix()}" if inside else str(path)
+    remedy = f"Get it back with: git checkout -- {name}" if inside else "Run the training command for it again."
+    if not path.is_file():
+        raise FileNotFoundError(f"{name} is missing. {remedy}")
+    sums = path.parent / CHECKSUMS
+    recorded = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text().splitlines()) if sums.is_file() else {}
+    if recorded.get(path.name) != sha256(path):
+        raise OSError(f"{name} is damaged: its SHA-256 is not the one in {CHECKSUMS} beside it. {remedy}")
+    return path
+
+
+def write_checksums(folder: Path) -> None:
+    """Record the SHA-256 of every file in `folder`, for `verified` to compare with."""
+    files = sorted(f for f in folder.iterdir() if f.is_file() and f.name != CHECKSUMS and not f.name.startswith("."))
+    lines = "".join(f"{sha256(file)}  {file.name}\n" for file in files)
+    write_atomically(folder / CHECKSUMS, lambda path: path.write_text(lines))
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Let `write` fill a temporary file beside `path`, then move it there: readers see all of it or nothing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        write(Path(temporary))
+        os.replace(temporary, path)
+    finally:
+        Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,104 @@
+"""`load("two-layer")`: the course's models from `data/`, and a few well-known ones from the hub."""
+
+import difflib
+import json
+import warnings
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+with warnings.catch_warnings():  # 3.9 announces that 4.0 drops HookedTransformer; the README says why we stay
+    warnings.simplefilter("ignore")
+    from transformer_lens import HookedTransformer, HookedTransformerConfig
+
+from course_utils import text
+from course_utils.files import DATA, verified, write_atomically
+
+HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
+
+
+def bundled() -> list[str]:
+    """The names of the models that come with the course."""
+    return sorted(file.parent.name for file in DATA.glob("*/config.json"))
+
+
+def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:
+    """A trained model with its tokenizer, in evaluation mode.
+
+    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `course_utils.train` wrote, or a
+    hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
+    snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred over the
+    vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
+    Raises ValueError for an unknown name or step, FileNotFoundError or OSError for a missing or damaged file,
+    ConnectionError when the hub can't be reached.
+    """
+    if name in HUB:
+        if step is not None:
+            raise ValueError(f'Only the course\'s own models have snapshots; load("{name}") takes no step.')
+        return _from_hub(name, device)
+    folder = Path(name) if isinstance(name, Path) or Path(str(name)).is_dir() else DATA / str(name)
+    if not isinstance(name, Path) and folder.parent == DATA and name not in bundled():
+        near = difflib.get_close_matches(str(name), [*bundled(), *HUB], n=2, cutoff=0.5)
+        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ValueError(f"There is no model {name!r}.{hint} Bundled: {bundled()}; from the hub: {list(HUB)}.")
+    model = initial(json.loads(verified(folder / "config.json").read_text())["model"], device)
+    if step != 0:
+        model.load_state_dict(_weights(folder, step, device), strict=False)
+    model.W_U.data -= model.W_U.mean(-1, keepdim=True)  # as `from_pretrained` does: all logits shift alike
+    if model.cfg.d_vocab == text.D_VOCAB:
+        model.set_tokenizer(text.tokenizer())
+    return model.eval()
+
+
+def _weights(folder: Path, step: int | None, device: str) -> dict[str, Tensor]:
+    """The stored float16 weights, as float32."""
+    file = folder / ("model.safetensors" if step is None else snapshot_name(step))
+    if step is not None and not file.is_file():
+        steps = [0, *sorted(int(f.stem.split("-")[1]) for f in folder.glob("step-*.safetensors"))]
+        raise ValueError(f"{folder.name!r} has no snapshot of step {step!r}; it has {steps}.")
+    return {key: value.float() for key, value in load_file(verified(file), device=device).items()}
+
+
+def snapshot_name(step: int) -> str:
+    """The name of the file that holds the weights after `step` training steps."""
+    return f"step-{step:06d}.safetensors"
+
+
+def save_weights(model: HookedTransformer, path: Path) -> None:
+    """Write a model's trainable weights as float16 safetensors (half the size; `load` gives float32 again)."""
+    weights = {key: p.detach().half().cpu().contiguous() for key, p in model.named_parameters() if p.requires_grad}
+    write_atomically(path, lambda temporary: save_file(weights, temporary))
+
+
+def initial(config: dict, device: str = "cpu") -> HookedTransformer:
+    """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among them).
+
+    Biases are zero and stay so. Shortformer positions start as sinusoids: with random ones, no induction head formed
+    in the time we have.
+    """
+    if config.get("seed") is None:
+        raise ValueError("The configuration needs a seed: without one, the initialisation could not be repeated.")
+    model = HookedTransformer(HookedTransformerConfig(**config, device=device))
+    if config.get("positional_embedding_type") == "shortformer":
+        model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model).to(device)
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(".b_" not in name)
+    return model
+
+
+def sinusoids(n_ctx: int, d_model: int) -> Tensor:
+    """Sines and cosines of the position at geometrically spaced wavelengths, [n_ctx, d_model] (Vaswani et al. 2017)."""
+    angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+def _from_hub(name: str, device: str) -> HookedTransformer:
+    try:
+        return HookedTransformer.from_pretrained(name, device=device).eval()
+    except OSError as error:  # requests' and huggingface_hub's connection errors are OSErrors
+        raise ConnectionError(
+            f"{name!r} comes from the Hugging Face hub, which can't be reached and holds no cached copy here; "
+            f"the bundled models need no network: {bundled()}."
+        ) from error

@@ -1,0 +1,101 @@
+"""Pictures in one style: matplotlib for print and GitHub, CircuitsVis for the mouse; nothing asks the network."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from torch import Tensor
+
+# Okabe and Ito's colours, which colour-blind readers can tell apart. The ground stays white, on a dark page too.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
+plt.rcParams.update(
+    {
+        "axes.prop_cycle": plt.cycler(color=COLOURS),
+        "axes.spines.right": False,
+        "axes.spines.top": False,
+        "axes.titlelocation": "left",
+        "axes.titlesize": 11,
+        "figure.dpi": 100,
+        "figure.facecolor": "white",
+        "figure.figsize": (7, 3.6),
+        "figure.constrained_layout.use": True,
+        "font.size": 10,
+        "legend.frameon": False,
+        "savefig.facecolor": "white",
+    }
+)
+
+
+def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = ()) -> Axes:
+    """Horizontal bars in the order given, the number beside each; `highlight` names those in the second colour."""
+    _, axes = plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))
+    colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
+    drawn = axes.barh(list(values), list(values.values()), color=colours)
+    axes.bar_label(drawn, fmt="%.2f", padding=4)
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
+    axes.set(title=title, xlabel=unit)
+    return axes
+
+
+def density(
+    x: Float[Tensor, "n"], y: Float[Tensor, "n"], title: str, xlabel: str, ylabel: str, axes: Axes | None = None
+):
+    """Many points as a map of how many fall where (logarithmic), over equal ranges of both axes."""
+    axes = axes or plt.subplots(figsize=(4.6, 4))[1]
+    drawn = axes.hexbin(x.numpy(), y.numpy(), gridsize=60, bins="log", mincnt=1, cmap="viridis", linewidths=0.1)
+    plt.colorbar(drawn, ax=axes, label="pairs")
+    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    return axes
+
+
+def heatmap(
+    matrix: Float[Tensor, "row column"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str,
+    ylabel: str = "",
+    xlabel: str = "",
+    *,
+    centred: bool = False,
+    axes: Axes | None = None,
+) -> Axes:
+    """A small matrix with a name on every row and column; `centred` puts white at zero, blue below, red above."""
+    matrix = np.asarray(matrix)
+    if matrix.shape != (len(rows), len(columns)):
+        raise ValueError(
+            f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row and {len(columns)} column names."
+        )
+    axes = axes or plt.subplots(figsize=(2.2 + 0.34 * len(columns), 1.4 + 0.28 * len(rows)))[1]
+    limit = np.abs(matrix).max()
+    scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": "viridis"}
+    drawn = axes.imshow(matrix, aspect="auto", **scale)
+    plt.colorbar(drawn, ax=axes)
+    axes.set_xticks(range(len(columns)), columns, rotation=90, family="monospace", parse_math=False)
+    axes.set_yticks(range(len(rows)), rows, family="monospace", parse_math=False)
+    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    axes.spines[:].set_visible(False)
+    return axes
+
+
+def attention(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str, axes: Axes | None = None) -> Axes:
+    """One head's attention pattern, the query (destination) on the rows and the key (source) on the columns."""
+    return heatmap(pattern, tokens, tokens, title, ylabel="destination", xlabel="source", axes=axes)
+
+
+def attention_heads(patterns: Float[Tensor, "head dest src"], tokens: Sequence[str]):
+    """The patterns of a layer's heads, for the mouse: CircuitsVis, with its JavaScript inline.
+
+    Show a static picture of the same pattern beside it: authoring keeps this one out of the stored notebook.
+    """
+    from circuitsvis.attention import attention_heads as render
+    from IPython.display import HTML
+
+    patterns = torch.as_tensor(patterns)
+    n = len(tokens)
+    if patterns.ndim != 3 or patterns.shape[1:] != (n, n):
+        raise ValueError(f"Patterns must have shape [head, {n}, {n}] for {n} tokens, not {list(patterns.shape)}.")
+    return HTML(render(tokens=list(tokens), attention=patterns).local_src)  # its own repr would ask the network first

@@ -1,0 +1,171 @@
+"""What the models read: the standard library as training corpus, our own held-out text, repeated random tokens."""
+
+import functools
+import hashlib
+import platform
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+
+from course_utils.files import DATA, verified
+
+START = "<|start|>"  # opens every document and every context; id 0
+D_VOCAB = 4096
+
+
+def corpus_files() -> list[Path]:
+    """Every UTF-8 Python file of this interpreter's standard library (its tests included), in a fixed order."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    files = (f for f in root.rglob("*.py") if not {"site-packages", "dist-packages", "__pycache__"} & set(f.parts))
+    return sorted((f for f in files if _decodes(f)), key=lambda f: f.relative_to(root).as_posix())
+
+
+def _decodes(file: Path) -> bool:
+    try:
+        return bool(file.read_bytes().decode("utf-8").strip())
+    except UnicodeDecodeError:  # the codec tests keep files that are wrong on purpose
+        return False
+
+
+def corpus_documents() -> Iterator[str]:
+    """The texts of `corpus_files`, one by one."""
+    for file in corpus_files():
+        yield file.read_bytes().decode("utf-8").replace("\r\n", "\n")
+
+
+def corpus_manifest() -> dict:
+    """What the corpus on this machine is: Python version, number of files, bytes, and one SHA-256 over all texts."""
+    digest, n_files, n_bytes = hashlib.sha256(), 0, 0
+    for document in corpus_documents():
+        encoded = document.encode()
+        digest.update(len(encoded).to_bytes(8, "big") + encoded)
+        n_files, n_bytes = n_files + 1, n_bytes + len(encoded)
+    return {
+        "source": "Python standard library",
+        "python": platform.python_version(),
+        "files": n_files,
+        "bytes": n_bytes,
+        "sha256": digest.hexdigest(),
+    }
+
+
+def train_tokenizer(documents: Iterable[str], d_vocab: int = D_VOCAB):
+    """A byte-level BPE tokenizer (`tokenizers.Tokenizer`) with `d_vocab` entries, the start token being number 0."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=d_vocab,
+        special_tokens=[START],
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(documents, trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, 0)])
+    return tokenizer
+
+
+@functools.cache
+def tokenizer():
+    """The course's tokenizer, as the `PreTrainedTokenizerFast` that `HookedTransformer` wants."""
+    from transformers import PreTrainedTokenizerFast
+
+    return PreTrainedTokenizerFast(
+        tokenizer_file=str(verified(DATA / "tokenizer.json")),
+        bos_token=START,
+        eos_token=START,
+        pad_token=START,
+        add_bos_token=True,  # it adds the start token itself; otherwise TransformerLens looks for a hub copy
+        clean_up_tokenization_spaces=False,
+    )
+
+
+def encode(documents: Iterable[str]) -> Int[torch.Tensor, "pos"]:
+    """Documents as one stream of token ids, each document opened by the start token."""
+    encodings = tokenizer().backend_tokenizer.encode_batch(list(documents))
+    return torch.from_numpy(np.concatenate([np.asarray(e.ids, dtype=np.int64) for e in encodings]))
+
+
+def held_out_documents(kind: str = "*") -> list[str]:
+    """Our own texts in `data/held_out/`, which no model was trained on: `kind` is "code", "prose" or "*" for both."""
+    suffixes = {"code": "*.py", "prose": "*.txt", "*": "*.*"}
+    if kind not in suffixes:
+        raise ValueError(f'kind must be one of "code", "prose", "*", not {kind!r}.')
+    files = sorted((DATA / "held_out").glob(suffixes[kind]))
+    return [verified(f).read_text(encoding="utf-8") for f in files]
+
+
+def windows(stream: Int[torch.Tensor, "pos"], n_ctx: int = 256) -> Int[torch.Tensor, "batch n_ctx"]:
+    """A stream cut into contexts as the models know them: the start token, then `n_ctx - 1` consecutive tokens.
+
+    What is left over at the end is dropped. Raises ValueError if the stream does not fill one context.
+    """
+    if n_ctx < 2 or len(stream) < n_ctx - 1:
+        raise ValueError(f"A stream of {len(stream)} tokens does not fill one context of n_ctx = {n_ctx}.")
+    rows = stream[: len(stream) // (n_ctx - 1) * (n_ctx - 1)].view(-1, n_ctx - 1)
+    return torch.cat([torch.zeros_like(rows[:, :1]), rows], dim=1)
+
+
+def held_out_tokens(kind: str = "*", n_ctx: int = 256) -> Int[torch.Tensor, "batch n_ctx"]:
+    """The held-out text as contexts for a model; shape [batch, n_ctx], each row opened by the start token."""
+    return windows(encode(held_out_documents(kind)), n_ctx)
+
+
+def count_bigrams(stream: Int[torch.Tensor, "pos"], d_vocab: int = D_VOCAB) -> torch.Tensor:
+    """How often each token follows each other one within a document, as a sparse [d_vocab, d_vocab] tensor."""
+    pairs = torch.stack([stream[:-1], stream[1:]])[:, stream[1:] != 0]  # what precedes a start token is another text
+    return torch.sparse_coo_tensor(pairs, torch.ones(pairs.shape[1]), (d_vocab, d_vocab)).coalesce()
+
+
+@functools.cache
+def bigram_counts() -> torch.Tensor:
+    """The counts of the training corpus: a sparse float tensor [d_vocab, d_vocab], row = first token of the pair."""
+    stored = np.load(verified(DATA / "bigrams.npz"))
+    rows = np.repeat(np.arange(D_VOCAB), np.diff(stored["row_starts"]))
+    indices = torch.from_numpy(np.stack([rows, stored["columns"].astype(np.int64)]))
+    counts = torch.from_numpy(stored["counts"].astype(np.float32))
+    return torch.sparse_coo_tensor(indices, counts, (D_VOCAB, D_VOCAB), is_coalesced=True)
+
+
+def save_bigrams(counts: torch.Tensor, path: Path) -> None:
+    """Write sparse counts as compressed rows; what `bigram_counts` reads."""
+    rows, columns = counts.indices()
+    row_starts = np.concatenate([[0], np.bincount(rows, minlength=counts.shape[0]).cumsum()])
+    with open(path, "wb") as file:
+        np.savez_compressed(
+            file,
+            row_starts=row_starts.astype(np.uint32),
+            columns=columns.numpy().astype(np.uint16),
+            counts=counts.values().numpy().astype(np.uint32),
+        )
+
+
+def repeated_tokens(
+    length: int = 64,
+    batch: int = 16,
+    repeats: int = 3,
+    *,
+    weights: Sequence[float] | torch.Tensor | None = None,
+    d_vocab: int = D_VOCAB,
+    seed: int = 0,
+) -> Int[torch.Tensor, "batch pos"]:
+    """Random tokens, the same `length` of them `repeats` times over, behind one start token.
+
+    Shape [batch, 1 + length * repeats]. Tokens are drawn uniformly, or in proportion to `weights` [d_vocab]
+    (such as how often each occurs); never the start token. The test of Elhage et al. 2021, "Induction Heads".
+    """
+    if min(length, batch, repeats) < 1:
+        raise ValueError(f"length, batch and repeats must be at least 1, not {length}, {batch}, {repeats}.")
+    weights = torch.ones(d_vocab) if weights is None else torch.as_tensor(weights, dtype=torch.float).clone()
+    if weights.shape != (d_vocab,):
+        raise ValueError(f"weights must have one number per token, shape [{d_vocab}], not {list(weights.shape)}.")
+    weights[0] = 0
+    generator = torch.Generator().manual_seed(seed)
+    block = torch.multinomial(weights, batch * length, replacement=True, generator=generator).view(batch, length)
+    return torch.cat([torch.zeros(batch, 1, dtype=torch.long), block.repeat(1, repeats)], dim=1)

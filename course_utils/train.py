@@ -1,0 +1,241 @@
+"""Training the course's models: `python -m course_utils.train two-layer`."""
+
+import argparse
+import json
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from course_utils import heads, text
+from course_utils.files import write_atomically, write_checksums
+from course_utils.models import initial, save_weights, snapshot_name
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one text model is made: all that its weights depend on, besides the corpus."""
+
+    n_layers: int
+    steps: int
+    snapshots: tuple[int, ...] = ()  # steps after which the weights are kept
+    batch: int = 8  # small, so that there are many steps
+    muon_lr: float = 0.01  # the attention matrices
+    adamw_lr: float = 2e-3  # W_E, W_pos, W_U
+    warmup: int = 100
+    seed: int = 0
+
+    def config(self) -> dict:
+        """The model, as fields of `HookedTransformerConfig`: attention only, no LayerNorm, shortformer positions."""
+        return {
+            "n_layers": self.n_layers,
+            "d_model": 256,
+            "n_heads": 8,
+            "d_head": 32,
+            "n_ctx": 256,
+            "d_vocab": text.D_VOCAB,
+            "attn_only": True,
+            "normalization_type": None,
+            "positional_embedding_type": "shortformer",
+            "seed": self.seed,
+        }
+
+
+RECIPES = {
+    "zero-layer": Recipe(n_layers=0, steps=6_000),
+    "one-layer": Recipe(n_layers=1, steps=12_000),
+    "two-layer": Recipe(n_layers=2, steps=40_000, snapshots=(500, 1_000, 2_000, 4_000, 8_000, 16_000)),
+}
+MEASURE_EVERY = 500  # steps; the state is saved as often
+PERIOD = 64  # of the repeated random tokens that the history is measured on
+
+
+class Optimizers:
+    """Muon (Jordan 2024) for the attention matrices, AdamW for the rest, with one schedule.
+
+    Muon takes matrices, TransformerLens keeps one matrix per head; so each weight [head, d_in, d_out] becomes a view
+    of one matrix over all heads, and its gradient is handed on before every step.
+    """
+
+    def __init__(self, model, recipe: Recipe):
+        self.weights, self.matrices = [], []
+        for block in model.blocks:
+            for weight in (block.attn.W_Q, block.attn.W_K, block.attn.W_V, block.attn.W_O):
+                matrix = torch.nn.Parameter(self._joined(weight.detach()).clone())
+                n_heads, d_in, d_out = weight.shape
+                weight.data = (
+                    matrix.data.view(d_in, n_heads, d_out).transpose(0, 1)
+                    if d_in > d_out
+                    else matrix.data.view_as(weight)
+                )
+                self.weights.append(weight)
+                self.matrices.append(matrix)
+        joined = {id(weight) for weight in self.weights}
+        rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
+        self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr)]
+        if self.matrices:
+            self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr))
+        self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
+
+    @staticmethod
+    def _joined(weight: Tensor) -> Tensor:
+        """W_Q, W_K, W_V: [head, d_model, d_head] → [d_model, head d_head]; W_O: [head, d_head, d_model] → its rows."""
+        reads = weight.shape[1] > weight.shape[2]
+        return (weight.transpose(0, 1).flatten(1) if reads else weight.flatten(0, 1)).contiguous()
+
+    def step(self, rate: float) -> None:
+        """One step with the gradients that `backward` left, at `rate` times the recipe's learning rates."""
+        for weight, matrix in zip(self.weights, self.matrices, strict=True):
+            matrix.grad = self._joined(weight.grad)
+        groups = [group for optimizer in self.all for group in optimizer.param_groups]
+        for group, full in zip(groups, self.rates, strict=True):
+            group["lr"] = full * rate
+        for optimizer in self.all:
+            optimizer.step()
+
+
+def learning_rate(step: int, steps: int, warmup: int) -> float:
+    """The share of the full rate: a short warm-up, constant to the middle, then down to 0 in a straight line."""
+    return min(1.0, (step + 1) / warmup, 2 * (1 - step / steps))
+
+
+def batch_of(stream: Tensor, recipe: Recipe, step: int) -> Tensor:
+    """The contexts of one step, [batch, n_ctx]: they depend on the seed and the step alone, so a run can be resumed."""
+    generator = torch.Generator().manual_seed(recipe.seed * 1_000_000_007 + step)
+    length = recipe.config()["n_ctx"] - 1
+    starts = torch.randint(len(stream) - length, (recipe.batch, 1), generator=generator)
+    contexts = stream[starts + torch.arange(length)]
+    return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)  # every context opens with the start token
+
+
+@torch.no_grad()
+def measure(model, tokens: Tensor, repeated: Tensor) -> dict:
+    """What the history records: losses in nats on held-out text and on repeated random tokens, scores per head."""
+    device = model.cfg.device
+    losses = torch.cat([model(rows.to(device), return_type="loss", loss_per_token=True) for rows in tokens.split(16)])
+    repeated_loss = model(repeated.to(device), return_type="loss", loss_per_token=True).mean(0)
+    row = {
+        "held_out_loss": losses[:, 1:].mean().item(),  # what follows the start token is anybody's guess
+        "in_context_learning": (losses[:, -32:].mean() - losses[:, 32:64].mean()).item(),
+        "first_pass_loss": repeated_loss[1:PERIOD].mean().item(),
+        "second_pass_loss": repeated_loss[PERIOD + 1 : 2 * PERIOD].mean().item(),
+    }
+    if model.cfg.n_layers:
+        patterns = heads.patterns(model, repeated.to(device))
+        row["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
+        row["prefix_matching"] = heads.prefix_matching_score(patterns, PERIOD).mean(-1).tolist()
+    return row
+
+
+def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
+    """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
+
+    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. Raises ValueError if
+    the folder holds a finished model, or a run of another recipe.
+    """
+    stream = text.encode(text.corpus_documents())
+    tokens, repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
+    model = initial(recipe.config(), device)
+    optimizers = Optimizers(model, recipe)
+    state = {"recipe": asdict(recipe), "minutes": minutes, "step": 0, "steps": recipe.steps, "seconds": 0.0}
+    state["history"] = []
+    state_file = folder / "state.pt"
+    if (folder / "model.safetensors").exists():
+        raise ValueError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
+    if state_file.exists():
+        stored = torch.load(state_file, map_location=device, weights_only=True)
+        if stored["recipe"] != state["recipe"] or stored["minutes"] != minutes:
+            raise ValueError(f"{folder} holds a run of another recipe; choose another --out, or delete the folder.")
+        model.load_state_dict(stored.pop("model"))
+        for optimizer, saved in zip(optimizers.all, stored.pop("optimizers"), strict=True):
+            optimizer.load_state_dict(saved)
+        state = stored
+
+    def save() -> None:
+        everything = state | {
+            "model": model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in optimizers.all],
+        }
+        write_atomically(state_file, lambda path: torch.save(everything, path))
+
+    bar = tqdm(total=state["steps"], initial=state["step"], unit="step", desc=folder.name, mininterval=1)
+    started, before, losses = time.monotonic(), state["seconds"], []
+    try:
+        while state["step"] < state["steps"]:
+            if state["step"] == 0 and not state["history"]:
+                state["history"].append({"step": 0, **measure(model, tokens, repeated)})
+            batch = batch_of(stream, recipe, state["step"]).to(device)
+            with torch.autocast(torch.device(device).type, torch.bfloat16):
+                loss = model(batch, return_type="loss")
+            model.zero_grad(set_to_none=True)
+            loss.backward()
+            optimizers.step(learning_rate(state["step"], state["steps"], recipe.warmup))
+            state["step"] += 1
+            losses.append(loss.detach())
+            bar.update()
+            state["seconds"] = before + time.monotonic() - started
+            if minutes and state["step"] == 100:
+                state["steps"] = bar.total = max(200, int(100 * minutes * 60 / state["seconds"]))
+            if state["step"] % MEASURE_EVERY == 0 or state["step"] == state["steps"]:
+                row = {"step": state["step"], "train_loss": torch.stack(losses).mean().item()}
+                losses.clear()
+                state["history"].append(row | measure(model, tokens, repeated))
+                shown = {key: state["history"][-1][key] for key in ("train_loss", "held_out_loss", "second_pass_loss")}
+                bar.set_postfix({key: f"{value:.3f}" for key, value in shown.items()})
+                save()
+            if state["step"] in recipe.snapshots:
+                save_weights(model, folder / snapshot_name(state["step"]))
+    except KeyboardInterrupt:
+        print(f"\nStopped after {state['step']} steps. The same command goes on from the last saved state.")
+        raise SystemExit(130) from None
+    finally:
+        bar.close()
+    _finish(model, folder, state)
+    state_file.unlink()
+    write_checksums(folder)
+    return state["history"][-1]
+
+
+def _finish(model, folder: Path, state: dict) -> None:
+    """Write what `models.load` reads: weights, configuration, history, checksums."""
+    save_weights(model, folder / "model.safetensors")
+    recipe = Recipe(**state["recipe"] | {"steps": state["steps"]})
+    card = {
+        "model": recipe.config(),
+        "recipe": asdict(recipe),
+        "corpus": text.corpus_manifest(),
+        "tokens_seen": recipe.steps * recipe.batch * recipe.config()["n_ctx"],
+        "training_seconds": round(state["seconds"]),
+        "device": str(model.cfg.device),
+        "torch": torch.__version__,
+        "result": state["history"][-1],
+    }
+    write_atomically(folder / "config.json", lambda path: path.write_text(json.dumps(card, indent=1) + "\n"))
+    history = "[\n" + ",\n".join(json.dumps(row) for row in state["history"]) + "\n]\n"
+    write_atomically(folder / "history.json", lambda path: path.write_text(history))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m course_utils.train", description=__doc__)
+    parser.add_argument("model", choices=RECIPES)
+    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
+    parser.add_argument("--minutes", type=float, help="train for about so long instead of the recipe's number of steps")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for the result (runs/MODEL)")
+    options = parser.parse_args(arguments)
+    if options.minutes is not None and options.minutes <= 0:
+        parser.error(f"--minutes must be above 0, not {options.minutes}.")
+    if options.device.startswith("cuda") and not torch.cuda.is_available():
+        parser.error("--device cuda: torch finds no GPU on this machine; leave --device out to train on the CPU.")
+    recipe = replace(RECIPES[options.model], seed=options.seed)
+    folder = options.out or Path("runs") / options.model
+    result = train(recipe, folder, device=options.device, minutes=options.minutes)
+    print(f"{folder}: held-out loss {result['held_out_loss']:.3f} nats")
+
+
+if __name__ == "__main__":
+    main()
