@@ -23,8 +23,8 @@ class Recipe:
     steps: int
     snapshots: tuple[int, ...] = ()  # steps after which the weights are kept
     batch: int = 8  # small, so that there are many steps
-    muon_lr: float = 0.01  # the attention matrices
-    adamw_lr: float = 2e-3  # W_E, W_pos, W_U
+    muon_lr: float = 0.02  # the attention matrices
+    adamw_lr: float = 4e-3  # W_E, W_pos, W_U
     warmup: int = 100
     seed: int = 0
 
@@ -45,12 +45,20 @@ class Recipe:
 
 
 RECIPES = {
-    "zero-layer": Recipe(n_layers=0, steps=6_000),
+    "zero-layer": Recipe(n_layers=0, steps=8_000),
     "one-layer": Recipe(n_layers=1, steps=12_000),
-    "two-layer": Recipe(n_layers=2, steps=40_000, snapshots=(500, 1_000, 2_000, 4_000, 8_000, 16_000)),
+    "two-layer": Recipe(
+        n_layers=2,
+        steps=24_000,
+        snapshots=(200, 400, 600, 800, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 10_000, 20_000),
+    ),
 }
-MEASURE_EVERY = 500  # steps; the state is saved as often
 PERIOD = 64  # of the repeated random tokens that the history is measured on
+
+
+def interval(step: int) -> int:
+    """How many steps lie between measurements (the state is saved as often): few early on, where most changes."""
+    return 100 if step <= 3_000 else 500
 
 
 class Optimizers:
@@ -179,7 +187,7 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
             state["seconds"] = before + time.monotonic() - started
             if minutes and state["step"] == 100:
                 state["steps"] = bar.total = max(200, int(100 * minutes * 60 / state["seconds"]))
-            if state["step"] % MEASURE_EVERY == 0 or state["step"] == state["steps"]:
+            if state["step"] % interval(state["step"]) == 0 or state["step"] == state["steps"]:
                 row = {"step": state["step"], "train_loss": torch.stack(losses).mean().item()}
                 losses.clear()
                 state["history"].append(row | measure(model, tokens, repeated))

@@ -2,9 +2,7 @@
 
 A schedule is a few lines of text in a small language:
 
-    # slow bisque
-    let soak = 20
-    ramp to 600 at 90 per hour
+    let soak = 20           # minutes
     ramp to 1000 - 40 at 120 + 2 * 15 per hour
     hold soak + 10
 
@@ -96,17 +94,14 @@ class Parser:
         self.names: dict[str, float] = {}
         self.token = next(self.tokens)
 
-    def advance(self) -> Token:
-        token = self.token
-        if token.kind != "end":
-            self.token = next(self.tokens)
-        return token
-
     def accept(self, kind: str, *texts: str) -> Optional[Token]:
         """Return the present token and move on, if it is of this kind."""
-        if self.token.kind != kind or texts and self.token.text not in texts:
+        token = self.token
+        if token.kind != kind or texts and token.text not in texts:
             return None
-        return self.advance()
+        if kind != "end":
+            self.token = next(self.tokens)
+        return token
 
     def expect(self, kind: str, *texts: str) -> Token:
         token = self.accept(kind, *texts)
@@ -153,7 +148,7 @@ class Parser:
         value = self.product()
         while token := self.accept("op", "+", "-"):
             right = self.product()
-            value = value + right if token.text == "+" else value - right
+            value += right if token.text == "+" else -right
         return value
 
     def product(self) -> float:
@@ -187,14 +182,12 @@ class Parser:
 
 
 def parse(source: str) -> list[Stage]:
-    """Parse a schedule and return its stages."""
     return Parser(source).schedule()
 
 
 def timeline(stages: list[Stage], start: float = 20.0):
     """Yield pairs of (minutes, temperature), one after each stage."""
     minutes, temperature = 0.0, start
-    yield minutes, temperature
     for stage in stages:
         if isinstance(stage, Ramp):
             minutes += abs(stage.target - temperature) / stage.rate * 60.0

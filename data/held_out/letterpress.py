@@ -149,18 +149,16 @@ STYLES = {
 }
 
 
-def set_paragraph(words, width, style="justified", breaker=break_careful,
-                  indent=0):
+def set_paragraph(words, width, style="justified", breaker=break_careful):
     """Yield the finished lines of one paragraph."""
     try:
         setter = STYLES[style]
     except KeyError:
         raise ValueError("unknown style: %r" % (style,)) from None
-    lines = list(breaker(chop(words, width - indent), width - indent))
-    margin = " " * indent
+    lines = list(breaker(chop(words, width), width))
     for number, line in enumerate(lines, start=1):
         last = number == len(lines)
-        yield margin + setter(line, width - indent, last)
+        yield setter(line, width, last)
 
 
 def set_text(text, width=60, **options):

@@ -30,8 +30,6 @@ class NoWalk(Exception):
     """There is no way of getting from one place to another."""
 
     def __init__(self, start, end):
-        self.start = start
-        self.end = end
         Exception.__init__(self, 'no walk from %s to %s' % (start, end))
 
 

@@ -11,9 +11,7 @@ extension.  Every record has these fields:
     keeps     the number of years for which the seed stays good
     count     the number of seeds left
 
-Usage example:
-
-    seed_catalogue.py shed.csv stale --year 2019
+Usage: seed_catalogue.py shed.csv stale --year 2019
 """
 
 import argparse
@@ -100,9 +98,9 @@ class Catalogue(object):
     def sow(self, code, number):
         """Take a number of seeds out of a packet; return what is left."""
         packet = self.get(code)
-        if number > packet.count:
-            raise CatalogueError('only %d seeds left in %s'
-                                 % (packet.count, packet.code))
+        if not 0 <= number <= packet.count:
+            raise CatalogueError('cannot sow %d of the %d seeds in %s'
+                                 % (number, packet.count, packet.code))
         packet.count -= number
         return packet.count
 

@@ -53,7 +53,6 @@ class Event(enum.Enum):
     REFUSE = enum.auto()
     ENTER = enum.auto()
     LEAVE = enum.auto()
-    CANCEL = enum.auto()
 
 
 TRANSITIONS = {
@@ -61,7 +60,6 @@ TRANSITIONS = {
     (State.OFFERED, Event.ACCEPT): State.CLEAR,
     (State.OFFERED, Event.REFUSE): State.NORMAL,
     (State.CLEAR, Event.ENTER): State.OCCUPIED,
-    (State.CLEAR, Event.CANCEL): State.NORMAL,
     (State.OCCUPIED, Event.LEAVE): State.NORMAL,
 }
 

@@ -110,7 +110,7 @@ class CatalogueTest(unittest.TestCase):
     def test_sow(self):
         self.assertEqual(self.catalogue.sow('BEAN-03', 15), 25)
         self.assertEqual(self.catalogue.sow('BEAN-03', 25), 0)
-        with self.assertRaisesRegex(CatalogueError, 'only 0 seeds left'):
+        with self.assertRaisesRegex(CatalogueError, 'cannot sow 1 of the 0'):
             self.catalogue.sow('BEAN-03', 1)
 
 
@@ -158,7 +158,7 @@ class MainTest(unittest.TestCase):
     def test_error_is_reported(self):
         status, out, err = self.run_main('sow', 'PARS-02', '500')
         self.assertEqual(status, 1)
-        self.assertIn('only 85 seeds left', err)
+        self.assertIn('cannot sow 500 of the 85 seeds', err)
 
 
 if __name__ == '__main__':

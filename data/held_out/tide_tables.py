@@ -59,12 +59,9 @@ class Turning:
     height: float = field(compare=False)
     is_high: bool = field(compare=False)
 
-    @property
-    def label(self) -> str:
-        return "HW" if self.is_high else "LW"
-
     def __str__(self) -> str:
-        return f"{self.label} {self.when:%H:%M} {self.height:5.2f} m"
+        label = "HW" if self.is_high else "LW"
+        return f"{label} {self.when:%H:%M} {self.height:5.2f} m"
 
 
 @dataclass
@@ -76,11 +73,9 @@ class Harbour:
     constituents: list[Constituent] = field(default_factory=list)
 
     def add(self, name: str, speed: float, amplitude: float,
-            phase: float = 0.0) -> Constituent:
-        """Add a constituent to the harbour and return it."""
+            phase: float = 0.0) -> None:
         constituent = Constituent(name, speed, amplitude, phase)
         self.constituents.append(constituent)
-        return constituent
 
     def height(self, when: datetime) -> float:
         """Return the height of the water above datum, in metres."""
