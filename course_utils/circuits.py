@@ -4,6 +4,8 @@ Everything stays factored: a full circuit has d_vocab² entries but rank d_head,
 times a wide matrix and no function here multiplies them out. Row form, as TransformerLens has it: `x @ QK @ y.T`.
 """
 
+from numbers import Integral
+
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
@@ -12,8 +14,10 @@ from transformer_lens import FactoredMatrix
 
 def _head(model, layer: int, head: int) -> None:
     cfg = model.cfg
+    if not cfg.n_layers:
+        raise IndexError("This model has no layers, and so no heads.")
     for name, value, size in (("layer", layer, cfg.n_layers), ("head", head, cfg.n_heads)):
-        if not isinstance(value, int) or not 0 <= value < size:
+        if not isinstance(value, Integral) or not 0 <= value < size:
             raise IndexError(f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}.")
 
 
@@ -34,7 +38,7 @@ def full_qk(model, layer: int, head: int) -> FactoredMatrix:
 
     The whole score has position terms too (see `W_pos`); in layer 1 and above, also what earlier heads wrote.
     """
-    return model.W_E @ qk(model, layer, head) @ model.W_E.T / model.cfg.d_head**0.5
+    return model.W_E @ (qk(model, layer, head) * model.cfg.d_head**-0.5) @ model.W_E.T
 
 
 def full_ov(model, layer: int, head: int) -> FactoredMatrix:
@@ -73,3 +77,13 @@ def copying_null(model, samples: int = 200, seed: int = 0) -> Float[Tensor, "sam
         W_V, W_O = torch.randn(2, model.cfg.d_model, model.cfg.d_head, generator=generator)
         scores.append(copying_score(FactoredMatrix(W_V, W_O.T @ W_UE)))
     return torch.tensor(scores)
+
+
+def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: int = 1) -> float:
+    """The share of tokens that are among the `k` largest entries of their own row, a block of rows at a time."""
+    hits = 0
+    for start in range(0, table.shape[-2], 1024):
+        rows = table[start : start + 1024]
+        rows = rows.AB if isinstance(rows, FactoredMatrix) else rows
+        hits += ((rows > rows.diagonal(start)[:, None]).sum(1) < k).sum().item()
+    return hits / table.shape[-2]

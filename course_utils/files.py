@@ -21,13 +21,15 @@ def verified(path: Path) -> Path:
     Raises FileNotFoundError for a missing file and OSError for a damaged one; both say how to get it back.
     """
     path = Path(path)
-    inside = path.is_relative_to(DATA)
-    name = f"data/{path.relative_to(DATA).as_posix()}" if inside else str(path)
-    remedy = f"Get it back with: git checkout -- {name}" if inside else "Run the training command for it again."
-    if not path.is_file():
-        raise FileNotFoundError(f"{name} is missing. {remedy}")
     sums = path.parent / CHECKSUMS
-    recorded = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text().splitlines()) if sums.is_file() else {}
+    file = next((f for f in (path, sums) if not f.is_file()), path)
+    inside = file.is_relative_to(DATA)
+    name = f"data/{file.relative_to(DATA).as_posix()}" if inside else str(file)
+    command = f"Get it back, in the course's folder, with: git checkout -- {name}"
+    remedy = command if inside else "Run the training command for it again."
+    if not file.is_file():
+        raise FileNotFoundError(f"{name} is missing. {remedy}")
+    recorded = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text().splitlines())
     if recorded.get(path.name) != sha256(path):
         raise OSError(f"{name} is damaged: its SHA-256 is not the one in {CHECKSUMS} beside it. {remedy}")
     return path
@@ -47,6 +49,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     os.close(handle)
     try:
         write(Path(temporary))
+        os.chmod(temporary, 0o644)  # a temporary file starts out private
         os.replace(temporary, path)
     finally:
         Path(temporary).unlink(missing_ok=True)

@@ -4,8 +4,11 @@ import difflib
 import json
 import warnings
 from pathlib import Path
+from unittest import mock
 
 import torch
+from huggingface_hub import HfApi
+from huggingface_hub.errors import HTTPError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -25,7 +28,7 @@ def bundled() -> list[str]:
 
 
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:
-    """A trained model with its tokenizer, in evaluation mode.
+    """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells need no `no_grad`.
 
     `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `course_utils.train` wrote, or a
     hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
@@ -38,26 +41,29 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
         if step is not None:
             raise ValueError(f'Only the course\'s own models have snapshots; load("{name}") takes no step.')
         return _from_hub(name, device)
-    folder = Path(name) if isinstance(name, Path) or Path(str(name)).is_dir() else DATA / str(name)
-    if not isinstance(name, Path) and folder.parent == DATA and name not in bundled():
+    is_folder = isinstance(name, Path) or Path(str(name)).is_dir()
+    if not is_folder and name not in bundled():
         near = difflib.get_close_matches(str(name), [*bundled(), *HUB], n=2, cutoff=0.5)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"There is no model {name!r}.{hint} Bundled: {bundled()}; from the hub: {list(HUB)}.")
+        raise ValueError(
+            f"There is no model and no folder {name!r}.{hint} Bundled: {bundled()}; from the hub: {list(HUB)}."
+        )
+    folder = Path(name) if is_folder else DATA / name
     model = initial(json.loads(verified(folder / "config.json").read_text())["model"], device)
     if step != 0:
         model.load_state_dict(_weights(folder, step, device), strict=False)
     model.W_U.data -= model.W_U.mean(-1, keepdim=True)  # as `from_pretrained` does: all logits shift alike
     if model.cfg.d_vocab == text.D_VOCAB:
         model.set_tokenizer(text.tokenizer())
-    return model.eval()
+    return model.eval().requires_grad_(False)
 
 
 def _weights(folder: Path, step: int | None, device: str) -> dict[str, Tensor]:
     """The stored float16 weights, as float32."""
-    file = folder / ("model.safetensors" if step is None else snapshot_name(step))
-    if step is not None and not file.is_file():
-        steps = [0, *sorted(int(f.stem.split("-")[1]) for f in folder.glob("step-*.safetensors"))]
+    steps = [0, *sorted(int(f.stem.split("-")[1]) for f in folder.glob("step-*.safetensors"))]
+    if step is not None and step not in steps:
         raise ValueError(f"{folder.name!r} has no snapshot of step {step!r}; it has {steps}.")
+    file = folder / ("model.safetensors" if step is None else snapshot_name(step))
     return {key: value.float() for key, value in load_file(verified(file), device=device).items()}
 
 
@@ -95,10 +101,15 @@ def sinusoids(n_ctx: int, d_model: int) -> Tensor:
 
 
 def _from_hub(name: str, device: str) -> HookedTransformer:
+    # For the attn-only models TransformerLens asks the hub which files there are, even when the cache has them all.
+    known = mock.patch.object(HfApi, "list_repo_files", return_value=["model_final.pth"])
     try:
-        return HookedTransformer.from_pretrained(name, device=device).eval()
-    except OSError as error:  # requests' and huggingface_hub's connection errors are OSErrors
+        with known:
+            return HookedTransformer.from_pretrained(name, device=device).eval().requires_grad_(False)
+    except (OSError, HTTPError) as error:  # the hub's errors are the one or the other
+        if getattr(error, "errno", None) and not isinstance(error, ConnectionError):
+            raise  # the disk's: full, say, or not ours to write to
         raise ConnectionError(
-            f"{name!r} comes from the Hugging Face hub, which can't be reached and holds no cached copy here; "
-            f"the bundled models need no network: {bundled()}."
+            f"{name!r} comes from the Hugging Face hub, which can't be reached, and there is no complete copy "
+            f"in the cache; the bundled models need no network: {bundled()}."
         ) from error

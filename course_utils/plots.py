@@ -9,6 +9,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from course_utils.text import visible
+
 # Okabe and Ito's colours, which colour-blind readers can tell apart. The ground stays white, on a dark page too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 plt.rcParams.update(
@@ -63,7 +65,7 @@ def heatmap(
     centred: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
-    """A small matrix with a name on every row and column; `centred` puts white at zero, blue below, red above."""
+    """A small matrix with a token on every row and column; `centred` puts white at zero, blue below, red above."""
     matrix = np.asarray(matrix)
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(
@@ -74,8 +76,10 @@ def heatmap(
     scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": "viridis"}
     drawn = axes.imshow(matrix, aspect="auto", **scale)
     plt.colorbar(drawn, ax=axes)
-    axes.set_xticks(range(len(columns)), columns, rotation=90, family="monospace", parse_math=False)
-    axes.set_yticks(range(len(rows)), rows, family="monospace", parse_math=False)
+    axes.set_xticks(
+        range(len(columns)), [visible(c) for c in columns], rotation=90, family="monospace", parse_math=False
+    )
+    axes.set_yticks(range(len(rows)), [visible(r) for r in rows], family="monospace", parse_math=False)
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.spines[:].set_visible(False)
     return axes

@@ -81,15 +81,24 @@ def tokenizer():
         bos_token=START,
         eos_token=START,
         pad_token=START,
-        add_bos_token=True,  # it adds the start token itself; otherwise TransformerLens looks for a hub copy
+        name_or_path="data/tokenizer.json",  # TransformerLens asks for this name,
+        add_bos_token=True,  # and looks for a hub copy of it unless the tokenizer adds the start token itself
         clean_up_tokenization_spaces=False,
     )
 
 
 def encode(documents: Iterable[str]) -> Int[torch.Tensor, "pos"]:
     """Documents as one stream of token ids, each document opened by the start token."""
-    encodings = tokenizer().backend_tokenizer.encode_batch(list(documents))
+    from tokenizers import Tokenizer
+
+    # a tokenizer of its own: the shared one keeps the padding and truncation that `to_tokens` last set
+    encodings = Tokenizer.from_file(str(verified(DATA / "tokenizer.json"))).encode_batch(list(documents))
     return torch.from_numpy(np.concatenate([np.asarray(e.ids, dtype=np.int64) for e in encodings]))
+
+
+def visible(token: str) -> str:
+    """A token as it is printed in lessons and pictures: "·" for a space, "↵" for a line break, "→" for a tab."""
+    return token.replace(" ", "·").replace("\n", "↵").replace("\t", "→")
 
 
 def held_out_documents(kind: str = "*") -> list[str]:
@@ -115,35 +124,6 @@ def windows(stream: Int[torch.Tensor, "pos"], n_ctx: int = 256) -> Int[torch.Ten
 def held_out_tokens(kind: str = "*", n_ctx: int = 256) -> Int[torch.Tensor, "batch n_ctx"]:
     """The held-out text as contexts for a model; shape [batch, n_ctx], each row opened by the start token."""
     return windows(encode(held_out_documents(kind)), n_ctx)
-
-
-def count_bigrams(stream: Int[torch.Tensor, "pos"], d_vocab: int = D_VOCAB) -> torch.Tensor:
-    """How often each token follows each other one within a document, as a sparse [d_vocab, d_vocab] tensor."""
-    pairs = torch.stack([stream[:-1], stream[1:]])[:, stream[1:] != 0]  # what precedes a start token is another text
-    return torch.sparse_coo_tensor(pairs, torch.ones(pairs.shape[1]), (d_vocab, d_vocab)).coalesce()
-
-
-@functools.cache
-def bigram_counts() -> torch.Tensor:
-    """The counts of the training corpus: a sparse float tensor [d_vocab, d_vocab], row = first token of the pair."""
-    stored = np.load(verified(DATA / "bigrams.npz"))
-    rows = np.repeat(np.arange(D_VOCAB), np.diff(stored["row_starts"]))
-    indices = torch.from_numpy(np.stack([rows, stored["columns"].astype(np.int64)]))
-    counts = torch.from_numpy(stored["counts"].astype(np.float32))
-    return torch.sparse_coo_tensor(indices, counts, (D_VOCAB, D_VOCAB), is_coalesced=True)
-
-
-def save_bigrams(counts: torch.Tensor, path: Path) -> None:
-    """Write sparse counts as compressed rows; what `bigram_counts` reads."""
-    rows, columns = counts.indices()
-    row_starts = np.concatenate([[0], np.bincount(rows, minlength=counts.shape[0]).cumsum()])
-    with open(path, "wb") as file:
-        np.savez_compressed(
-            file,
-            row_starts=row_starts.astype(np.uint32),
-            columns=columns.numpy().astype(np.uint16),
-            counts=counts.values().numpy().astype(np.uint32),
-        )
 
 
 def repeated_tokens(

@@ -25,7 +25,8 @@ class Recipe:
     batch: int = 8  # small, so that there are many steps
     muon_lr: float = 0.02  # the attention matrices
     adamw_lr: float = 4e-3  # W_E, W_pos, W_U
-    warmup: int = 100
+    warmup: int = 100  # steps up to the full learning rates
+    hold: float = 1 / 3  # until this share of the steps they stay there; then they fall to 0 in a straight line
     seed: int = 0
 
     def config(self) -> dict:
@@ -45,12 +46,12 @@ class Recipe:
 
 
 RECIPES = {
-    "zero-layer": Recipe(n_layers=0, steps=8_000),
-    "one-layer": Recipe(n_layers=1, steps=12_000),
+    "zero-layer": Recipe(n_layers=0, steps=8_000, hold=1 / 2),
+    "one-layer": Recipe(n_layers=1, steps=8_000),
     "two-layer": Recipe(
         n_layers=2,
-        steps=24_000,
-        snapshots=(200, 400, 600, 800, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 10_000, 20_000),
+        steps=12_000,
+        snapshots=(200, 400, 600, 800, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 8_000),
     ),
 }
 PERIOD = 64  # of the repeated random tokens that the history is measured on
@@ -85,7 +86,7 @@ class Optimizers:
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
         self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr)]
         if self.matrices:
-            self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr))
+            self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=0.0))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
 
     @staticmethod
@@ -105,9 +106,9 @@ class Optimizers:
             optimizer.step()
 
 
-def learning_rate(step: int, steps: int, warmup: int) -> float:
-    """The share of the full rate: a short warm-up, constant to the middle, then down to 0 in a straight line."""
-    return min(1.0, (step + 1) / warmup, 2 * (1 - step / steps))
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """The share of the full rates at a step: a short warm-up, a constant stretch, a straight line down to 0."""
+    return min(1.0, (step + 1) / recipe.warmup, (1 - step / steps) / (1 - recipe.hold))
 
 
 def batch_of(stream: Tensor, recipe: Recipe, step: int) -> Tensor:
@@ -141,22 +142,24 @@ def measure(model, tokens: Tensor, repeated: Tensor) -> dict:
 def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
     """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
 
-    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. Raises ValueError if
-    the folder holds a finished model, or a run of another recipe.
+    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. Raises FileExistsError
+    if the folder holds a finished model, or a run of another recipe.
     """
+    state_file = folder / "state.pt"
+    if (folder / "model.safetensors").exists() and not state_file.exists():
+        raise FileExistsError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
     stream = text.encode(text.corpus_documents())
     tokens, repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
     model = initial(recipe.config(), device)
     optimizers = Optimizers(model, recipe)
     state = {"recipe": asdict(recipe), "minutes": minutes, "step": 0, "steps": recipe.steps, "seconds": 0.0}
     state["history"] = []
-    state_file = folder / "state.pt"
-    if (folder / "model.safetensors").exists():
-        raise ValueError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
     if state_file.exists():
         stored = torch.load(state_file, map_location=device, weights_only=True)
         if stored["recipe"] != state["recipe"] or stored["minutes"] != minutes:
-            raise ValueError(f"{folder} holds a run of another recipe; choose another --out, or delete the folder.")
+            raise FileExistsError(
+                f"{folder} holds a run of another recipe; choose another --out, or delete the folder."
+            )
         model.load_state_dict(stored.pop("model"))
         for optimizer, saved in zip(optimizers.all, stored.pop("optimizers"), strict=True):
             optimizer.load_state_dict(saved)
@@ -180,13 +183,15 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
                 loss = model(batch, return_type="loss")
             model.zero_grad(set_to_none=True)
             loss.backward()
-            optimizers.step(learning_rate(state["step"], state["steps"], recipe.warmup))
+            optimizers.step(learning_rate(state["step"], state["steps"], recipe))
             state["step"] += 1
             losses.append(loss.detach())
             bar.update()
             state["seconds"] = before + time.monotonic() - started
             if minutes and state["step"] == 100:
                 state["steps"] = bar.total = max(200, int(100 * minutes * 60 / state["seconds"]))
+            if state["step"] in recipe.snapshots:
+                save_weights(model, folder / snapshot_name(state["step"]))  # before the state: no resumed run skips it
             if state["step"] % interval(state["step"]) == 0 or state["step"] == state["steps"]:
                 row = {"step": state["step"], "train_loss": torch.stack(losses).mean().item()}
                 losses.clear()
@@ -194,8 +199,6 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
                 shown = {key: state["history"][-1][key] for key in ("train_loss", "held_out_loss", "second_pass_loss")}
                 bar.set_postfix({key: f"{value:.3f}" for key, value in shown.items()})
                 save()
-            if state["step"] in recipe.snapshots:
-                save_weights(model, folder / snapshot_name(state["step"]))
     except KeyboardInterrupt:
         print(f"\nStopped after {state['step']} steps. The same command goes on from the last saved state.")
         raise SystemExit(130) from None
@@ -241,7 +244,10 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error("--device cuda: torch finds no GPU on this machine; leave --device out to train on the CPU.")
     recipe = replace(RECIPES[options.model], seed=options.seed)
     folder = options.out or Path("runs") / options.model
-    result = train(recipe, folder, device=options.device, minutes=options.minutes)
+    try:
+        result = train(recipe, folder, device=options.device, minutes=options.minutes)
+    except FileExistsError as error:
+        parser.error(str(error))
     print(f"{folder}: held-out loss {result['held_out_loss']:.3f} nats")
 
 

@@ -1,0 +1,82 @@
+"""Tables of which token follows which: counted, smoothed, scored, and compared with a model's weights."""
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from course_utils.files import DATA, verified, write_atomically
+from course_utils.text import D_VOCAB
+
+
+def count(stream: Int[Tensor, "pos"], d_vocab: int = D_VOCAB) -> Tensor:
+    """How often each token follows each other one within a document, as a sparse [d_vocab, d_vocab] tensor."""
+    pairs = torch.stack([stream[:-1], stream[1:]])[:, stream[1:] != 0]  # what precedes a start token is another text
+    ones = torch.ones(pairs.shape[1])
+    return torch.sparse_coo_tensor(pairs, ones, (d_vocab, d_vocab), check_invariants=True).coalesce()
+
+
+@functools.cache
+def counts() -> Tensor:
+    """The counts of the training corpus: a sparse float tensor [d_vocab, d_vocab], row = first token of the pair."""
+    stored = np.load(verified(DATA / "bigrams.npz"))
+    rows = np.repeat(np.arange(D_VOCAB), np.diff(stored["row_starts"]))
+    indices = torch.from_numpy(np.stack([rows, stored["columns"].astype(np.int64)]))
+    values = torch.from_numpy(stored["counts"].astype(np.float32))
+    return torch.sparse_coo_tensor(indices, values, (D_VOCAB, D_VOCAB), check_invariants=True).coalesce()
+
+
+def save(counts: Tensor, path: Path) -> None:
+    """Write sparse counts as compressed rows, which is how `counts` reads them."""
+    rows, columns = counts.indices()
+    arrays = {
+        "row_starts": np.concatenate([[0], np.bincount(rows, minlength=counts.shape[0]).cumsum()]).astype(np.uint32),
+        "columns": columns.numpy().astype(np.uint16),
+        "counts": counts.values().numpy().astype(np.uint32),
+    }
+
+    def write(temporary: Path) -> None:
+        with open(temporary, "wb") as file:  # given a name, numpy would append .npz to it
+            np.savez_compressed(file, **arrays)
+
+    write_atomically(path, write)
+
+
+def add_alpha(counts: Float[Tensor, "V V"], alpha: float) -> Float[Tensor, "V V"]:
+    """Log-probabilities [current, next] from dense counts, `alpha` added to each (Lidstone smoothing)."""
+    return ((counts + alpha) / (counts + alpha).sum(1, keepdim=True)).log()
+
+
+def kneser_ney(counts: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
+    """Log-probabilities [current, next] by interpolated Kneser-Ney smoothing, the customary one for bigrams.
+
+    Every count is lowered by one discount D = n₁ / (n₁ + 2 n₂), from how many pairs occur once and twice. What that
+    frees goes to all next tokens in proportion to how many *different* tokens precede them (Ney, Essen & Kneser 1994).
+    """
+    discount = (counts == 1).sum() / ((counts == 1).sum() + 2 * (counts == 2).sum())
+    seen = counts > 0
+    preceded = seen.sum(0) + 1.0  # plus one, so that no token is impossible
+    backoff = preceded / preceded.sum()
+    total = counts.sum(1, keepdim=True)
+    freed = discount * seen.sum(1, keepdim=True) / total
+    return torch.where(total > 0, (counts - discount).clamp(min=0) / total + freed * backoff, backoff).log()
+
+
+def table_loss(logprobs: Float[Tensor, "V V"], tokens: Int[Tensor, "batch pos"]) -> float:
+    """What a table [current, next] of log-probabilities loses on contexts, in nats per token.
+
+    The prediction behind the start token is left out: contexts open anywhere in a document.
+    """
+    return -logprobs[tokens[:, 1:-1], tokens[:, 2:]].mean().item()
+
+
+def row_centred_correlation(A: Float[Tensor, "V V"], B: Float[Tensor, "V V"], mask: Bool[Tensor, "V V"]) -> float:
+    """Pearson's correlation of two tables over the entries in `mask`, after each row lost its own mean over them.
+
+    A softmax over a row ignores a constant, so a comparison of logits must ignore it too.
+    """
+    centred = [torch.where(mask, T - (T * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True), 0) for T in (A, B)]
+    return ((centred[0] * centred[1]).sum() / (centred[0].norm() * centred[1].norm())).item()

@@ -1,0 +1,193 @@
+"""The checks are checked: each accepts its solution, says ○ to the blank, and tells every typical mistake."""
+
+import re
+
+import pytest
+import torch
+
+from course_utils import authoring, check
+
+EXERCISE = re.compile(r"^def (\w+)\(.*?### END SOLUTION\n", re.MULTILINE | re.DOTALL)
+
+
+def solutions() -> dict:
+    """Every exercise's solution, by name, as it stands in the lessons."""
+    found = {}
+    for path in sorted(authoring.SOLUTIONS.glob("*.ipynb")):
+        for cell in authoring.read(path).cells:
+            if cell.cell_type == "code" and (exercise := EXERCISE.search(cell.source + "\n")):
+                space = {"torch": torch}
+                exec(exercise[0], space)
+                found[exercise[1]] = space[exercise[1]]
+    return found
+
+
+def pairs(tokens):
+    return tokens[:-1], tokens[1:]
+
+
+def counts_with(d_vocab, alpha, current, following):
+    counts = torch.full((d_vocab, d_vocab), float(alpha))
+    return counts.index_put_((current, following), torch.ones(len(current)), accumulate=True)
+
+
+def across_documents(tokens, d_vocab, alpha):
+    counts = counts_with(d_vocab, alpha, *pairs(tokens))
+    return (counts / counts.sum(1, keepdim=True)).log()
+
+
+def inside(tokens, d_vocab, alpha):
+    current, following = pairs(tokens)
+    return counts_with(d_vocab, alpha, current[following != 0], following[following != 0])
+
+
+def every_pair_once(tokens, d_vocab, alpha):
+    current, following = pairs(tokens)
+    counts = torch.full((d_vocab, d_vocab), float(alpha))
+    counts[current[following != 0], following[following != 0]] += 1
+    return (counts / counts.sum(1, keepdim=True)).log()
+
+
+def centred_over_everything(A, B, mask):
+    a, b = ((M - M.mean(1, keepdim=True))[mask] for M in (A, B))
+    return (a * b).sum() / (a.norm() * b.norm())
+
+
+def mean_of_rows(A, B, mask):
+    total = 0
+    for a, b, m in zip(A, B, mask, strict=True):
+        a, b = a[m] - a[m].mean(), b[m] - b[m].mean()
+        total += (a * b).sum() / (a.norm() * b.norm())
+    return total / len(A)
+
+
+def svd_kept(matrix, part):
+    U, S, Vh = torch.linalg.svd(matrix, full_matrices=False)
+    return U[:, part] * S[part] @ Vh[part]
+
+
+def svd_unscaled(matrix, k):
+    U, _, Vh = torch.linalg.svd(matrix, full_matrices=False)
+    return U[:, :k] @ Vh[:k]
+
+
+diagonal = torch.arange
+MISTAKES = {
+    "direct_path": {
+        "transposed": lambda W_E, W_U: (W_E @ W_U).T,
+        "wrong order": lambda W_E, W_U: W_U @ W_E,
+        "tied": lambda W_E, W_U: W_E @ W_E.T,
+        "a probability": lambda W_E, W_U: (W_E @ W_U).softmax(1),
+    },
+    "bigram_logprobs": {
+        "normalised on columns": lambda t, V, alpha: (inside(t, V, alpha) / inside(t, V, alpha).sum(0)).log(),
+        "normalised over all": lambda t, V, alpha: (inside(t, V, alpha) / inside(t, V, alpha).sum()).log(),
+        "pairs across documents": across_documents,
+        "every pair once": every_pair_once,
+        "transposed": lambda t, V, alpha: ((c := inside(t, V, alpha).T) / c.sum(1, keepdim=True)).log(),
+        "alpha twice": lambda t, V, alpha: ((c := inside(t, V, alpha) + alpha) / c.sum(1, keepdim=True)).log(),
+        "no log": lambda t, V, alpha: inside(t, V, alpha) / inside(t, V, alpha).sum(1, keepdim=True),
+        "no alpha": lambda t, V, alpha: ((c := inside(t, V, 0)) / c.sum(1, keepdim=True)).log(),
+    },
+    "table_loss": {
+        "sign": lambda p, t: p[t[:, 1:-1], t[:, 2:]].mean(),
+        "rows and columns swapped": lambda p, t: -p[t[:, 2:], t[:, 1:-1]].mean(),
+        "the start token counts": lambda p, t: -p[t[:, :-1], t[:, 1:]].mean(),
+        "unshifted": lambda p, t: -p[t[:, 1:], t[:, 1:]].mean(),
+        "summed": lambda p, t: -p[t[:, 1:-1], t[:, 2:]].sum(),
+        "a probability": lambda p, t: -p.exp()[t[:, 1:-1], t[:, 2:]].mean(),
+        "one per token": lambda p, t: -p[t[:, 1:-1], t[:, 2:]],
+    },
+    "row_centred_correlation": {
+        "not centred": lambda A, B, m: (A[m] * B[m]).sum() / (A[m].norm() * B[m].norm()),
+        "one mean for all": lambda A, B, m: torch.corrcoef(torch.stack([A[m], B[m]]))[0, 1],
+        "centred over columns": lambda A, B, m: mean_of_rows(A.T, B.T, m.T),
+        "means outside the mask": centred_over_everything,
+        "mask ignored": lambda A, B, m: centred_over_everything(A, B, torch.ones_like(m)),
+        "mean of the rows' correlations": mean_of_rows,
+        "always 1": lambda A, B, m: 1.0,
+    },
+    "low_rank": {
+        "singular values forgotten": svd_unscaled,
+        "the smallest kept": lambda matrix, k: svd_kept(matrix, slice(-k, None)),
+        "one too many": lambda matrix, k: svd_kept(matrix, slice(k + 1)),
+        "one too few": lambda matrix, k: svd_kept(matrix, slice(k - 1)),
+        "nothing cut": lambda matrix, k: matrix,
+        "rows cut": lambda matrix, k: torch.cat([matrix[:k], torch.zeros_like(matrix[k:])]),
+    },
+    "self_rate": {
+        "over columns": lambda m: (m.argmax(0) == diagonal(len(m))).float().mean(),
+        "a count": lambda m: (m.argmax(1) == diagonal(len(m))).sum(),
+        "diagonal above zero": lambda m: (m.diagonal() > 0).float().mean(),
+        "the smallest": lambda m: (m.argmin(1) == diagonal(len(m))).float().mean(),
+        "one per row": lambda m: m.argmax(1) == diagonal(len(m)),
+    },
+}
+CASES = [(name, mistake) for name, mistakes in MISTAKES.items() for mistake in mistakes]
+
+
+def fails(*_):
+    raise KeyError("something of the learner's own")
+
+
+NONSENSE = {
+    "None": lambda *_: None,
+    "a text": lambda *_: "42",
+    "a list": lambda *_: [[1, 2], [3]],
+    "a scalar": lambda *_: torch.tensor(0.5),
+    "no number": lambda *_: float("nan"),
+    "wrong shape": lambda *_: torch.zeros(2, 3, 4),
+    "not a number": lambda *arguments: torch.full((7, 7), float("nan")),
+    "empty": lambda *_: torch.zeros(0),
+    "exception": fails,
+    "no parameters": lambda: None,
+    "no function": 3,
+}
+
+
+def said(capsys, name, answer) -> str:
+    """The one line that the check prints."""
+    assert getattr(check, name)(answer) is None
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1
+    assert lines[0][2:].startswith(name)
+    return lines[0]
+
+
+def test_every_exercise_has_a_check_and_its_mistakes():
+    assert set(solutions()) == set(MISTAKES)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_solution_is_right(capsys, name):
+    assert said(capsys, name, solutions()[name]) == f"✓ {name}"
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_blank_is_not_attempted(capsys, name):
+    def blank(*_):
+        raise NotImplementedError("your code here")
+
+    assert said(capsys, name, blank) == f"○ {name}: not attempted yet."
+
+
+@pytest.mark.parametrize(("name", "mistake"), CASES)
+def test_a_typical_mistake_is_told(capsys, name, mistake):
+    line = said(capsys, name, MISTAKES[name][mistake])
+    assert line.startswith(f"✗ {name}: ") and line.endswith((".", "?"))
+    assert "stopped with" not in line
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+@pytest.mark.parametrize("name", MISTAKES)
+def test_nonsense_gets_a_sentence(capsys, name, kind):
+    line = said(capsys, name, NONSENSE[kind])
+    assert line.startswith(f"✗ {name}: ") and len(line) < 200
+
+
+def test_the_answers_randomness_is_left_alone(capsys):
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    check.direct_path(lambda W_E, W_U: torch.rand(7, 7))
+    assert torch.rand(1) == expected

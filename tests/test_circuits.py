@@ -1,0 +1,243 @@
+"""One head's weights, against the products written out."""
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from transformer_lens import FactoredMatrix
+
+from course_utils import circuits, models
+
+CONFIG = {
+    "n_layers": 2,
+    "d_model": 16,
+    "n_heads": 3,
+    "d_head": 4,
+    "n_ctx": 20,
+    "d_vocab": 40,
+    "attn_only": True,
+    "normalization_type": None,
+    "positional_embedding_type": "shortformer",
+    "seed": 0,
+}
+HEADS = [(layer, head) for layer in range(2) for head in range(3)]
+TOKENS = torch.randint(1, 40, (2, 20), generator=torch.Generator().manual_seed(0))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return models.initial(CONFIG).requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def cache(model):
+    return model.run_with_cache(TOKENS)[1]
+
+
+def _weights(model, layer, head):
+    attention = model.blocks[layer].attn
+    return [getattr(attention, name)[head] for name in ("W_Q", "W_K", "W_V", "W_O")]
+
+
+@pytest.mark.parametrize(("layer", "head"), HEADS)
+def test_circuits_are_the_products_of_their_weights(model, layer, head):
+    W_Q, W_K, W_V, W_O = _weights(model, layer, head)
+    W_E, W_U = model.embed.W_E, model.unembed.W_U
+    expected = {
+        circuits.qk: W_Q @ W_K.T,
+        circuits.ov: W_V @ W_O,
+        circuits.full_qk: (W_E @ W_Q) @ (W_E @ W_K).T / 2,  # √d_head = 2
+        circuits.full_ov: W_E @ W_V @ W_O @ W_U,
+    }
+    for circuit, product in expected.items():
+        matrix = circuit(model, layer, head)
+        assert isinstance(matrix, FactoredMatrix) and matrix.mdim == 4
+        torch.testing.assert_close(matrix.AB, product)
+    torch.testing.assert_close(circuits.direct_path(model).AB, W_E @ W_U)
+
+
+@pytest.mark.parametrize(("layer", "head"), HEADS)
+def test_qk_gives_the_attention_scores(model, cache, layer, head):
+    """Shortformer positions: queries and keys see the stream plus the position, values the stream alone."""
+    x = cache["resid_pre", layer] + model.W_pos
+    scores = (x @ circuits.qk(model, layer, head) @ x.mT).AB / 2
+    seen = torch.ones(20, 20).tril().bool()
+    torch.testing.assert_close(scores[:, seen], cache["attn_scores", layer][:, head][:, seen])
+
+
+def test_full_qk_gives_the_scores_of_tokens_without_positions(model):
+    W_pos = model.W_pos.clone()
+    model.W_pos.zero_()
+    try:
+        scores = model.run_with_cache(TOKENS)[1]["attn_scores", 0][0, 1]
+    finally:
+        model.W_pos.copy_(W_pos)
+    table = circuits.full_qk(model, 0, 1).AB
+    dest, src = torch.ones(20, 20).tril().nonzero(as_tuple=True)
+    torch.testing.assert_close(scores[dest, src], table[TOKENS[0, dest], TOKENS[0, src]])
+
+
+@pytest.mark.parametrize(("layer", "head"), HEADS)
+def test_ov_gives_what_a_head_writes(cache, model, layer, head):
+    written = cache["pattern", layer][:, head] @ (cache["resid_pre", layer] @ circuits.ov(model, layer, head)).AB
+    torch.testing.assert_close(written, cache["z", layer][:, :, head] @ _weights(model, layer, head)[3])
+
+
+def test_paths_add_up_to_the_logits_of_one_layer():
+    """Direct path, plus each head's full OV circuit moved by its pattern: all that a one-layer model does."""
+    model = models.initial(CONFIG | {"n_layers": 1}).requires_grad_(False)
+    logits, cache = model.run_with_cache(TOKENS)
+    total = circuits.direct_path(model).AB[TOKENS]
+    for head in range(3):
+        total = total + cache["pattern", 0][:, head] @ circuits.full_ov(model, 0, head).AB[TOKENS]
+    torch.testing.assert_close(total, logits, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("circuit", [circuits.qk, circuits.ov, circuits.full_qk, circuits.full_ov])
+@pytest.mark.parametrize("wrong", [-1, 3, "0", 1.0, None])
+def test_a_wrong_head_is_an_index_error(model, circuit, wrong):
+    with pytest.raises(IndexError, match=f"head must be a whole number from 0 to 2 .*not {wrong!r}"):
+        circuit(model, 0, wrong)
+    with pytest.raises(IndexError, match="layer must be a whole number from 0 to 1"):
+        circuit(model, wrong if wrong != 3 else 2, 0)
+
+
+def test_a_zero_layer_model_has_no_heads():
+    with pytest.raises(IndexError, match="no layers, and so no heads"):
+        circuits.full_ov(models.initial(CONFIG | {"n_layers": 0}), 0, 0)
+
+
+def test_indices_may_come_from_numpy(model):
+    torch.testing.assert_close(circuits.ov(model, np.int64(1), np.int64(2)).AB, circuits.ov(model, 1, 2).AB)
+
+
+# Eigenvalues and copying
+
+
+def _sorted(values):
+    return torch.tensor(sorted(values.tolist(), key=lambda z: (round(z.real, 4), z.imag)))
+
+
+@pytest.mark.parametrize(("layer", "head"), HEADS)
+def test_eigenvalues_are_those_of_the_dense_matrix(model, layer, head):
+    for circuit in (circuits.ov, circuits.full_ov):
+        matrix = circuit(model, layer, head)
+        dense = torch.linalg.eigvals(matrix.AB.double())
+        nonzero = dense[dense.abs().argsort(descending=True)[:4]]
+        assert dense.abs().sort(descending=True).values[4:].max() < 1e-3 * nonzero.abs().min()
+        values = circuits.eigenvalues(matrix).to(nonzero.dtype)
+        torch.testing.assert_close(_sorted(values), _sorted(nonzero), atol=1e-4, rtol=1e-3)
+
+
+def test_eigenvalues_need_a_square_matrix():
+    with pytest.raises(ValueError, match=r"\[5, 6\]"):
+        circuits.eigenvalues(FactoredMatrix(torch.ones(5, 2), torch.ones(2, 6)))
+
+
+@pytest.fixture
+def planted():
+    """A one-layer model that reads and writes tokens in the same directions, and whose OV circuit the test sets."""
+    model = models.initial(CONFIG | {"n_layers": 1}).requires_grad_(False)
+    generator = torch.Generator().manual_seed(1)
+    model.W_E.copy_(torch.randn(40, 16, generator=generator))
+    model.W_U.copy_(model.W_E.T)
+    W_V = torch.linalg.qr(torch.randn(16, 4, generator=generator)).Q
+    W_E = model.W_E
+
+    def score(inner):
+        """`inner` [d_head, d_head]: what becomes of a value between reading and writing, in units of W_E W_Eᵀ."""
+        gram = W_V.T @ W_E.T @ W_E @ W_V
+        model.blocks[0].attn.W_V[0] = W_V
+        model.blocks[0].attn.W_O[0] = inner @ torch.linalg.inv(gram) @ W_V.T
+        return circuits.copying_score(circuits.full_ov(model, 0, 0))
+
+    return score
+
+
+@pytest.mark.parametrize(
+    ("eigenvalues", "expected"),
+    [([1, 2, 3, 4], 1), ([-1, -1, -2, -3], -1), ([1, -1, 2, -2], 0), ([3, 1, -1, -1], 1 / 3)],
+)
+def test_copying_score_of_planted_eigenvalues(planted, eigenvalues, expected):
+    assert planted(torch.diag(torch.tensor(eigenvalues, dtype=torch.float))) == pytest.approx(expected, abs=1e-3)
+
+
+def test_copying_score_of_a_rotation_is_its_cosine(planted):
+    for angle in torch.tensor([0.0, 0.5, torch.pi / 2, 3.0]):
+        turn = torch.tensor([[angle.cos(), -angle.sin()], [angle.sin(), angle.cos()]])
+        assert planted(torch.block_diag(turn, 2 * turn)) == pytest.approx(angle.cos().item(), abs=1e-3)
+
+
+def test_copying_null_is_what_chance_gives(model):
+    null = circuits.copying_null(model, samples=400)
+    assert null.shape == (400,) and null.abs().max() <= 1
+    assert abs(null.mean()) < 5 * null.std() / 20 and 0.1 < null.std() < 0.7
+    assert torch.equal(circuits.copying_null(model, samples=400), null)
+    assert not torch.equal(circuits.copying_null(model, samples=400, seed=1), null)
+
+
+def test_copying_null_is_the_score_of_random_heads(model):
+    """Its samples follow the same distribution as heads with random weights, scored the long way."""
+    generator = torch.Generator().manual_seed(5)
+    W_V, W_O = torch.randn(400, 16, 4, generator=generator), torch.randn(400, 4, 16, generator=generator)
+    values = torch.linalg.eigvals(model.W_E @ W_V @ W_O @ model.W_U)  # of [400, 40, 40]
+    scores = values.sum(-1).real / values.abs().sum(-1)
+    null = circuits.copying_null(model, samples=400)
+    for quantile in (0.1, 0.5, 0.9):
+        assert abs(null.quantile(quantile) - scores.quantile(quantile)) < 0.12
+
+
+def test_copying_null_goes_through_the_models_own_embeddings():
+    """If what is written can reach the logits in one direction only, one eigenvalue is left, and the score ±1."""
+    one_way = models.initial(CONFIG).requires_grad_(False)
+    for weight in (one_way.W_U, one_way.W_E):
+        full = weight.clone()
+        weight.copy_(weight[:, :1] @ weight[:1])
+        null = circuits.copying_null(one_way, samples=50)
+        torch.testing.assert_close(null.abs(), torch.ones(50), atol=0.01, rtol=0)
+        weight.copy_(full)
+
+
+@pytest.mark.parametrize("k", [1, 3, 40])
+def test_self_rate_counts_the_diagonal_among_the_largest(model, k):
+    table = circuits.full_ov(model, 0, 0).AB
+    ranks = [(row > row[token]).sum().item() for token, row in enumerate(table)]
+    expected = sum(rank < k for rank in ranks) / 40
+    assert circuits.self_rate(table, k) == expected == circuits.self_rate(circuits.full_ov(model, 0, 0), k)
+
+
+def test_self_rate_goes_through_blocks():
+    table = torch.eye(2_500)
+    table[2_400, 7] = 2
+    assert circuits.self_rate(table) == 2_499 / 2_500 and circuits.self_rate(-table) < 0.001
+
+
+# Size
+
+
+class _Largest(TorchDispatchMode):
+    """The number of entries of the largest tensor that any operation returns."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, torch.Tensor):
+                self.entries = max(self.entries, tensor.numel())
+        return result
+
+
+def test_no_function_makes_a_table_of_all_pairs():
+    d_vocab = 6_000
+    model = models.initial(CONFIG | {"d_vocab": d_vocab, "n_layers": 1}).requires_grad_(False)
+    with _Largest() as largest:
+        for circuit in (circuits.full_qk, circuits.full_ov):
+            assert circuit(model, 0, 0).shape == (d_vocab, d_vocab)
+        circuits.copying_score(circuits.full_ov(model, 0, 0))
+        circuits.copying_score(circuits.direct_path(model))
+        circuits.copying_null(model, samples=2)
+    assert d_vocab * 4 <= largest.entries <= d_vocab * 16
+    with _Largest() as largest:
+        circuits.self_rate(circuits.full_ov(model, 0, 0))
+    assert largest.entries <= d_vocab * 1024

@@ -1,0 +1,73 @@
+"""Heads at work, on patterns made by hand."""
+
+import pytest
+import torch
+
+from course_utils import heads, models, text
+
+PERIOD, LENGTH = 5, 16  # a start token and three passes
+
+
+def _looking(source):
+    """A pattern in which each destination attends fully to `source(dest)`, or to the start if that is not there."""
+    pattern = torch.zeros(LENGTH, LENGTH)
+    for dest in range(LENGTH):
+        pattern[dest, max(source(dest), 0)] = 1
+    return pattern
+
+
+UNIFORM = torch.ones(LENGTH, LENGTH).tril() / torch.arange(1.0, LENGTH + 1)[:, None]
+
+
+@pytest.mark.parametrize(("back", "expected"), [(1, 1), (0, 0), (2, 0), (LENGTH, 0)])
+def test_previous_token_score_of_a_head_that_looks_back(back, expected):
+    assert heads.previous_token_score(_looking(lambda dest: dest - back)) == expected
+
+
+@pytest.mark.parametrize(("back", "expected"), [(PERIOD - 1, 1), (PERIOD, 0), (PERIOD - 2, 0), (1, 0), (LENGTH, 0)])
+def test_prefix_matching_score_of_a_head_that_looks_back(back, expected):
+    assert heads.prefix_matching_score(_looking(lambda dest: dest - back), PERIOD) == expected
+
+
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_an_induction_head_scores_one(repeats):
+    """It attends to what followed the last occurrence of the current token, wherever that is."""
+    tokens = text.repeated_tokens(PERIOD, 1, repeats, d_vocab=10_000, seed=1)[0].tolist()
+    assert len(set(tokens)) == PERIOD + 1
+    pattern = torch.zeros(len(tokens), len(tokens))
+    for dest, token in enumerate(tokens):
+        earlier = [src for src in range(dest) if tokens[src] == token]
+        pattern[dest, earlier[-1] + 1 if earlier else 0] = 1
+    assert heads.prefix_matching_score(pattern, PERIOD) == 1
+    assert heads.previous_token_score(pattern) == 0
+
+
+def test_scores_of_uniform_attention():
+    # Destinations with a choice of two: 2 … 15. Destinations in the second and third pass: 6 … 15.
+    previous, prefix = (sum(1 / (dest + 1) for dest in range(first, LENGTH)) for first in (2, PERIOD + 1))
+    assert heads.previous_token_score(UNIFORM).item() == pytest.approx(previous / 14)
+    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx(prefix / 10)
+
+
+def test_scores_keep_the_leading_axes():
+    stack = torch.stack([_looking(lambda dest: dest - 1), _looking(lambda dest: dest - PERIOD + 1), UNIFORM])
+    stack = stack[:, None].expand(3, 4, LENGTH, LENGTH)
+    previous, prefix = heads.previous_token_score(stack), heads.prefix_matching_score(stack, PERIOD)
+    assert previous.shape == prefix.shape == (3, 4)
+    assert (previous[0] == 1).all() and (previous[1] == 0).all()
+    assert (prefix[0] == 0).all() and (prefix[1] == 1).all()
+
+
+def test_patterns_have_one_axis_for_each_thing():
+    config = {"n_layers": 2, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30}
+    config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
+    model = models.initial(config).requires_grad_(False)
+    tokens = torch.randint(30, (5, 8), generator=torch.Generator().manual_seed(0))
+    patterns = heads.patterns(model, tokens)
+    assert patterns.shape == (2, 3, 5, 8, 8)
+    assert not patterns.triu(1).any()
+    torch.testing.assert_close(patterns.sum(-1), torch.ones(2, 3, 5, 8))
+    x = model.W_E[tokens[4]] + model.W_pos[:8]
+    scores = (x @ model.W_Q[0, 1]) @ (x @ model.W_K[0, 1]).T / 2
+    expected = scores.masked_fill(torch.ones(8, 8).triu(1).bool(), -torch.inf).softmax(-1)
+    torch.testing.assert_close(patterns[0, 1, 4], expected)

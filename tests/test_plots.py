@@ -1,0 +1,123 @@
+"""Pictures: drawn without a warning, and without the network."""
+
+import json
+import re
+import socket
+import warnings
+
+import matplotlib
+
+matplotlib.use("Agg")  # before pyplot looks for a window system
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+import torch
+
+from course_utils import plots
+
+TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]  # among them, what matplotlib takes for bad mathematics
+PATTERN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)).tril()
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    """Every warning is an error, and no figure is left open."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+    plt.close("all")
+
+
+@pytest.fixture
+def offline(monkeypatch):
+    def connect(*_):
+        raise AssertionError("a picture asked the network")
+
+    monkeypatch.setattr(socket.socket, "connect", connect)
+    monkeypatch.setattr(socket, "getaddrinfo", connect)
+
+
+def _draw(axes):
+    axes.figure.canvas.draw()  # glyphs and layout are only looked up here
+    return axes
+
+
+def _ticks(axis):
+    return [label.get_text() for label in axis.get_ticklabels()]
+
+
+def test_bars_show_every_value_in_order():
+    axes = _draw(plots.bars({"bigram": 4.75, "model": 4.8, "nothing": 0.0}, "Loss", "nats", highlight=["model"]))
+    assert [bar.get_width() for bar in axes.patches] == [4.75, 4.8, 0.0]
+    assert _ticks(axes.yaxis) == ["bigram", "model", "nothing"] and axes.yaxis_inverted()
+    assert {"4.75", "4.80", "0.00"} <= {text.get_text() for text in axes.texts}
+    colours = [matplotlib.colors.to_hex(bar.get_facecolor(), keep_alpha=False).upper() for bar in axes.patches]
+    assert colours == [plots.COLOURS[0], plots.COLOURS[1], plots.COLOURS[0]]
+    assert axes.get_xlabel() == "nats" and axes.get_title(loc="left") == "Loss"
+
+
+def test_density_counts_every_point():
+    x, y = torch.randn(2, 500, generator=torch.Generator().manual_seed(0))
+    axes = _draw(plots.density(x, y, "Title", "from counts", "from weights"))
+    assert axes.collections[0].get_array().sum() == 500
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("from counts", "from weights")
+
+
+@pytest.mark.parametrize("kind", [torch.as_tensor, np.asarray])
+def test_heatmap_names_rows_and_columns(kind):
+    axes = _draw(plots.heatmap(kind(PATTERN[:3]), TOKENS[:3], TOKENS, "Title", "from", "to"))
+    np.testing.assert_array_equal(axes.images[0].get_array(), PATTERN[:3])
+    assert _ticks(axes.yaxis) == ["<|start|>", "·$\\x$", "↵"] and _ticks(axes.xaxis)[3:] == ["é", "a_b"]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("from", "to")
+
+
+def test_a_centred_heatmap_is_white_at_zero():
+    axes = _draw(plots.heatmap(torch.tensor([[-1.0, 3.0]]), ["row"], ["a", "b"], "Title", centred=True))
+    assert axes.images[0].get_clim() == (-3, 3) and axes.images[0].get_cmap().name == "RdBu_r"
+
+
+def test_attention_has_destinations_on_the_rows():
+    axes = _draw(plots.attention(PATTERN, TOKENS, "Head 0.0"))
+    np.testing.assert_array_equal(axes.images[0].get_array(), PATTERN)
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("destination", "source")
+
+
+def test_pictures_can_be_drawn_side_by_side():
+    figure, (left, right) = plt.subplots(1, 2)
+    x = torch.arange(10.0)
+    assert plots.attention(PATTERN, TOKENS, "left", axes=left) is left
+    assert plots.density(x, x, "right", "x", "y", axes=right) is right
+    _draw(left)
+    assert plt.get_fignums() == [figure.number]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 5), (5, 4), (5, 6), (0, 0)])
+def test_heatmap_refuses_names_that_do_not_fit(rows, columns):
+    names = [str(number) for number in range(10)]
+    with pytest.raises(ValueError, match=rf"shape \[5, 5\] can't take {rows} row and {columns} column names"):
+        plots.heatmap(PATTERN, names[:rows], names[:columns], "Title")
+    assert not plt.get_fignums()  # nothing half drawn
+
+
+def test_attention_refuses_several_heads():
+    with pytest.raises(ValueError, match=r"shape \[2, 5, 5\] can't take 5 row and 5 column names"):
+        plots.attention(torch.stack([PATTERN, PATTERN]), TOKENS, "Title")
+
+
+@pytest.mark.parametrize("kind", [torch.as_tensor, np.asarray])
+def test_attention_heads_is_self_contained(offline, kind):
+    patterns = torch.stack([PATTERN, PATTERN.T])
+    html = plots.attention_heads(kind(patterns), TOKENS)._repr_html_()
+    assert len(html) > 1_000_000 and "<script" in html  # the JavaScript itself
+    (given,) = re.findall(r"CircuitsVis\.AttentionHeads,\s*(\{.*\})", html)
+    assert json.loads(given)["tokens"] == TOKENS
+    torch.testing.assert_close(torch.tensor(json.loads(given)["attention"]), patterns)
+    assert not re.search(r"unpkg|jsdelivr|cdnjs|\bcdn\.", html)
+    assert not re.search(r"<script[^>]*\bsrc=|<link[^>]*\bhref=|\b(import|from)\s*\(?\s*[\"']https?:", html)
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 4), (2, 4, 5), (1, 2, 5, 5)])
+def test_attention_heads_refuses_other_shapes(shape):
+    with pytest.raises(ValueError, match=re.escape(f"[head, 5, 5] for 5 tokens, not {list(shape)}")):
+        plots.attention_heads(torch.zeros(shape), TOKENS)
