@@ -22,6 +22,7 @@ from course_utils.files import write_atomically
 SOLUTIONS = Path(__file__).resolve().parent.parent / "notebooks" / "solutions"
 CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
+MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
 MAX_BYTES = 500_000  # of a stored notebook
 STUB = 'raise NotImplementedError("your code here")'  # `check` reads it as "not attempted yet"
 TEXT_STUB = "*Your answer here.*"
@@ -191,6 +192,9 @@ def _code_problems(cell: NotebookNode) -> Iterator[str]:
         yield "is empty."
     if (lines := len(cell.source.splitlines())) > MAX_LINES:
         yield f"has {lines} lines: split it, {MAX_LINES} is the limit."
+    for line in cell.source.splitlines():
+        if len(line) > MAX_WIDTH:
+            yield f"has a line of {len(line)} characters, {MAX_WIDTH} is the limit: {line.strip()[:40]!r}…"
     if re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source):
         yield "has a comment that switches nbval off."
 

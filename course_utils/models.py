@@ -86,7 +86,9 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     """
     if config.get("seed") is None:
         raise ValueError("The configuration needs a seed: without one, the initialisation could not be repeated.")
-    model = HookedTransformer(HookedTransformerConfig(**config, device=device))
+    with torch.random.fork_rng():  # a `seed` in the configuration would reseed the caller's torch, numpy and random
+        torch.manual_seed(config["seed"])
+        model = HookedTransformer(HookedTransformerConfig(**config | {"seed": None, "device": device}))
     if config.get("positional_embedding_type") == "shortformer":
         model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model).to(device)
     for name, parameter in model.named_parameters():

@@ -48,11 +48,7 @@ class Recipe:
 RECIPES = {
     "zero-layer": Recipe(n_layers=0, steps=8_000, hold=1 / 2),
     "one-layer": Recipe(n_layers=1, steps=8_000),
-    "two-layer": Recipe(
-        n_layers=2,
-        steps=12_000,
-        snapshots=(200, 400, 600, 800, 1_000, 1_200, 1_500, 2_000, 3_000, 5_000, 8_000),
-    ),
+    "two-layer": Recipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000)),  # around the phase change
 }
 PERIOD = 64  # of the repeated random tokens that the history is measured on
 
@@ -86,6 +82,7 @@ class Optimizers:
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
         self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr)]
         if self.matrices:
+            # torch's default decay keeps queries and keys so small that attention stays blurred
             self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=0.0))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
 

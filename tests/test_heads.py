@@ -71,3 +71,17 @@ def test_patterns_have_one_axis_for_each_thing():
     scores = (x @ model.W_Q[0, 1]) @ (x @ model.W_K[0, 1]).T / 2
     expected = scores.masked_fill(torch.ones(8, 8).triu(1).bool(), -torch.inf).softmax(-1)
     torch.testing.assert_close(patterns[0, 1, 4], expected)
+
+
+@pytest.mark.parametrize("period", [0, 1, 24, 100])
+def test_a_period_that_does_not_fit_is_refused(period):
+    with pytest.raises(ValueError, match="holds no second pass of period"):
+        heads.prefix_matching_score(torch.eye(25), period)
+
+
+def test_a_model_without_layers_has_no_patterns():
+    model = models.initial(
+        {"n_layers": 0, "d_model": 8, "n_ctx": 4, "d_head": 4, "d_vocab": 9, "seed": 0, "attn_only": True}
+    )
+    with pytest.raises(ValueError, match="no heads"):
+        heads.patterns(model, torch.tensor([[0, 1, 2]]))

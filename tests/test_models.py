@@ -352,3 +352,11 @@ def test_a_cached_hub_model_loads_without_network(hub):
     assert loaded["tokens"] == loaded["expected"] and loaded["tokens"][0] == 0
     assert loaded["difference"] < 1e-4  # with LayerNorm folded and W_U centred, the same predictions
     assert loaded["centre"] < 1e-6
+
+
+def test_loading_leaves_the_callers_randomness_alone(folder):
+    torch.manual_seed(77)
+    expected = torch.rand(1)
+    torch.manual_seed(77)
+    models.load(folder)
+    assert torch.rand(1) == expected

@@ -119,3 +119,9 @@ def test_a_data_file_is_intact_and_no_pickle(file):
 def test_checksums_name_files_that_exist(sums):
     listed = [line.split()[1] for line in sums.read_text().splitlines()]
     assert listed and all((sums.parent / name).is_file() for name in listed)
+
+
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]])
+def test_ruff_is_clean(command):
+    done = subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOT)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

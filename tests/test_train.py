@@ -3,6 +3,7 @@
 import itertools
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -286,7 +287,7 @@ def test_a_step_is_one_of_muon_on_the_joined_matrix(optimized):
         weight, axis = getattr(optimized.model.blocks[layer].attn, name), 0 if name == "W_O" else 1
         matrix = torch.nn.Parameter(torch.cat(list(weight.detach()), axis))
         matrix.grad = torch.cat(list(weight.grad), axis)
-        torch.optim.Muon([matrix], lr=TINY.muon_lr / 2).step()
+        torch.optim.Muon([matrix], lr=TINY.muon_lr / 2, weight_decay=0.0).step()
         expected[layer, name] = torch.stack(matrix.detach().split(8, axis))
     optimized.optimizers.step(rate=0.5)
     for (layer, name), weight in expected.items():
@@ -357,7 +358,8 @@ def test_a_finished_folder_is_refused_in_one_line(capsys, finished):
 def test_the_command_trains(capsys, tmp_path, monkeypatch, finished):
     monkeypatch.chdir(tmp_path)
     train.main(["two-layer"])
-    assert capsys.readouterr().out == f"runs/two-layer: held-out loss {finished.row['held_out_loss']:.3f} nats\n"
+    folder = Path("runs") / "two-layer"
+    assert capsys.readouterr().out == f"{folder}: held-out loss {finished.row['held_out_loss']:.3f} nats\n"
     assert _contents(tmp_path / "runs" / "two-layer") == _contents(finished.folder)
 
 

@@ -1,0 +1,69 @@
+"""The stored models are what their cards say, and can do what the lessons build on, each against its control."""
+
+import json
+
+import pytest
+import torch
+
+from course_utils import bigrams, circuits, files, heads, load, text, train
+
+NAMES = ("zero-layer", "one-layer", "two-layer")
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: load(name) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def measured(models):
+    tokens, repeated = text.held_out_tokens(), text.repeated_tokens(train.PERIOD)
+    return {name: train.measure(model, tokens, repeated) for name, model in models.items()}
+
+
+def scores(row: dict, key: str, layer: int) -> torch.Tensor:
+    return torch.tensor(row[key][layer])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_card_tells_what_the_weights_do(measured, name):
+    card = json.loads((files.DATA / name / "config.json").read_text())
+    for key, value in measured[name].items():
+        torch.testing.assert_close(torch.tensor(value), torch.tensor(card["result"][key]), rtol=0, atol=0.02)
+    assert f"{card['result']['held_out_loss']:.2f}" in (files.DATA / "README.md").read_text()
+    assert card["recipe"] == json.loads(json.dumps(train.asdict(train.RECIPES[name])))
+
+
+def test_zero_layers_are_no_worse_than_a_smoothed_bigram_table(measured):
+    table = bigrams.kneser_ney(bigrams.counts().to_dense())
+    assert measured["zero-layer"]["held_out_loss"] < bigrams.table_loss(table, text.held_out_tokens()) + 0.1
+
+
+def test_every_layer_lowers_the_loss(measured):
+    zero, one, two = (measured[name]["held_out_loss"] for name in NAMES)
+    assert zero > one + 0.5 > two + 0.6
+
+
+def test_several_heads_of_one_layer_copy(models):
+    model = models["one-layer"]
+    null = circuits.copying_null(model)
+    copying = torch.tensor([circuits.copying_score(circuits.full_ov(model, 0, head)) for head in range(8)])
+    assert abs(null.mean()) < 0.05
+    assert (copying > null.max()).sum() >= 4
+    assert (copying > 0.8).sum() >= 3
+
+
+def test_two_layers_have_a_previous_token_head_and_induction_heads(measured):
+    one, two = measured["one-layer"], measured["two-layer"]
+    assert scores(two, "previous_token", 0).max() > 0.7
+    assert scores(two, "prefix_matching", 1).max() > 0.6
+    assert scores(one, "prefix_matching", 0).max() < 0.1  # the control: no second layer, no induction
+    assert two["first_pass_loss"] - two["second_pass_loss"] > 3
+    assert abs(one["first_pass_loss"] - one["second_pass_loss"]) < 0.5
+
+
+def test_the_untrained_model_is_the_control_of_the_control():
+    model = load("two-layer", step=0)
+    patterns = heads.patterns(model, text.repeated_tokens(train.PERIOD, 4))
+    assert heads.prefix_matching_score(patterns, train.PERIOD).max() < 0.1
+    assert heads.previous_token_score(patterns).max() < 0.3
