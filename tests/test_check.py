@@ -53,6 +53,11 @@ def centred_over_everything(A, B, mask):
     return (a * b).sum() / (a.norm() * b.norm())
 
 
+def empty_rows_divide(A, B, mask):
+    a, b = ((M - (M * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)) * mask for M in (A, B))
+    return (a * b).sum() / (a.norm() * b.norm())
+
+
 def mean_of_rows(A, B, mask):
     total = 0
     for a, b, m in zip(A, B, mask, strict=True):
@@ -86,6 +91,7 @@ MISTAKES = {
         "every pair once": every_pair_once,
         "transposed": lambda t, V, alpha: ((c := inside(t, V, alpha).T) / c.sum(1, keepdim=True)).log(),
         "alpha twice": lambda t, V, alpha: ((c := inside(t, V, alpha) + alpha) / c.sum(1, keepdim=True)).log(),
+        "documents' first pairs left out": lambda t, V, alpha: across_documents(t[t != 0], V, alpha),
         "no log": lambda t, V, alpha: inside(t, V, alpha) / inside(t, V, alpha).sum(1, keepdim=True),
         "no alpha": lambda t, V, alpha: ((c := inside(t, V, 0)) / c.sum(1, keepdim=True)).log(),
     },
@@ -99,6 +105,7 @@ MISTAKES = {
         "one per token": lambda p, t: -p[t[:, 1:-1], t[:, 2:]],
     },
     "row_centred_correlation": {
+        "no care for empty rows": lambda A, B, m: empty_rows_divide(A, B, m),
         "not centred": lambda A, B, m: (A[m] * B[m]).sum() / (A[m].norm() * B[m].norm()),
         "one mean for all": lambda A, B, m: torch.corrcoef(torch.stack([A[m], B[m]]))[0, 1],
         "centred over columns": lambda A, B, m: mean_of_rows(A.T, B.T, m.T),
@@ -120,6 +127,7 @@ MISTAKES = {
         "a count": lambda m: (m.argmax(1) == diagonal(len(m))).sum(),
         "diagonal above zero": lambda m: (m.diagonal() > 0).float().mean(),
         "the smallest": lambda m: (m.argmin(1) == diagonal(len(m))).float().mean(),
+        "above the row's mean": lambda m: (m.diagonal() > m.mean(1)).float().mean(),
         "one per row": lambda m: m.argmax(1) == diagonal(len(m)),
     },
 }

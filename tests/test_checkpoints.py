@@ -49,14 +49,18 @@ def test_several_heads_of_one_layer_copy(models):
     null = circuits.copying_null(model)
     copying = torch.tensor([circuits.copying_score(circuits.full_ov(model, 0, head)) for head in range(8)])
     assert abs(null.mean()) < 0.05
-    assert (copying > null.max()).sum() >= 4
-    assert (copying > 0.8).sum() >= 3
+    assert null.abs().max() < 0.3
+    assert (copying > 0.8).sum() == 5
+    untrained = load("one-layer", step=0)
+    scores = [circuits.copying_score(circuits.full_ov(untrained, 0, head)) for head in range(8)]
+    assert max(map(abs, scores)) < 0.3
 
 
 def test_two_layers_have_a_previous_token_head_and_induction_heads(measured):
     one, two = measured["one-layer"], measured["two-layer"]
-    assert scores(two, "previous_token", 0).max() > 0.7
-    assert scores(two, "prefix_matching", 1).max() > 0.6
+    assert (scores(two, "previous_token", 0) > 0.7).sum() == 1
+    first, second, third = scores(two, "prefix_matching", 1).topk(3).values
+    assert abs(first - 0.60) < 0.02 and abs(second - 0.32) < 0.02 and third < 0.05
     assert scores(one, "prefix_matching", 0).max() < 0.1  # the control: no second layer, no induction
     assert two["first_pass_loss"] - two["second_pass_loss"] > 3
     assert abs(one["first_pass_loss"] - one["second_pass_loss"]) < 0.5

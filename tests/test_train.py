@@ -190,6 +190,7 @@ def test_minutes_choose_the_number_of_steps(tmp_path, monkeypatch):
     assert train.train(recipe, tmp_path, minutes=0.04)["step"] == 240
     card = json.loads((tmp_path / "config.json").read_text())
     assert card["recipe"]["steps"] == 240 and card["tokens_seen"] == 240 * 80
+    assert card["training_seconds"] == 11  # 1.0 up to the saved state, and 140 steps at 0.07
 
 
 # The parts
