@@ -31,9 +31,11 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells need no `no_grad`.
 
     `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `course_utils.train` wrote, or a
-    hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
-    snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred over the
-    vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
+    hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network, or a cached copy: then set
+    HF_HUB_OFFLINE=1, or it first tries the network for a while. `step` picks a snapshot from training instead of the
+    final weights; 0 is the initialisation. W_U comes centred over the vocabulary, as
+    `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
+
     Raises ValueError for an unknown name or step, FileNotFoundError or OSError for a missing or damaged file,
     ConnectionError when the hub can't be reached.
     """
@@ -51,7 +53,11 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     folder = Path(name) if is_folder else DATA / name
     model = initial(json.loads(verified(folder / "config.json").read_text())["model"], device)
     if step != 0:
-        model.load_state_dict(_weights(folder, step, device), strict=False)
+        weights = _weights(folder, step, device)
+        trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
+        if weights.keys() != trained:
+            raise OSError(f"The weights in {folder} are not those of the model that its config.json describes.")
+        model.load_state_dict(weights, strict=False)  # biases and masks are not stored
     model.W_U.data -= model.W_U.mean(-1, keepdim=True)  # as `from_pretrained` does: all logits shift alike
     if model.cfg.d_vocab == text.D_VOCAB:
         model.set_tokenizer(text.tokenizer())

@@ -24,6 +24,7 @@ class Recipe:
     snapshots: tuple[int, ...] = ()  # steps after which the weights are kept
     batch: int = 8  # small, so that there are many steps
     muon_lr: float = 0.02  # the attention matrices
+    muon_decay: float = 0.0  # torch's default, 0.1, keeps queries and keys so small that attention stays blurred
     adamw_lr: float = 4e-3  # W_E, W_pos, W_U
     warmup: int = 100  # steps up to the full learning rates
     hold: float = 1 / 3  # until this share of the steps they stay there; then they fall to 0 in a straight line
@@ -82,8 +83,7 @@ class Optimizers:
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
         self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr)]
         if self.matrices:
-            # torch's default decay keeps queries and keys so small that attention stays blurred
-            self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=0.0))
+            self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=recipe.muon_decay))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
 
     @staticmethod

@@ -360,3 +360,12 @@ def test_loading_leaves_the_callers_randomness_alone(folder):
     torch.manual_seed(77)
     models.load(folder)
     assert torch.rand(1) == expected
+
+
+def test_weights_of_another_model_are_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    config["model"]["n_layers"] = 1
+    (folder / "config.json").write_text(json.dumps(config))
+    files.write_checksums(folder)
+    with pytest.raises(OSError, match="not those of the model"):
+        models.load(folder)
