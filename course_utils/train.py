@@ -230,14 +230,14 @@ def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.train", description=__doc__)
     parser.add_argument("model", choices=RECIPES)
-    parser.add_argument("--device", default="cpu", help='"cpu" or "cuda"')
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--minutes", type=float, help="train for about so long instead of the recipe's number of steps")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for the result (runs/MODEL)")
     options = parser.parse_args(arguments)
     if options.minutes is not None and options.minutes <= 0:
         parser.error(f"--minutes must be above 0, not {options.minutes}.")
-    if options.device.startswith("cuda") and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU on this machine; leave --device out to train on the CPU.")
     recipe = replace(RECIPES[options.model], seed=options.seed)
     folder = options.out or Path("runs") / options.model

@@ -346,10 +346,13 @@ def test_minutes_must_be_positive(capsys, minutes):
     assert "--minutes must be above 0" in _error(capsys, "two-layer", "--minutes", minutes)
 
 
-@pytest.mark.parametrize("device", ["cuda", "cuda:0"])
-def test_without_a_gpu_cuda_is_refused(capsys, monkeypatch, device):
+def test_an_unknown_device_is_refused(capsys):
+    assert "invalid choice: 'banana'" in _error(capsys, "two-layer", "--device", "banana")
+
+
+def test_without_a_gpu_cuda_is_refused(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    assert "torch finds no GPU" in _error(capsys, "two-layer", "--device", device)
+    assert "torch finds no GPU" in _error(capsys, "two-layer", "--device", "cuda")
 
 
 def test_a_finished_folder_is_refused_in_one_line(capsys, finished):
