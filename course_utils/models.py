@@ -43,12 +43,13 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
         if step is not None:
             raise ValueError(f'Only the course\'s own models have snapshots; load("{name}") takes no step.')
         return _from_hub(name, device)
-    is_folder = isinstance(name, Path) or Path(str(name)).is_dir()
-    if not is_folder and name not in bundled():
-        near = difflib.get_close_matches(str(name), [*bundled(), *HUB], n=2, cutoff=0.5)
+    known = bundled()  # these names come first, whatever folders stand in the working directory
+    is_folder = isinstance(name, Path) or (name not in known and Path(str(name)).is_dir())
+    if not is_folder and name not in known:
+        near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(
-            f"There is no model and no folder {name!r}.{hint} Bundled: {bundled()}; from the hub: {list(HUB)}."
+            f"There is no model and no folder {name!r}.{hint} Bundled: {known}; from the hub: {list(HUB)}."
         )
     folder = Path(name) if is_folder else DATA / name
     model = initial(json.loads(verified(folder / "config.json").read_text())["model"], device)

@@ -21,6 +21,10 @@ def measured(models):
     return {name: train.measure(model, tokens, repeated) for name, model in models.items()}
 
 
+def copying(model) -> torch.Tensor:
+    return torch.tensor([circuits.copying_score(circuits.full_ov(model, 0, head)) for head in range(8)])
+
+
 def scores(row: dict, key: str, layer: int) -> torch.Tensor:
     return torch.tensor(row[key][layer])
 
@@ -47,13 +51,10 @@ def test_every_layer_lowers_the_loss(measured):
 def test_several_heads_of_one_layer_copy(models):
     model = models["one-layer"]
     null = circuits.copying_null(model)
-    copying = torch.tensor([circuits.copying_score(circuits.full_ov(model, 0, head)) for head in range(8)])
     assert abs(null.mean()) < 0.05
     assert null.abs().max() < 0.3
-    assert (copying > 0.8).sum() == 5
-    untrained = load("one-layer", step=0)
-    scores = [circuits.copying_score(circuits.full_ov(untrained, 0, head)) for head in range(8)]
-    assert max(map(abs, scores)) < 0.3
+    assert (copying(model) > 0.8).sum() == 5
+    assert copying(load("one-layer", step=0)).abs().max() < 0.3
 
 
 def test_two_layers_have_a_previous_token_head_and_induction_heads(measured):

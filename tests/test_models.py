@@ -369,3 +369,10 @@ def test_weights_of_another_model_are_refused(folder):
     files.write_checksums(folder)
     with pytest.raises(OSError, match="not those of the model"):
         models.load(folder)
+
+
+def test_a_bundled_name_is_not_shadowed_by_a_folder_of_that_name(data, tmp_path, monkeypatch):
+    elsewhere = tmp_path / "elsewhere"
+    (elsewhere / "tiny-model").mkdir(parents=True)
+    monkeypatch.chdir(elsewhere)
+    assert models.load("tiny-model").cfg.d_model == CONFIG["d_model"]
