@@ -21,7 +21,10 @@ else:
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "course_utils"
-MODULES = sorted(file.stem for file in PACKAGE.glob("*.py") if file.stem != "__init__")
+MODULES = sorted(
+    [file.stem for file in PACKAGE.glob("*.py") if file.stem != "__init__"]
+    + [file.parent.name for file in PACKAGE.glob("*/__init__.py")]
+)
 DATA_FILES = sorted(
     file for file in files.DATA.rglob("*") if file.is_file() and not {"__pycache__", ".DS_Store"} & set(file.parts)
 )
@@ -42,7 +45,8 @@ FLOORS = (
 def _imports(module: str) -> set[str]:
     """The course's modules that one of them imports, anywhere in its code."""
     found = set()
-    for node in ast.walk(ast.parse((PACKAGE / f"{module}.py").read_text(encoding="utf-8"))):
+    sources = [*PACKAGE.glob(f"{module}.py"), *PACKAGE.glob(f"{module}/*.py")]
+    for node in (node for file in sources for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -51,7 +55,7 @@ def _imports(module: str) -> set[str]:
         else:
             continue
         found |= {name.split(".")[1] for name in names if name.startswith("course_utils.")}
-    return found & set(MODULES)
+    return found & set(MODULES) - {module}
 
 
 def _python(code: str) -> str:
