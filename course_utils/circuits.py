@@ -4,32 +4,23 @@ Everything stays factored: a full circuit has d_vocab² entries but rank d_head,
 times a wide matrix and no function here multiplies them out. Row form, as TransformerLens has it: `x @ QK @ y.T`.
 """
 
-from numbers import Integral
-
 import torch
 from jaxtyping import Complex, Float
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
-
-def _head(model, layer: int, head: int) -> None:
-    cfg = model.cfg
-    if not cfg.n_layers:
-        raise IndexError("This model has no layers, and so no heads.")
-    for name, value, size in (("layer", layer, cfg.n_layers), ("head", head, cfg.n_heads)):
-        if not isinstance(value, Integral) or not 0 <= value < size:
-            raise IndexError(f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}.")
+from course_utils.models import check_head
 
 
 def qk(model, layer: int, head: int) -> FactoredMatrix:
     """W_Q W_Kᵀ, [d_model, d_model]: `x_dest @ QK @ x_src` is the attention score times √d_head (Elhage et al. 2021)."""
-    _head(model, layer, head)
+    check_head(model, layer, head)
     return FactoredMatrix(model.W_Q[layer, head], model.W_K[layer, head].T)
 
 
 def ov(model, layer: int, head: int) -> FactoredMatrix:
     """W_V W_O, [d_model, d_model]: what `x_src` adds to the stream at the destination, if fully attended to."""
-    _head(model, layer, head)
+    check_head(model, layer, head)
     return FactoredMatrix(model.W_V[layer, head], model.W_O[layer, head])
 
 

@@ -1,8 +1,13 @@
 """One head at work on tokens: where it looks, and what the model loses without it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+
+from course_utils.models import check_head
 
 
 def patterns(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
@@ -11,6 +16,40 @@ def patterns(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer he
         raise ValueError("A model without layers has no heads, so there are no attention patterns.")
     _, cache = model.run_with_cache(tokens, return_type=None, names_filter=lambda name: name.endswith("hook_pattern"))
     return torch.stack([cache["pattern", layer].transpose(0, 1) for layer in range(model.cfg.n_layers)])
+
+
+def value_weighted(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
+    """The attention patterns, each source times the length of what it has to give: A[dest, src] · ‖x_src W_V W_O‖.
+
+    A head with nothing to say rests on a source whose output is short: the plain pattern shows much attention there,
+    this one little. Elhage et al. 2021 take ‖x_src W_V‖, but only the product W_V W_O has a meaning of its own.
+    Attention-only models without biases. Raises ValueError if the model has no layers.
+    """
+    weighted = patterns(model, tokens)
+    _, cache = model.run_with_cache(tokens, return_type=None, names_filter=lambda name: name.endswith("hook_v"))
+    for layer in range(model.cfg.n_layers):
+        outputs = torch.einsum("bphd,hdm->hbpm", cache["v", layer], model.W_O[layer])
+        weighted[layer] *= outputs.norm(dim=-1)[:, :, None, :]
+    return weighted
+
+
+@contextmanager
+def ablated(model, *heads: tuple[int, int]) -> Iterator:
+    """Within this block the model runs without some heads, each a pair (layer, head): their output is zero.
+
+    Zero, and not a mean, because then the logits lose exactly the head's terms. Raises IndexError for a head that the
+    model does not have.
+    """
+    for layer, head in heads:
+        check_head(model, layer, head)
+    by_layer = {layer: [h for other, h in heads if other == layer] for layer, _ in heads}
+
+    def silence(z, hook):  # [batch, pos, head, d_head]
+        z[:, :, by_layer[hook.layer()]] = 0
+        return z
+
+    with model.hooks(fwd_hooks=[(f"blocks.{layer}.attn.hook_z", silence) for layer in by_layer]):
+        yield model
 
 
 def previous_token_score(pattern: Float[Tensor, "... dest src"]) -> Float[Tensor, "..."]:

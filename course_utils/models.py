@@ -3,6 +3,7 @@
 import difflib
 import json
 import warnings
+from numbers import Integral
 from pathlib import Path
 from unittest import mock
 
@@ -101,6 +102,16 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(".b_" not in name)
     return model
+
+
+def check_head(model, layer: int, head: int) -> None:
+    """Raise IndexError, in one sentence, unless the model has this head."""
+    cfg = model.cfg
+    if not cfg.n_layers:
+        raise IndexError("This model has no layers, and so no heads.")
+    for name, value, size in (("layer", layer, cfg.n_layers), ("head", head, cfg.n_heads)):
+        if not isinstance(value, Integral) or not 0 <= value < size:
+            raise IndexError(f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}.")
 
 
 def sinusoids(n_ctx: int, d_model: int) -> Tensor:

@@ -58,10 +58,14 @@ def test_scores_keep_the_leading_axes():
     assert (prefix[0] == 0).all() and (prefix[1] == 1).all()
 
 
-def test_patterns_have_one_axis_for_each_thing():
+def small():
     config = {"n_layers": 2, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30}
     config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
-    model = models.initial(config).requires_grad_(False)
+    return models.initial(config).requires_grad_(False)
+
+
+def test_patterns_have_one_axis_for_each_thing():
+    model = small()
     tokens = torch.randint(30, (5, 8), generator=torch.Generator().manual_seed(0))
     patterns = heads.patterns(model, tokens)
     assert patterns.shape == (2, 3, 5, 8, 8)
@@ -85,3 +89,33 @@ def test_a_model_without_layers_has_no_patterns():
     )
     with pytest.raises(ValueError, match="no heads"):
         heads.patterns(model, torch.tensor([[0, 1, 2]]))
+
+
+def test_value_weighting_measures_what_the_head_would_write():
+    model = small()
+    tokens = torch.randint(1, 30, (2, 6), generator=torch.Generator().manual_seed(1))
+    weighted, patterns = heads.value_weighted(model, tokens), heads.patterns(model, tokens)
+    _, cache = model.run_with_cache(tokens)
+    for layer, head in ((0, 0), (1, 2)):
+        written = cache["resid_pre", layer] @ model.W_V[layer, head] @ model.W_O[layer, head]
+        torch.testing.assert_close(weighted[layer, head], patterns[layer, head] * written.norm(dim=-1)[:, None, :])
+
+
+def test_an_ablated_head_writes_nothing_and_comes_back():
+    model = small()
+    tokens = torch.randint(1, 30, (2, 6), generator=torch.Generator().manual_seed(1))
+    whole, cache = model.run_with_cache(tokens)
+    with heads.ablated(model, (1, 0), (1, 2)) as same:
+        assert same is model
+        without = model(tokens)
+    written = sum(cache["z", 1][:, :, head] @ model.W_O[1, head] for head in (0, 2))
+    torch.testing.assert_close(whole - without, written @ model.W_U)  # the last layer: nobody reads it but W_U
+    torch.testing.assert_close(model(tokens), whole)
+    with heads.ablated(model):
+        torch.testing.assert_close(model(tokens), whole)
+
+
+@pytest.mark.parametrize("head", [(2, 0), (0, 3), (-1, 0), (0, 1.5)])
+def test_a_head_that_is_not_there_can_not_be_ablated(head):
+    with pytest.raises(IndexError, match="must be a whole number from 0 to"), heads.ablated(small(), head):
+        pass
