@@ -54,7 +54,7 @@ def ablated(model, *heads: tuple[int, int]) -> Iterator:
 
 @contextmanager
 def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
-    """Within this block the activation `name` is replaced by `value`, from another run of the model, wherever it is run.
+    """Within this block the model runs with the activation `name` replaced by `value`, most often from another run.
 
     `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every text. `name` is a hook's
     full name, as "blocks.0.hook_resid_pre". Raises ValueError for a name that the model does not have; running the
