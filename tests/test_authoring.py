@@ -1,10 +1,14 @@
 """Solutions → learner notebooks."""
 
+import base64
 import copy
+import io
 import textwrap
 
+import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from course_utils import authoring
 
@@ -98,6 +102,20 @@ def test_interactive_cell_stores_its_picture_only():
     assert tidied.cells[1].outputs == outputs[1:]
     assert tidied.cells[1].metadata.tags == ["interactive", "nbval-ignore-output"]
     assert authoring.problems(tidied) == []
+
+
+def test_a_stored_picture_looks_the_same_and_is_smaller():
+    shade = np.linspace(0, 255, 300).astype(np.uint8)  # more shades than a palette holds
+    picture = Image.fromarray(
+        np.stack([np.tile(shade, (200, 1)), np.tile(shade[:200, None], 300), 0 * np.eye(200, 300, dtype=np.uint8)], 2)
+    )
+    whole = io.BytesIO()
+    picture.save(whole, "PNG")
+    stored = base64.b64decode(authoring._smaller(base64.b64encode(whole.getvalue()).decode()))
+    again = Image.open(io.BytesIO(stored))
+    assert again.mode == "P" and len(stored) < len(whole.getvalue())
+    assert np.abs(np.asarray(again.convert("RGB"), int) - np.asarray(picture, int)).max() < 24
+    assert authoring._smaller(base64.b64encode(whole.getvalue()).decode()) == base64.b64encode(stored).decode()
 
 
 def test_good_notebook_has_no_problems():
