@@ -24,3 +24,11 @@ from course_utils.check.lesson_03 import (
     self_rate,
     table_loss,
 )
+from course_utils.check.lesson_06 import (
+    composition,
+    order_losses,
+    product_norm,
+    qk_terms,
+    value_weighted,
+    virtual_head,
+)
