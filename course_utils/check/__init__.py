@@ -12,3 +12,12 @@ from course_utils.check.lesson_03 import (
     self_rate,
     table_loss,
 )
+from course_utils.check.lesson_07 import (
+    head_attribution,
+    induction_score,
+    induction_targets,
+    k_match,
+    keys_without,
+    logit_effect,
+    shift_matrix,
+)
