@@ -32,3 +32,12 @@ from course_utils.check.lesson_06 import (
     value_weighted,
     virtual_head,
 )
+from course_utils.check.lesson_07 import (
+    head_attribution,
+    induction_score,
+    induction_targets,
+    k_match,
+    keys_without,
+    logit_effect,
+    shift_matrix,
+)
