@@ -29,24 +29,27 @@ def test_prefix_matching_score_of_a_head_that_looks_back(back, expected):
     assert heads.prefix_matching_score(_looking(lambda dest: dest - back), PERIOD) == expected
 
 
-@pytest.mark.parametrize("repeats", [2, 3])
-def test_an_induction_head_scores_one(repeats):
-    """It attends to what followed the last occurrence of the current token, wherever that is."""
+@pytest.mark.parametrize("repeats", [2, 3, 4])
+@pytest.mark.parametrize("chosen", [slice(-1, None), slice(1), slice(None)], ids=["last", "first", "all"])
+def test_an_induction_head_scores_one(repeats, chosen):
+    """It attends to what followed occurrences of the current token, whichever it takes."""
     tokens = text.repeated_tokens(PERIOD, 1, repeats, d_vocab=10_000, seed=1)[0].tolist()
     assert len(set(tokens)) == PERIOD + 1
     pattern = torch.zeros(len(tokens), len(tokens))
     for dest, token in enumerate(tokens):
         earlier = [src for src in range(dest) if tokens[src] == token]
-        pattern[dest, earlier[-1] + 1 if earlier else 0] = 1
-    assert heads.prefix_matching_score(pattern, PERIOD) == 1
+        sources = [src + 1 for src in earlier[chosen]] or [0]
+        pattern[dest, sources] = 1 / len(sources)
+    assert heads.prefix_matching_score(pattern, PERIOD).item() == pytest.approx(1)
     assert heads.previous_token_score(pattern) == 0
 
 
 def test_scores_of_uniform_attention():
     # Destinations with a choice of two: 2 … 15. Destinations in the second and third pass: 6 … 15.
-    previous, prefix = (sum(1 / (dest + 1) for dest in range(first, LENGTH)) for first in (2, PERIOD + 1))
+    # In the third, 11 … 15, two sources count.
+    previous, second, third = (sum(1 / (d + 1) for d in range(first, LENGTH)) for first in (2, 6, 11))
     assert heads.previous_token_score(UNIFORM).item() == pytest.approx(previous / 14)
-    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx(prefix / 10)
+    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx((second + third) / 10)
 
 
 def test_scores_keep_the_leading_axes():
@@ -119,3 +122,42 @@ def test_an_ablated_head_writes_nothing_and_comes_back():
 def test_a_head_that_is_not_there_can_not_be_ablated(head):
     with pytest.raises(IndexError, match="must be a whole number from 0 to"), heads.ablated(small(), head):
         pass
+
+
+NAME = "blocks.1.hook_resid_pre"
+
+
+def test_a_patched_stream_carries_the_other_run_on_from_there():
+    model = small()
+    one, other = torch.randint(1, 30, (2, 1, 6), generator=torch.Generator().manual_seed(1))
+    here, there = model(one), model(other)
+    _, cache = model.run_with_cache(other)
+    kept = cache[NAME].clone()
+    with heads.patched(model, NAME, cache[NAME]) as same:
+        assert same is model
+        torch.testing.assert_close(model(one), there)  # the whole stream: nothing is left of `one`
+    with heads.patched(model, NAME, cache[NAME], (slice(None), 3)):
+        partly = model(one)
+    torch.testing.assert_close(partly[:, :3], here[:, :3])  # nobody looks ahead
+    assert not torch.allclose(partly[:, 3:], here[:, 3:]) and not torch.allclose(partly, there)
+    torch.testing.assert_close(model(one), here)  # and it is gone afterwards
+    torch.testing.assert_close(cache[NAME], kept)
+
+
+def test_a_patched_head_is_that_head_alone():
+    model = small()
+    one, other = torch.randint(1, 30, (2, 2, 6), generator=torch.Generator().manual_seed(2))
+    before = [model.run_with_cache(tokens)[1]["z", 1] for tokens in (one, other)]
+    with heads.patched(model, "blocks.1.attn.hook_z", before[1], (slice(None), slice(None), 2)):
+        logits = model(one)
+    change = (before[1] - before[0])[:, :, 2] @ model.W_O[1, 2] @ model.W_U
+    torch.testing.assert_close(logits, model(one) + change)
+
+
+def test_patching_what_is_not_there_is_refused():
+    model = small()
+    with pytest.raises(ValueError, match="no activation named 'blocks"), heads.patched(model, "blocks.7", None):
+        pass
+    tokens = torch.zeros(1, 6, dtype=torch.long)
+    with heads.patched(model, NAME, torch.zeros(1, 5, 12)), pytest.raises(ValueError, match="has shape"):
+        model(tokens)

@@ -15,6 +15,18 @@ from course_utils.check.lesson_01 import (
     probabilities,
     transformer,
 )
+from course_utils.check.lesson_02 import (
+    fold_layer_norm,
+    frozen_logits,
+    head_out,
+    layer_operator,
+    logit_lens,
+    patched,
+    pattern,
+    rotate,
+    stream_terms,
+    virtual_strength,
+)
 from course_utils.check.lesson_03 import (
     bigram_logprobs,
     direct_path,
@@ -22,4 +34,21 @@ from course_utils.check.lesson_03 import (
     row_centred_correlation,
     self_rate,
     table_loss,
+)
+from course_utils.check.lesson_06 import (
+    composition,
+    order_losses,
+    product_norm,
+    qk_terms,
+    value_weighted,
+    virtual_head,
+)
+from course_utils.check.lesson_07 import (
+    head_attribution,
+    induction_score,
+    induction_targets,
+    k_match,
+    keys_without,
+    logit_effect,
+    shift_matrix,
 )
