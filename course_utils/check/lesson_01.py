@@ -27,7 +27,7 @@ def merge(answer: Callable) -> None:
         given = list(tokens)
         result = answer(given, both)
         if not isinstance(result, list | tuple) or not all(isinstance(token, str) for token in result):
-            raise Wrong(f"it should return a list of strings, not {type(result).__name__} {str(result)[:40]}.")
+            raise Wrong(f"it should return a list of strings, not {type(result).__name__}.")
         demand(given == tokens, "it changes the list that it was given: build a new one.")
         demand(
             "".join(result) == "".join(tokens),
