@@ -4,6 +4,18 @@
 answer hears which one fails; it never shows the right answer.
 """
 
+from course_utils.check.lesson_02 import (
+    fold_layer_norm,
+    frozen_logits,
+    head_out,
+    layer_operator,
+    logit_lens,
+    patched,
+    pattern,
+    rotate,
+    stream_terms,
+    virtual_strength,
+)
 from course_utils.check.lesson_03 import (
     bigram_logprobs,
     direct_path,
@@ -19,4 +31,13 @@ from course_utils.check.lesson_06 import (
     qk_terms,
     value_weighted,
     virtual_head,
+)
+from course_utils.check.lesson_07 import (
+    head_attribution,
+    induction_score,
+    induction_targets,
+    k_match,
+    keys_without,
+    logit_effect,
+    shift_matrix,
 )
