@@ -15,6 +15,7 @@ _MODULES = (
     "heads",
     "models",
     "paths",
+    "pieces",
     "plots",
     "text",
     "train",

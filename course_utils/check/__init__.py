@@ -4,6 +4,17 @@
 answer hears which one fails; it never shows the right answer.
 """
 
+from course_utils.check.lesson_01 import (
+    attention,
+    beam_search,
+    block,
+    layer_norm,
+    lm_loss,
+    merge,
+    mlp,
+    probabilities,
+    transformer,
+)
 from course_utils.check.lesson_02 import (
     fold_layer_norm,
     frozen_logits,
