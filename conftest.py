@@ -13,6 +13,7 @@ import nbval.plugin
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # pyproject.toml runs two files at a time: one core for each kernel
+os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing
 
 
 class KernelDied(Exception):
