@@ -14,6 +14,7 @@ _MODULES = (
     "files",
     "heads",
     "models",
+    "paths",
     "pieces",
     "plots",
     "text",

@@ -9,6 +9,7 @@ import base64
 import copy
 import io
 import itertools
+import os
 import re
 import subprocess
 import sys
@@ -100,7 +101,9 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
         record_timing=False,
     )
     client.reset_execution_trackers()
-    with client.setup_kernel(stderr=subprocess.DEVNULL):  # the kernel's own log; what cells print there is kept
+    environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}  # agg would store no picture
+    # stderr: the kernel's own log; what cells print there is kept
+    with client.setup_kernel(stderr=subprocess.DEVNULL, env=environment):
         for number, cell in enumerate(notebook.cells):
             try:
                 client.execute_cell(cell, number, execution_count=client.code_cells_executed + 1)

@@ -35,6 +35,15 @@ from course_utils.check.lesson_03 import (
     self_rate,
     table_loss,
 )
+from course_utils.check.lesson_04 import (
+    copying_score,
+    interaction,
+    path_terms,
+    positive_yet_lowering,
+    skip_trigrams,
+    step_back,
+    weighted_pattern,
+)
 from course_utils.check.lesson_06 import (
     composition,
     order_losses,

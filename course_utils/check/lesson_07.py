@@ -22,7 +22,7 @@ def _looking(back: int, first: int = 0) -> Tensor:
 
 @exercise
 def induction_score(answer: Callable) -> None:
-    """`induction_score(pattern, period) → float`: mean attention to what followed the current token one period ago."""
+    """`induction_score(pattern, period) → float`: mean attention to what followed earlier copies of the token."""
     before, same, late, previous, right, resting, first_pass, third_pass = (
         number(answer(pattern, PERIOD))
         for pattern in (
@@ -62,6 +62,14 @@ def induction_score(answer: Callable) -> None:
         close(third_pass, 0.5),
         f"a head that is right in the third pass only should score 0.5, not {third_pass:.2f}: "
         "every destination of the second and third pass counts the same.",
+    )
+    divided = (_looking(PERIOD - 1) + _looking(2 * PERIOD - 1)) / 2
+    divided[: 2 * PERIOD + 1] = _looking(PERIOD - 1)[: 2 * PERIOD + 1]
+    value = number(answer(divided, PERIOD))
+    demand(
+        close(value, 1),
+        "in the third pass there are two earlier copies; a head that divides its attention between what followed the "
+        f"one and what followed the other is always right and should score 1, not {value:.2f}.",
     )
     pattern = random(13, 13).exp().tril()
     pattern /= pattern.sum(1, keepdim=True)

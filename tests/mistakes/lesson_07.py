@@ -15,6 +15,12 @@ def offset(back, first=None):
     return score
 
 
+def first_follower_only(pattern, period):
+    """Mean attention to what followed the first copy, whichever pass the destination is in."""
+    dest = torch.arange(period + 1, len(pattern))
+    return pattern[dest, (dest - 1) % period + 2].mean().item()
+
+
 def copies(tokens):
     """[dest, src]: an earlier copy of the same token."""
     return (tokens[:, None] == tokens[None, :]).tril(-1)
@@ -67,6 +73,15 @@ def match(W_E, QK2, OV1):
 
 MISTAKES = {
     "induction_score": {
+        "the last copy only": offset(lambda period: period - 1),
+        "the first copy only": first_follower_only,
+        "the mean over the copies": lambda pattern, period: (
+            sum(pattern.diagonal(1 - ago)[2:].mean().item() for ago in range(period, len(pattern) - 1, period))
+            / (len(range(period, len(pattern) - 1, period)))
+        ),
+        "the sum of the copies' means": lambda pattern, period: sum(
+            pattern.diagonal(1 - ago)[2:].mean().item() for ago in range(period, len(pattern) - 1, period)
+        ),
         "the earlier copy itself": offset(lambda period: period),
         "the previous token": offset(lambda period: 1),
         "two steps behind the copy": offset(lambda period: period - 2, lambda period: period + 1),
