@@ -5,6 +5,7 @@ watches one of them and compares many.
 """
 
 import argparse
+import itertools
 import json
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -14,7 +15,7 @@ from pathlib import Path
 import joblib
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from tqdm import tqdm
 
@@ -34,11 +35,12 @@ class Run(Recipe):
     """One training run on the synthetic language: all that its history depends on, but for rounding."""
 
     n_layers: int = 2
-    steps: int = 800
+    steps: int = 500
     batch: int = 32
+    muon_lr: float = 0.04
     adamw_lr: float = 1e-2
     warmup: int = 20
-    hold: float = 3 / 4
+    hold: float = 4 / 5
     positions: str = "shortformer"  # or "standard": added to the stream instead
     planted: bool = False  # head (0, 0) starts as a previous-token head
 
@@ -85,6 +87,17 @@ def documents(n: int, seed: int) -> Int[Tensor, "n pos"]:
         tokens[:, i] = torch.where(place < LENGTH, names[rows, name, place.clamp(max=LENGTH - 1)], bigram)
         place = (place + 1).clamp(max=LENGTH)
     return tokens
+
+
+def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]:
+    """Which tokens, from the second on, are what followed the last earlier occurrence of the token before them."""
+    result = torch.zeros_like(tokens[:, 1:], dtype=torch.bool)
+    for row, document in enumerate(tokens.tolist()):
+        followed = {}
+        for i, (current, following) in enumerate(itertools.pairwise(document)):
+            result[row, i] = followed.get(current) == following
+            followed[current] = following
+    return result
 
 
 def logits(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_vocab"]:
@@ -138,16 +151,12 @@ def start(run: Run):
     return model
 
 
-def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: int = EVERY) -> list[dict]:
-    """Train one model and return its history, a row per measurement; `watch` sees the rows so far after each one.
+def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: int = EVERY):
+    """Train one model; returns it and its history, a row for every `every` steps, which `watch` sees as it grows.
 
-    The losses are in nats, on documents that are not trained on and on random tokens repeated every PERIOD; the scores
-    are lists [layer][head], `k_composition` and `match` (see `matching`) [head of layer 0][head of layer 1].
+    Losses are in nats, on documents that are not trained on and on random tokens repeated every PERIOD. Scores of heads
+    are lists [layer][head]; those of pairs, `k_composition` and `match` (see `matching`), [head 1][head 2].
     """
-    return _trained(run, watch, every)[1]
-
-
-def _trained(run: Run, watch: Callable | None, every: int) -> tuple[object, list[dict]]:
     model = start(run)
     optimizers = Optimizers(model, run)
     held_out, repeated = documents(64, seed=-1), text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
@@ -158,10 +167,10 @@ def _trained(run: Run, watch: Callable | None, every: int) -> tuple[object, list
             if watch:
                 watch(history)
         if step == run.steps:
-            return model, history
-        if step % every == 0:
-            many = documents(every * run.batch, seed=run.seed * 1_000_003 + step).split(run.batch)
-        tokens = many[step % every]
+            return model.eval().requires_grad_(False), history
+        if step % EVERY == 0:  # many at once, because one by one takes ten times as long
+            batches = documents(EVERY * run.batch, seed=run.seed * 1_000_003 + step).split(run.batch)
+        tokens = batches[step % EVERY]
         loss = F.cross_entropy(logits(model, tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
         model.zero_grad(set_to_none=True)
         loss.backward()
@@ -216,7 +225,7 @@ def result(run: Run) -> dict:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many runs at once share the cores better that way
     try:
-        model, history = _trained(run, None, EVERY)
+        model, history = train(run)
     finally:
         torch.set_num_threads(threads)
     kept = {"run": asdict(run), "history": history}
@@ -234,21 +243,41 @@ def best_head_curve(history: list[dict], score: str, layer: int) -> list[float]:
     return [row[score][layer][head] for row in history]
 
 
-def event_time(steps: Sequence[float], values: Sequence[float], least: float = 0.0) -> float:
-    """When half of a curve's final rise (or fall) is reached for good, in steps, between measurements by straight line.
+def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5, least: float = 0.0) -> float:
+    """When a share of a curve's rise (or fall) is reached for good, in steps, by straight lines between measurements.
 
-    The rise goes from the first value to the mean of the last four. Not a number if it is smaller than `least`: then
-    nothing happened.
+    The rise goes from the first value to the mean of the last four. Not a number if it is no larger than `least`, or
+    if the curve ends on the wrong side: then nothing happened.
     """
     first, final = values[0], sum(values[-4:]) / 4
-    if abs(final - first) <= least:
+    level, sign = first + share * (final - first), 1 if final > first else -1
+    before = max(
+        i for i, value in enumerate(values) if i == 0 or sign * (value - level) < 0
+    )  # the last time short of it
+    if abs(final - first) <= least or before == len(values) - 1:
         return math.nan
-    half, sign = (first + final) / 2, 1 if final > first else -1
-    before = max(i for i, value in enumerate(values) if sign * (value - half) < 0)  # the last time short of half
-    if before == len(values) - 1:
-        return math.nan
-    share = (half - values[before]) / (values[before + 1] - values[before])
-    return steps[before] + share * (steps[before + 1] - steps[before])
+    part = (level - values[before]) / (values[before + 1] - values[before])
+    return steps[before] + part * (steps[before + 1] - steps[before])
+
+
+def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """How often a fair coin gives an order at least as one-sided as that of these pairs: two-sided, without ties."""
+    differences = [b - a for a, b in zip(first, second, strict=True) if a != b]
+    n, rarer = len(differences), min(sum(d > 0 for d in differences), sum(d < 0 for d in differences))
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
+
+
+def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """The share of all ways to deal the values to two such groups that part their means as far as here, or further."""
+    values, n = [*first, *second], len(first)
+
+    def distance(chosen: tuple[int, ...]) -> float:
+        inside = sum(values[i] for i in chosen)
+        return abs(inside / n - (sum(values) - inside) / (len(values) - n))
+
+    splits = list(itertools.combinations(range(len(values)), n))
+    observed = distance(splits[0]) * (1 - 1e-9)  # equal ones count, rounding or not
+    return sum(distance(split) >= observed for split in splits) / len(splits)
 
 
 def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict]:
