@@ -12,3 +12,13 @@ from course_utils.check.lesson_03 import (
     self_rate,
     table_loss,
 )
+from course_utils.check.lesson_08 import (
+    best_head_curve,
+    event_time,
+    in_context_learning_score,
+    pattern_from,
+    permutation_test,
+    predictable,
+    previous_token_weights,
+    sign_test,
+)
