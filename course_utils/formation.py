@@ -155,7 +155,8 @@ def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: 
     """Train one model; returns it and its history, a row for every `every` steps, which `watch` sees as it grows.
 
     Losses are in nats, on documents that are not trained on and on random tokens repeated every PERIOD. Scores of heads
-    are lists [layer][head]; those of pairs, `k_composition` and `match` (see `matching`), [head 1][head 2].
+    are lists [layer][head]; those of pairs, `k_composition` and `match` (see `matching`), [head 1][head 2]; `back` and
+    `after` are those of `offsets`.
     """
     model = start(run)
     optimizers = Optimizers(model, run)
@@ -163,7 +164,8 @@ def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: 
     history = []
     for step in range(run.steps + 1):
         if step % every == 0 or step == run.steps:
-            history.append({"step": step, **measure(model, held_out, repeated, PERIOD, 16), **_composed(model)})
+            row = {"step": step, **measure(model, held_out, repeated, PERIOD, 16), **_composed(model)}
+            history.append(row | offsets(model, repeated, PERIOD))
             if watch:
                 watch(history)
         if step == run.steps:
@@ -175,6 +177,19 @@ def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: 
         model.zero_grad(set_to_none=True)
         loss.backward()
         optimizers.step(learning_rate(step, run.steps, run))
+
+
+@torch.no_grad()
+def offsets(model, tokens: Int[Tensor, "batch pos"], period: int, most: int = 6) -> dict[str, list[list[float]]]:
+    """Where heads look on random tokens repeated every `period`: lists [head][offset], offsets 0 to `most` − 1.
+
+    "back": layer 0's attention to the token that many places back. "after": the last layer's attention to the token
+    that many places after the last copy of the current one, from the second pass on; 1 is prefix matching.
+    """
+    patterns = heads.patterns(model, tokens)
+    back = [patterns[0].diagonal(-o, -2, -1)[..., max(0, 2 - o) :].mean((-2, -1)) for o in range(most)]
+    after = [patterns[-1].diagonal(-(period - o), -2, -1)[..., 1 + o :].mean((-2, -1)) for o in range(most)]
+    return {"back": torch.stack(back, -1).tolist(), "after": torch.stack(after, -1).tolist()}
 
 
 @torch.no_grad()
@@ -287,7 +302,7 @@ def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict]:
 
         with Client("tcp://scheduler:8786"), joblib.parallel_config(backend="dask"):
 
-    Its workers need this package; the results are written here.
+    Its workers (two at least, or joblib stays at home) need this package; the results are written here.
     """
     files = {name: folder / f"{name.replace(' ', '-')}.json" for name in runs}
     missing = [name for name in runs if not _is_stored(files[name], runs[name])]
