@@ -58,14 +58,15 @@ def previous_token_score(pattern: Float[Tensor, "... dest src"]) -> Float[Tensor
 
 
 def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -> Float[Tensor, "..."]:
-    """How much attention goes to the token that followed the current one last time, on repeated random tokens.
+    """How much attention goes to the tokens that followed the current one earlier on, on repeated random tokens.
 
     `pattern` comes from `text.repeated_tokens(period, ...)`: a start token, then the same `period` tokens again and
-    again. From the second pass on, the token at `dest` was seen at `dest - period`, and what followed it stands at
-    `dest - (period - 1)`. Olsson et al. 2022, "In-context Learning and Induction Heads". Raises ValueError if
-    the pattern is too short to hold a second pass.
+    again. From the second pass on, the token at `dest` was seen at `dest - period`, and before that at
+    `dest - 2 * period` …; what followed it stands one further. Attention to any of these counts, as in Olsson et al.
+    2022, "In-context Learning and Induction Heads". Raises ValueError if the pattern is too short for a second pass.
     """
     n = pattern.shape[-1]
     if not 2 <= period < n - 1:
         raise ValueError(f"A pattern over {n} positions holds no second pass of period {period!r}.")
-    return pattern.diagonal(-(period - 1), -2, -1)[..., 2:].mean(-1)
+    followed = [pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1) for ago in range(period, n - 1, period)]
+    return sum(followed) / (n - 1 - period)  # on average over the destinations of the second pass and later

@@ -29,24 +29,27 @@ def test_prefix_matching_score_of_a_head_that_looks_back(back, expected):
     assert heads.prefix_matching_score(_looking(lambda dest: dest - back), PERIOD) == expected
 
 
-@pytest.mark.parametrize("repeats", [2, 3])
-def test_an_induction_head_scores_one(repeats):
-    """It attends to what followed the last occurrence of the current token, wherever that is."""
+@pytest.mark.parametrize("repeats", [2, 3, 4])
+@pytest.mark.parametrize("chosen", [slice(-1, None), slice(1), slice(None)], ids=["last", "first", "all"])
+def test_an_induction_head_scores_one(repeats, chosen):
+    """It attends to what followed occurrences of the current token, whichever it takes."""
     tokens = text.repeated_tokens(PERIOD, 1, repeats, d_vocab=10_000, seed=1)[0].tolist()
     assert len(set(tokens)) == PERIOD + 1
     pattern = torch.zeros(len(tokens), len(tokens))
     for dest, token in enumerate(tokens):
         earlier = [src for src in range(dest) if tokens[src] == token]
-        pattern[dest, earlier[-1] + 1 if earlier else 0] = 1
-    assert heads.prefix_matching_score(pattern, PERIOD) == 1
+        sources = [src + 1 for src in earlier[chosen]] or [0]
+        pattern[dest, sources] = 1 / len(sources)
+    assert heads.prefix_matching_score(pattern, PERIOD).item() == pytest.approx(1)
     assert heads.previous_token_score(pattern) == 0
 
 
 def test_scores_of_uniform_attention():
     # Destinations with a choice of two: 2 … 15. Destinations in the second and third pass: 6 … 15.
-    previous, prefix = (sum(1 / (dest + 1) for dest in range(first, LENGTH)) for first in (2, PERIOD + 1))
+    # In the third, 11 … 15, two sources count.
+    previous, second, third = (sum(1 / (d + 1) for d in range(first, LENGTH)) for first in (2, 6, 11))
     assert heads.previous_token_score(UNIFORM).item() == pytest.approx(previous / 14)
-    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx(prefix / 10)
+    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx((second + third) / 10)
 
 
 def test_scores_keep_the_leading_axes():
