@@ -183,12 +183,16 @@ def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: 
 def offsets(model, tokens: Int[Tensor, "batch pos"], period: int, most: int = 6) -> dict[str, list[list[float]]]:
     """Where heads look on random tokens repeated every `period`: lists [head][offset], offsets 0 to `most` − 1.
 
-    "back": layer 0's attention to the token that many places back. "after": the last layer's attention to the token
-    that many places after the last copy of the current one, from the second pass on; 1 is prefix matching.
+    "back": layer 0's attention to the token that many places back. "after": the last layer's attention to the tokens
+    that many places after earlier copies of the current one, from the second pass on; 1 is prefix matching.
     """
     patterns = heads.patterns(model, tokens)
     back = [patterns[0].diagonal(-o, -2, -1)[..., max(0, 2 - o) :].mean((-2, -1)) for o in range(most)]
-    after = [patterns[-1].diagonal(-(period - o), -2, -1)[..., 1 + o :].mean((-2, -1)) for o in range(most)]
+    passes, n = range(period, patterns.shape[-1] - 1, period), patterns.shape[-1] - 1 - period
+    after = [
+        sum(patterns[-1].diagonal(o - ago, -2, -1)[..., 1 + o :].sum(-1) for ago in passes).mean(-1) / n
+        for o in range(most)
+    ]
     return {"back": torch.stack(back, -1).tolist(), "after": torch.stack(after, -1).tolist()}
 
 

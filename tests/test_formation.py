@@ -155,8 +155,8 @@ def test_offsets_say_where_heads_look(repeated):
     patterns = heads.patterns(model, repeated)
     torch.testing.assert_close(back[:, 1], heads.previous_token_score(patterns)[0].mean(-1))
     torch.testing.assert_close(after[:, 1], heads.prefix_matching_score(patterns, formation.PERIOD)[1].mean(-1))
-    copies = torch.stack([patterns[1, 2, :, dest, dest - 18] for dest in range(21, 61)])  # two after the last copy
-    torch.testing.assert_close(after[2, 2], copies.mean())
+    pairs = [(dest, dest - ago + 2) for ago in (20, 40) for dest in range(ago + 1, 61)]  # two after an earlier copy
+    torch.testing.assert_close(after[2, 2], sum(patterns[1, 2, :, dest, src].mean() for dest, src in pairs) / 40)
 
 
 def test_matching_finds_the_pair_and_only_the_pair():
