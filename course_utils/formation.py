@@ -280,8 +280,11 @@ def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0
 
 
 def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """How often a fair coin gives an order at least as one-sided as that of these pairs: two-sided, without ties."""
-    differences = [b - a for a, b in zip(first, second, strict=True) if a != b]
+    """How often a fair coin gives an order at least as one-sided as that of these pairs, two-sided.
+
+    Ties are left out, and pairs in which something is not a number: one of the two did not happen.
+    """
+    differences = [b - a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
     n, rarer = len(differences), min(sum(d > 0 for d in differences), sum(d < 0 for d in differences))
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
 

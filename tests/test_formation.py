@@ -245,7 +245,7 @@ def test_the_sign_test_counts_coins():
     assert formation.sign_test([1] * 5, [2] * 5) == formation.sign_test([2] * 5, [1] * 5) == 2 / 32
     assert formation.sign_test([1, 1, 1, 1, 3], [2] * 5) == 12 / 32
     assert formation.sign_test([1, 3], [2, 2]) == 1 == formation.sign_test([], [])
-    assert formation.sign_test([1] * 5 + [7], [2] * 5 + [7]) == 2 / 32
+    assert formation.sign_test([1] * 5 + [7, math.nan, 7], [2] * 5 + [7, 7, math.nan]) == 2 / 32
 
 
 def test_the_permutation_test_deals_all_ways():
