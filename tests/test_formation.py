@@ -326,7 +326,8 @@ def test_the_stored_runs_are_those_that_the_command_plans():
     assert (files.DATA / "formation" / "histories.json").stat().st_size < 1e6
     assert list(stored) == list(formation.CONDITIONS)
     found = {f"{c} {kept['run']['seed']}": kept for c, results in stored.items() for kept in results}
-    assert found.keys() == planned.keys()
+    assert found.keys() <= planned.keys()
+    assert [len(results) for results in stored.values()] == [4, 5, 3, 3]  # as data/README.md says
     for name, kept in found.items():
         assert kept["run"] == json.loads(json.dumps(asdict(planned[name])))
         assert [row["step"] for row in kept["history"]] == list(range(0, 501, 25))
