@@ -5,11 +5,15 @@ unknown magic, at `exit`, or at an infinite loop that swallows the interrupt, an
 cell's timeout. `tests/test_nbval_guard.py` holds the notebooks that must fail.
 """
 
+import os
 import time
 from queue import Empty
 
 import nbval.plugin
 import pytest
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # pyproject.toml runs two files at a time: one core for each kernel
+os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing
 
 
 class KernelDied(Exception):

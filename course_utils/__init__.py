@@ -15,6 +15,8 @@ _MODULES = (
     "formation",
     "heads",
     "models",
+    "paths",
+    "pieces",
     "plots",
     "text",
     "train",

@@ -4,12 +4,16 @@ Everything stays factored: a full circuit has d_vocab² entries but rank d_head,
 times a wide matrix and no function here multiplies them out. Row form, as TransformerLens has it: `x @ QK @ y.T`.
 """
 
+from numbers import Integral
+
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Complex, Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from course_utils.models import check_head
+
+BLOCK = 2**24  # entries of a full circuit that are in memory at a time: 64 MB
 
 
 def qk(model, layer: int, head: int) -> FactoredMatrix:
@@ -78,3 +82,30 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: int = 1) -> float
         rows = rows.AB if isinstance(rows, FactoredMatrix) else rows
         hits += ((rows > rows.diagonal(start)[:, None]).sum(1) < k).sum().item()
     return hits / table.shape[-2]
+
+
+def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
+    """The `k` largest entries of A B, largest first: their values, rows and columns; exact, and never all at once.
+
+    The product is made a block of rows at a time. Most rows need no ranking: an entry can't be among the `k` largest
+    so far unless its row's maximum is, and at most `k` rows of a block can hold them. For the smallest entries pass
+    `FactoredMatrix(-A, B)`. Raises ValueError for a `k` that the matrix does not have.
+    """
+    rows, columns = matrix.shape
+    if not isinstance(k, Integral) or not 1 <= k <= rows * columns:
+        raise ValueError(f"k must be a whole number from 1 to {rows * columns:,}, not {k!r}.")
+    values = matrix.A.new_full((k,), -torch.inf)
+    places = torch.zeros(k, dtype=torch.long, device=values.device)
+    height = max(1, BLOCK // columns)
+    for start in range(0, rows, height):
+        block = matrix.A[start : start + height] @ matrix.B
+        maxima, order = block.amax(1).sort(descending=True)
+        order = order[:k][maxima[:k] > values[-1]]
+        if not len(order):
+            continue
+        ranked = block[order].flatten()
+        new, at = ranked.topk(min(k, len(ranked)))
+        at = (start + order[at // columns]) * columns + at % columns
+        values, best = torch.cat([values, new]).topk(k)
+        places = torch.cat([places, at])[best]
+    return values, places // columns, places % columns

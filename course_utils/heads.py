@@ -52,6 +52,28 @@ def ablated(model, *heads: tuple[int, int]) -> Iterator:
         yield model
 
 
+@contextmanager
+def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
+    """Within this block the model runs with the activation `name` replaced by `value`, most often from another run.
+
+    `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every text. `name` is a hook's
+    full name, as "blocks.0.hook_resid_pre". Raises ValueError for a name that the model does not have; running the
+    model raises one if the shapes differ.
+    """
+    if name not in model.hook_dict:
+        raise ValueError(f"The model has no activation named {name!r}; model.hook_dict lists them all.")
+
+    def overwrite(activation, hook):
+        if activation.shape != value.shape:
+            raise ValueError(f"{name} has shape {list(activation.shape)}, and the value {list(value.shape)}.")
+        activation = activation.clone()  # another hook, or the next layer, may hold on to the old one
+        activation[index] = value[index]
+        return activation
+
+    with model.hooks(fwd_hooks=[(name, overwrite)]):
+        yield model
+
+
 def previous_token_score(pattern: Float[Tensor, "... dest src"]) -> Float[Tensor, "..."]:
     """How much attention goes to the token just before, on average over the positions that have two to choose from."""
     return pattern.diagonal(-1, -2, -1)[..., 1:].mean(-1)

@@ -1,5 +1,6 @@
 """`load("two-layer")`: the course's models from `data/`, and a few well-known ones from the hub."""
 
+import copy
 import difflib
 import json
 import warnings
@@ -10,6 +11,7 @@ from unittest import mock
 import torch
 from huggingface_hub import HfApi
 from huggingface_hub.errors import HTTPError
+from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -102,6 +104,28 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(".b_" not in name)
     return model
+
+
+def rotated(model: HookedTransformer, Q: Float[Tensor, "d_model d_model"]) -> HookedTransformer:
+    """A copy of the model whose residual stream is turned: `x @ Q` stands where `x` stood, and the logits are the same.
+
+    What writes to the stream, and W_pos, which is added to it or to what is read of it, is multiplied by Q; what reads
+    is multiplied by Qᵀ first. Attention-only models without LayerNorm. Raises ValueError for another model, and unless
+    Q is orthogonal. Elhage et al. 2021, "Virtual Weights and the Residual Stream".
+    """
+    cfg = model.cfg
+    if not cfg.attn_only or cfg.normalization_type is not None:
+        raise ValueError("Only an attention-only model without LayerNorm can be turned like this.")
+    if Q.shape != (cfg.d_model, cfg.d_model) or not torch.allclose(Q @ Q.T, torch.eye(len(Q)).to(Q), atol=1e-4):
+        raise ValueError(f"Q must be an orthogonal matrix of shape [{cfg.d_model}, {cfg.d_model}].")
+    turned = copy.deepcopy(model)
+    for name, weight in turned.named_parameters():
+        kind = name.rsplit(".", 1)[-1]
+        if kind in ("W_E", "W_pos", "W_O", "b_O"):
+            weight.data = weight.data @ Q
+        elif kind in ("W_Q", "W_K", "W_V", "W_U"):
+            weight.data = Q.T @ weight.data
+    return turned
 
 
 def check_head(model, layer: int, head: int) -> None:

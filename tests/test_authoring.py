@@ -1,10 +1,15 @@
 """Solutions → learner notebooks."""
 
+import base64
 import copy
+import io
 import textwrap
 
+import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
 
 from course_utils import authoring
 
@@ -98,6 +103,22 @@ def test_interactive_cell_stores_its_picture_only():
     assert tidied.cells[1].outputs == outputs[1:]
     assert tidied.cells[1].metadata.tags == ["interactive", "nbval-ignore-output"]
     assert authoring.problems(tidied) == []
+
+
+def test_a_stored_picture_looks_the_same_and_is_smaller():
+    figure, axes = plt.subplots(figsize=(4, 3))
+    axes.imshow(np.random.default_rng(0).random((8, 8)), cmap="viridis")
+    axes.set_title("as in a lesson")
+    whole = io.BytesIO()
+    figure.savefig(whole, format="png")
+    plt.close(figure)
+    given = base64.b64encode(whole.getvalue()).decode()
+    stored = authoring._smaller(given)
+    assert stored == authoring._smaller(given) and len(stored) < len(given) / 2
+    before, after = (
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB"), int) for png in (given, stored)
+    )
+    assert before.shape == after.shape and np.abs(before - after).max() < 32 and np.abs(before - after).mean() < 1
 
 
 def test_good_notebook_has_no_problems():

@@ -212,6 +212,50 @@ def test_self_rate_goes_through_blocks():
     assert circuits.self_rate(table) == 2_499 / 2_500 and circuits.self_rate(-table) < 0.001
 
 
+# The largest entries
+
+
+def _dense_top(dense, k):
+    values, places = dense.flatten().topk(k)
+    return values, places // dense.shape[1], places % dense.shape[1]
+
+
+@pytest.fixture(params=[2**24, 60, 1])
+def block(request, monkeypatch):
+    monkeypatch.setattr(circuits, "BLOCK", request.param)  # in one piece, several, row by row
+
+
+@pytest.mark.parametrize("k", [1, 7, 39, 45, 200, 540])
+def test_top_entries_are_those_of_the_dense_matrix(block, k):
+    generator = torch.Generator().manual_seed(2)
+    matrix = FactoredMatrix(torch.randn(27, 3, generator=generator), torch.randn(3, 20, generator=generator))
+    expected = _dense_top(matrix.A @ matrix.B, k)
+    values, rows, columns = circuits.top_entries(matrix, k)
+    torch.testing.assert_close(values, expected[0])
+    torch.testing.assert_close((matrix.A @ matrix.B)[rows, columns], values)
+    assert len({*zip(rows.tolist(), columns.tolist(), strict=True)}) == k  # no entry twice
+
+
+def test_top_entries_may_all_stand_in_one_row_or_one_column(block):
+    tall = FactoredMatrix(torch.arange(30.0)[:, None], torch.tensor([[1.0, -1, 0, -2]]))
+    values, rows, columns = circuits.top_entries(tall, 5)
+    assert rows.tolist() == [29, 28, 27, 26, 25] and columns.tolist() == [0] * 5 and values[0] == 29
+    wide = FactoredMatrix(torch.tensor([[0.0], [1.0], [0.5]]), 10 + torch.arange(9.0)[None])
+    values, rows, columns = circuits.top_entries(wide, 4)
+    assert rows.tolist() == [1] * 4 and columns.tolist() == [8, 7, 6, 5] and values.tolist() == [18, 17, 16, 15]
+
+
+def test_top_entries_that_are_equal_are_all_different_entries(block):
+    _, rows, columns = circuits.top_entries(FactoredMatrix(torch.ones(6, 1), torch.ones(1, 5)), 30)
+    assert sorted(zip(rows.tolist(), columns.tolist(), strict=True)) == [(r, c) for r in range(6) for c in range(5)]
+
+
+@pytest.mark.parametrize("k", [0, -1, 7, 1.0, "2", None])
+def test_more_entries_than_there_are_is_a_sentence(k):
+    with pytest.raises(ValueError, match=r"k must be a whole number from 1 to 6, not"):
+        circuits.top_entries(FactoredMatrix(torch.ones(2, 1), torch.ones(1, 3)), k)
+
+
 # Size
 
 
@@ -241,3 +285,6 @@ def test_no_function_makes_a_table_of_all_pairs():
     with _Largest() as largest:
         circuits.self_rate(circuits.full_ov(model, 0, 0))
     assert largest.entries <= d_vocab * 1024
+    with _Largest() as largest:
+        circuits.top_entries(circuits.full_ov(model, 0, 0), 100)
+    assert largest.entries <= circuits.BLOCK

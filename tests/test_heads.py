@@ -122,3 +122,42 @@ def test_an_ablated_head_writes_nothing_and_comes_back():
 def test_a_head_that_is_not_there_can_not_be_ablated(head):
     with pytest.raises(IndexError, match="must be a whole number from 0 to"), heads.ablated(small(), head):
         pass
+
+
+NAME = "blocks.1.hook_resid_pre"
+
+
+def test_a_patched_stream_carries_the_other_run_on_from_there():
+    model = small()
+    one, other = torch.randint(1, 30, (2, 1, 6), generator=torch.Generator().manual_seed(1))
+    here, there = model(one), model(other)
+    _, cache = model.run_with_cache(other)
+    kept = cache[NAME].clone()
+    with heads.patched(model, NAME, cache[NAME]) as same:
+        assert same is model
+        torch.testing.assert_close(model(one), there)  # the whole stream: nothing is left of `one`
+    with heads.patched(model, NAME, cache[NAME], (slice(None), 3)):
+        partly = model(one)
+    torch.testing.assert_close(partly[:, :3], here[:, :3])  # nobody looks ahead
+    assert not torch.allclose(partly[:, 3:], here[:, 3:]) and not torch.allclose(partly, there)
+    torch.testing.assert_close(model(one), here)  # and it is gone afterwards
+    torch.testing.assert_close(cache[NAME], kept)
+
+
+def test_a_patched_head_is_that_head_alone():
+    model = small()
+    one, other = torch.randint(1, 30, (2, 2, 6), generator=torch.Generator().manual_seed(2))
+    before = [model.run_with_cache(tokens)[1]["z", 1] for tokens in (one, other)]
+    with heads.patched(model, "blocks.1.attn.hook_z", before[1], (slice(None), slice(None), 2)):
+        logits = model(one)
+    change = (before[1] - before[0])[:, :, 2] @ model.W_O[1, 2] @ model.W_U
+    torch.testing.assert_close(logits, model(one) + change)
+
+
+def test_patching_what_is_not_there_is_refused():
+    model = small()
+    with pytest.raises(ValueError, match="no activation named 'blocks"), heads.patched(model, "blocks.7", None):
+        pass
+    tokens = torch.zeros(1, 6, dtype=torch.long)
+    with heads.patched(model, NAME, torch.zeros(1, 5, 12)), pytest.raises(ValueError, match="has shape"):
+        model(tokens)

@@ -376,3 +376,32 @@ def test_a_bundled_name_is_not_shadowed_by_a_folder_of_that_name(data, tmp_path,
     (elsewhere / "tiny-model").mkdir(parents=True)
     monkeypatch.chdir(elsewhere)
     assert models.load("tiny-model").cfg.d_model == CONFIG["d_model"]
+
+
+def _orthogonal(n):
+    return torch.linalg.qr(torch.randn(n, n, generator=torch.Generator().manual_seed(0)))[0]
+
+
+@pytest.mark.parametrize("positions", ["shortformer", "standard"])
+def test_a_rotated_model_has_a_rotated_stream_and_the_same_logits(positions):
+    model = models.initial(CONFIG | {"positional_embedding_type": positions}).requires_grad_(False)
+    generator = torch.Generator().manual_seed(1)
+    for parameter in model.parameters():  # the biases too
+        parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
+    Q = _orthogonal(16)
+    logits, cache = model.run_with_cache(TOKENS)
+    turned, turned_cache = models.rotated(model, Q).run_with_cache(TOKENS)
+    torch.testing.assert_close(turned, logits, atol=1e-4, rtol=1e-4)
+    for layer in (0, 1):
+        torch.testing.assert_close(turned_cache["resid_post", layer], cache["resid_post", layer] @ Q)
+        torch.testing.assert_close(turned_cache["z", layer], cache["z", layer])  # a head's own space is left alone
+    torch.testing.assert_close(model(TOKENS), logits)
+
+
+def test_only_a_rotation_of_a_model_without_layernorm_is_accepted(final):
+    for Q in (2 * torch.eye(16), torch.eye(15), torch.zeros(16, 16)):
+        with pytest.raises(ValueError, match="orthogonal"):
+            models.rotated(final, Q)
+    for change in ({"normalization_type": "LN"}, {"attn_only": False, "act_fn": "relu", "d_mlp": 8}):
+        with pytest.raises(ValueError, match="without LayerNorm"):
+            models.rotated(models.initial(CONFIG | change), torch.eye(16))

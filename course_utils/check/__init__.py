@@ -4,6 +4,29 @@
 answer hears which one fails; it never shows the right answer.
 """
 
+from course_utils.check.lesson_01 import (
+    attention,
+    beam_search,
+    block,
+    layer_norm,
+    lm_loss,
+    merge,
+    mlp,
+    probabilities,
+    transformer,
+)
+from course_utils.check.lesson_02 import (
+    fold_layer_norm,
+    frozen_logits,
+    head_out,
+    layer_operator,
+    logit_lens,
+    patched,
+    pattern,
+    rotate,
+    stream_terms,
+    virtual_strength,
+)
 from course_utils.check.lesson_03 import (
     bigram_logprobs,
     direct_path,
@@ -11,6 +34,32 @@ from course_utils.check.lesson_03 import (
     row_centred_correlation,
     self_rate,
     table_loss,
+)
+from course_utils.check.lesson_04 import (
+    copying_score,
+    interaction,
+    path_terms,
+    positive_yet_lowering,
+    skip_trigrams,
+    step_back,
+    weighted_pattern,
+)
+from course_utils.check.lesson_06 import (
+    composition,
+    order_losses,
+    product_norm,
+    qk_terms,
+    value_weighted,
+    virtual_head,
+)
+from course_utils.check.lesson_07 import (
+    head_attribution,
+    induction_score,
+    induction_targets,
+    k_match,
+    keys_without,
+    logit_effect,
+    shift_matrix,
 )
 from course_utils.check.lesson_08 import (
     best_head_curve,

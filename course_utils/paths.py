@@ -1,0 +1,21 @@
+"""The whole model as a sum of paths from tokens to logits."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from course_utils import circuits, heads
+
+
+def path_terms(model, tokens: Int[Tensor, "pos"]) -> tuple[Float[Tensor, "pos V"], Float[Tensor, "head pos V"]]:
+    """What each path of a one-layer model adds to the logits: the direct path, and every head; their sum is exact.
+
+    Head h adds A (W_E W_V W_O W_U)[tokens], with its own pattern A [dest, src] on these tokens. Attention-only models
+    without biases (Elhage et al. 2021, "The Path Expansion Trick"). Raises ValueError for another number of layers.
+    """
+    if model.cfg.n_layers != 1:
+        raise ValueError(f"These are the paths of a model with one layer; this one has {model.cfg.n_layers}.")
+    patterns = heads.patterns(model, tokens[None])[0, :, 0]  # [head, dest, src]
+    x = model.W_E[tokens]
+    written = [pattern @ (x @ circuits.ov(model, 0, head)).AB for head, pattern in enumerate(patterns)]
+    return x @ model.W_U, torch.stack(written) @ model.W_U

@@ -1,0 +1,39 @@
+"""The sum of paths, against the model that runs."""
+
+import pytest
+import torch
+
+from course_utils import circuits, models, paths
+
+CONFIG = {"n_layers": 1, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "attn_only": True}
+CONFIG |= {"normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
+TOKENS = torch.tensor([0, 5, 7, 5, 9, 29, 5])
+
+
+@pytest.fixture
+def model():
+    return models.initial(CONFIG).requires_grad_(False)
+
+
+def test_the_paths_of_one_layer_add_up_to_the_logits(model):
+    direct, terms = paths.path_terms(model, TOKENS)
+    assert direct.shape == (7, 30) and terms.shape == (3, 7, 30)
+    torch.testing.assert_close(direct + terms.sum(0), model(TOKENS[None])[0], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(direct, circuits.direct_path(model).AB[TOKENS])
+
+
+def test_a_path_is_its_own_heads(model):
+    """Silencing one head takes its term away, and leaves the others as they were."""
+    direct, terms = paths.path_terms(model, TOKENS)
+    model.blocks[0].attn.W_O[1] = 0
+    same, others = paths.path_terms(model, TOKENS)
+    assert not others[1].any() and terms[1].abs().max() > 0
+    torch.testing.assert_close(same, direct)
+    torch.testing.assert_close(others[[0, 2]], terms[[0, 2]])
+
+
+@pytest.mark.parametrize("n_layers", [0, 2])
+def test_other_models_have_other_paths(n_layers):
+    model = models.initial(CONFIG | {"n_layers": n_layers})
+    with pytest.raises(ValueError, match=f"one layer; this one has {n_layers}"):
+        paths.path_terms(model, TOKENS)
