@@ -12,6 +12,7 @@ _MODULES = (
     "circuits",
     "composition",
     "files",
+    "formation",
     "heads",
     "models",
     "paths",

@@ -118,21 +118,25 @@ def batch_of(stream: Tensor, recipe: Recipe, step: int) -> Tensor:
 
 
 @torch.no_grad()
-def measure(model, tokens: Tensor, repeated: Tensor) -> dict:
-    """What the history records: losses in nats on held-out text and on repeated random tokens, scores per head."""
-    device = model.cfg.device
+def measure(model, tokens: Tensor, repeated: Tensor, period: int | None = None, window: int = 32) -> dict:
+    """What the history records: losses in nats on held-out text and on repeated random tokens, scores per head.
+
+    `repeated` repeats every `period` tokens (PERIOD of them unless told). In-context learning is the mean loss of the
+    last `window` predictions less that of the second `window` ones (after Olsson et al. 2022).
+    """
+    device, period = model.cfg.device, period or PERIOD
     losses = torch.cat([model(rows.to(device), return_type="loss", loss_per_token=True) for rows in tokens.split(16)])
     repeated_loss = model(repeated.to(device), return_type="loss", loss_per_token=True).mean(0)
     row = {
         "held_out_loss": losses[:, 1:].mean().item(),  # what follows the start token is anybody's guess
-        "in_context_learning": (losses[:, -32:].mean() - losses[:, 32:64].mean()).item(),
-        "first_pass_loss": repeated_loss[1:PERIOD].mean().item(),
-        "second_pass_loss": repeated_loss[PERIOD + 1 : 2 * PERIOD].mean().item(),
+        "in_context_learning": (losses[:, -window:].mean() - losses[:, window : 2 * window].mean()).item(),
+        "first_pass_loss": repeated_loss[1:period].mean().item(),
+        "second_pass_loss": repeated_loss[period + 1 : 2 * period].mean().item(),
     }
     if model.cfg.n_layers:
         patterns = heads.patterns(model, repeated.to(device))
         row["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
-        row["prefix_matching"] = heads.prefix_matching_score(patterns, PERIOD).mean(-1).tolist()
+        row["prefix_matching"] = heads.prefix_matching_score(patterns, period).mean(-1).tolist()
     return row
 
 

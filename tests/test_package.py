@@ -37,6 +37,7 @@ FLOORS = (
     {"composition"},
     {"paths"},
     {"plots", "train"},
+    {"formation"},
     {"check"},
     {"authoring"},
 )

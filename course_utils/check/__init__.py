@@ -61,3 +61,13 @@ from course_utils.check.lesson_07 import (
     logit_effect,
     shift_matrix,
 )
+from course_utils.check.lesson_08 import (
+    best_head_curve,
+    event_time,
+    in_context_learning_score,
+    pattern_from,
+    permutation_test,
+    predictable,
+    previous_token_weights,
+    sign_test,
+)
