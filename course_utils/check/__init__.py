@@ -12,3 +12,4 @@ from course_utils.check.lesson_03 import (
     self_rate,
     table_loss,
 )
+from course_utils.check.lesson_05 import error_bound, order_violations, qk_scores, votes, worst_lead
