@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm
 
-from course_utils import heads, text
+from course_utils import heads, tasks, text
 from course_utils.files import write_atomically, write_checksums
 from course_utils.models import initial, save_weights, snapshot_name
 
@@ -51,6 +51,7 @@ RECIPES = {
     "one-layer": Recipe(n_layers=1, steps=8_000),
     "two-layer": Recipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000)),  # around the phase change
 }
+SHOWN = ("train_loss", "held_out_loss", "second_pass_loss", "held_out_accuracy")  # beside the progress bar
 PERIOD = 64  # of the repeated random tokens that the history is measured on
 
 
@@ -60,15 +61,16 @@ def interval(step: int) -> int:
 
 
 class Optimizers:
-    """Muon (Jordan 2024) for the attention matrices, AdamW for the rest, with one schedule.
+    """Muon (Jordan 2024) for a text model's attention matrices, AdamW for the rest, with one schedule.
 
     Muon takes matrices, TransformerLens keeps one matrix per head; so each weight [head, d_in, d_out] becomes a view
     of one matrix over all heads, and its gradient is handed on before every step.
     """
 
-    def __init__(self, model, recipe: Recipe):
+    def __init__(self, model, recipe: Recipe | tasks.Task):
         self.weights, self.matrices = [], []
-        for block in model.blocks:
+        small = isinstance(recipe, tasks.Task)
+        for block in () if small else model.blocks:
             for weight in (block.attn.W_Q, block.attn.W_K, block.attn.W_V, block.attn.W_O):
                 matrix = torch.nn.Parameter(self._joined(weight.detach()).clone())
                 n_heads, d_in, d_out = weight.shape
@@ -81,7 +83,8 @@ class Optimizers:
                 self.matrices.append(matrix)
         joined = {id(weight) for weight in self.weights}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
-        self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr)]
+        options = {"betas": (0.9, 0.98), "weight_decay": recipe.adamw_decay} if small else {}
+        self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr, **options)]
         if self.matrices:
             self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=recipe.muon_decay))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
@@ -103,7 +106,7 @@ class Optimizers:
             optimizer.step()
 
 
-def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+def learning_rate(step: int, steps: int, recipe: Recipe | tasks.Task) -> float:
     """The share of the full rates at a step: a short warm-up, a constant stretch, a straight line down to 0."""
     return min(1.0, (step + 1) / recipe.warmup, (1 - step / steps) / (1 - recipe.hold))
 
@@ -140,7 +143,61 @@ def measure(model, tokens: Tensor, repeated: Tensor, period: int | None = None, 
     return row
 
 
-def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
+class OnText:
+    """A text model in training: what the loop below asks of it."""
+
+    def __init__(self, recipe: Recipe, device: str):
+        self.recipe, self.stream = recipe, text.encode(text.corpus_documents())
+        self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
+        self.model = initial(recipe.config(), device)
+        self.optimizers = Optimizers(self.model, recipe)
+
+    def loss(self, step: int) -> Tensor:
+        batch = batch_of(self.stream, self.recipe, step).to(self.model.cfg.device)
+        with torch.autocast(torch.device(self.model.cfg.device).type, torch.bfloat16):
+            return self.model(batch, return_type="loss")
+
+    def measure(self) -> dict:
+        return measure(self.model, self.tokens, self.repeated)
+
+    def card(self, steps: int) -> dict:
+        n_ctx = self.recipe.config()["n_ctx"]
+        return {"corpus": text.corpus_manifest(), "tokens_seen": steps * self.recipe.batch * n_ctx}
+
+
+class OnTask:
+    """The same for a model of one of the small tasks: AdamW for all of it, the loss at the last position alone."""
+
+    def __init__(self, recipe: tasks.Task, device: str):
+        self.recipe, (self.training, self.held_out) = recipe, tasks.examples(recipe)
+        self.model = initial(recipe.config(), device)
+        self.optimizers = Optimizers(self.model, recipe)
+
+    def loss(self, step: int) -> Tensor:
+        return self._losses(tasks.batch_of(self.recipe, step, self.training))[0].mean()
+
+    @torch.no_grad()
+    def measure(self) -> dict:
+        losses, right = zip(*(self._losses(tokens) for tokens in self.held_out), strict=True)
+        return {
+            "held_out_loss": torch.cat(losses).mean().item(),
+            "held_out_accuracy": torch.cat(right).mean().item(),
+            "accuracy_by_length": [hits.mean().item() for hits in right],
+        }
+
+    def card(self, steps: int) -> dict:
+        return {"examples_seen": steps * self.recipe.batch}
+
+    def _losses(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """Per input: the loss, and 1 where the model is right."""
+        answers = tasks.answers(self.recipe, tokens).to(self.model.cfg.device)
+        logits = self.model(tokens.to(self.model.cfg.device))[:, -1]
+        return torch.nn.functional.cross_entropy(logits, answers, reduction="none"), (
+            logits.argmax(1) == answers
+        ).float()
+
+
+def train(recipe: Recipe | tasks.Task, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
     """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
 
     With `minutes`, the number of steps is what fits, found from the speed of the first hundred. Raises FileExistsError
@@ -149,10 +206,8 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
     state_file = folder / "state.pt"
     if (folder / "model.safetensors").exists() and not state_file.exists():
         raise FileExistsError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
-    stream = text.encode(text.corpus_documents())
-    tokens, repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
-    model = initial(recipe.config(), device)
-    optimizers = Optimizers(model, recipe)
+    run = (OnText if isinstance(recipe, Recipe) else OnTask)(recipe, device)
+    model, optimizers = run.model, run.optimizers
     state = {"recipe": asdict(recipe), "minutes": minutes, "step": 0, "steps": recipe.steps, "seconds": 0.0}
     state["history"] = []
     if state_file.exists():
@@ -178,10 +233,8 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
     try:
         while state["step"] < state["steps"]:
             if state["step"] == 0 and not state["history"]:
-                state["history"].append({"step": 0, **measure(model, tokens, repeated)})
-            batch = batch_of(stream, recipe, state["step"]).to(device)
-            with torch.autocast(torch.device(device).type, torch.bfloat16):
-                loss = model(batch, return_type="loss")
+                state["history"].append({"step": 0, **run.measure()})
+            loss = run.loss(state["step"])
             model.zero_grad(set_to_none=True)
             loss.backward()
             optimizers.step(learning_rate(state["step"], state["steps"], recipe))
@@ -191,13 +244,13 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
             state["seconds"] = before + time.monotonic() - started
             if minutes and state["step"] == 100:
                 state["steps"] = bar.total = max(200, int(100 * minutes * 60 / state["seconds"]))
-            if state["step"] in recipe.snapshots:
+            if state["step"] in getattr(recipe, "snapshots", ()):
                 save_weights(model, folder / snapshot_name(state["step"]))  # before the state: no resumed run skips it
             if state["step"] % interval(state["step"]) == 0 or state["step"] == state["steps"]:
                 row = {"step": state["step"], "train_loss": torch.stack(losses).mean().item()}
                 losses.clear()
-                state["history"].append(row | measure(model, tokens, repeated))
-                shown = {key: state["history"][-1][key] for key in ("train_loss", "held_out_loss", "second_pass_loss")}
+                state["history"].append(row | run.measure())
+                shown = {key: state["history"][-1][key] for key in SHOWN if key in state["history"][-1]}
                 bar.set_postfix({key: f"{value:.3f}" for key, value in shown.items()})
                 save()
     except KeyboardInterrupt:
@@ -205,23 +258,22 @@ def train(recipe: Recipe, folder: Path, *, device: str = "cpu", minutes: float |
         raise SystemExit(130) from None
     finally:
         bar.close()
-    _finish(model, folder, state)
+    _finish(run, folder, state)
     state_file.unlink()
     write_checksums(folder)
     return state["history"][-1]
 
 
-def _finish(model, folder: Path, state: dict) -> None:
+def _finish(run: OnText | OnTask, folder: Path, state: dict) -> None:
     """Write what `models.load` reads: weights, configuration, history, checksums."""
-    save_weights(model, folder / "model.safetensors")
-    recipe = Recipe(**state["recipe"] | {"steps": state["steps"]})
+    save_weights(run.model, folder / "model.safetensors")
+    recipe = replace(run.recipe, steps=state["steps"])
     card = {
         "model": recipe.config(),
         "recipe": asdict(recipe),
-        "corpus": text.corpus_manifest(),
-        "tokens_seen": recipe.steps * recipe.batch * recipe.config()["n_ctx"],
+        **run.card(recipe.steps),
         "training_seconds": round(state["seconds"]),
-        "device": str(model.cfg.device),
+        "device": str(run.model.cfg.device),
         "torch": torch.__version__,
         "result": state["history"][-1],
     }
@@ -232,8 +284,9 @@ def _finish(model, folder: Path, state: dict) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
+    recipes = RECIPES | tasks.TASKS
     parser = argparse.ArgumentParser(prog="python -m course_utils.train", description=__doc__)
-    parser.add_argument("model", choices=RECIPES)
+    parser.add_argument("model", choices=recipes)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--minutes", type=float, help="train for about so long instead of the recipe's number of steps")
     parser.add_argument("--seed", type=int, default=0)
@@ -243,13 +296,14 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--minutes must be above 0, not {options.minutes}.")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("--device cuda: torch finds no GPU on this machine; leave --device out to train on the CPU.")
-    recipe = replace(RECIPES[options.model], seed=options.seed)
+    recipe = replace(recipes[options.model], seed=options.seed)
     folder = options.out or Path("runs") / options.model
     try:
         result = train(recipe, folder, device=options.device, minutes=options.minutes)
     except FileExistsError as error:
         parser.error(str(error))
-    print(f"{folder}: held-out loss {result['held_out_loss']:.3f} nats")
+    accuracy = f", accuracy {result['held_out_accuracy']:.2%}" if "held_out_accuracy" in result else ""
+    print(f"{folder}: held-out loss {result['held_out_loss']:.3f} nats{accuracy}")
 
 
 if __name__ == "__main__":

@@ -58,10 +58,8 @@ def bundled():
 @pytest.fixture(scope="module")
 def manifest():
     """The corpus that the bundled models were trained on; they all had the same."""
-    names = models.bundled()
-    if not names:
-        pytest.skip("no model is bundled yet")
-    first, *others = (json.loads((files.DATA / name / "config.json").read_text())["corpus"] for name in names)
+    cards = [json.loads((files.DATA / name / "config.json").read_text()) for name in models.bundled()]
+    first, *others = (card["corpus"] for card in cards if "corpus" in card)
     assert all(other["sha256"] == first["sha256"] for other in others)
     return first
 

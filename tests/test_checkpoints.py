@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from course_utils import bigrams, circuits, files, heads, load, text, train
+from course_utils import bigrams, circuits, files, heads, load, tasks, text, train
 
 NAMES = ("zero-layer", "one-layer", "two-layer")
 
@@ -72,3 +72,20 @@ def test_the_untrained_model_is_the_control_of_the_control():
     patterns = heads.patterns(model, text.repeated_tokens(train.PERIOD, 4))
     assert heads.prefix_matching_score(patterns, train.PERIOD).max() < 0.1
     assert heads.previous_token_score(patterns).max() < 0.3
+
+
+# The small tasks
+
+
+@pytest.mark.parametrize("name", ["max-of-list"])
+def test_a_small_models_card_tells_what_its_weights_do(name):
+    task, model = tasks.TASKS[name], load(name)
+    card = json.loads((files.DATA / name / "config.json").read_text())
+    assert card["recipe"] == json.loads(json.dumps(train.asdict(task))) and card["model"] == task.config()
+    _, held_out = tasks.examples(task)
+    right = [(model(tokens)[:, -1].argmax(1) == tasks.answers(task, tokens)).float() for tokens in held_out]
+    assert torch.cat(right).mean().item() == pytest.approx(card["result"]["held_out_accuracy"], abs=0.002)
+    assert f"{card['result']['held_out_accuracy'] * 100:.2f} %" in (files.DATA / "README.md").read_text()
+    untrained = load(name, step=0)
+    guessed = [(untrained(tokens)[:, -1].argmax(1) == tasks.answers(task, tokens)).float() for tokens in held_out]
+    assert torch.cat(guessed).mean() < 0.1

@@ -32,7 +32,7 @@ DATA_FILES = sorted(
 FLOORS = (
     {"files", "pieces"},
     {"text"},
-    {"bigrams", "models"},
+    {"bigrams", "models", "tasks"},
     {"circuits", "heads"},
     {"composition"},
     {"paths"},

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from course_utils import files, heads, models, text, train
+from course_utils import files, heads, models, tasks, text, train
 
 DOCUMENTS = ["def add(a, b):\n    return a + b\n" * 20, "import sys\n\nfor line in sys.stdin:\n    print(line)\n" * 20]
 TINY = train.Recipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3e-2, warmup=3)
@@ -323,6 +323,81 @@ def test_the_real_recipes_are_sound():
         assert recipe.warmup < recipe.hold * recipe.steps < recipe.steps
 
 
+# The small tasks
+
+
+TASK = tasks.Task("sum", d_vocab=12, lengths=(2, 3), d_model=16, d_mlp=16, steps=30, batch=32, adamw_lr=3e-2, warmup=3)
+
+
+@pytest.fixture(scope="module")
+def finished_task(small, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs") / "sum"
+    return SimpleNamespace(folder=folder, row=train.train(TASK, folder))
+
+
+def test_a_task_is_learnt_and_recorded(finished_task):
+    first, *_, last = history = _history(finished_task.folder)
+    assert [row["step"] for row in history] == [0, 10, 20, 30] and last == finished_task.row
+    assert last["train_loss"] < first["held_out_loss"] - 0.5
+    assert first["held_out_accuracy"] < 0.4 and len(last["accuracy_by_length"]) == 2
+    card = json.loads((finished_task.folder / "config.json").read_text())
+    assert card["recipe"] == json.loads(json.dumps(train.asdict(TASK))) and card["model"] == TASK.config()
+    assert card["examples_seen"] == 30 * 32 and card["result"] == last and "corpus" not in card
+
+
+def test_a_trained_task_loads_and_gives_the_measured_accuracy(finished_task):
+    model, (_, held_out) = models.load(finished_task.folder), tasks.examples(TASK)
+    right = [model(tokens)[:, -1].argmax(1) == tasks.answers(TASK, tokens) for tokens in held_out]
+    assert torch.cat(right).float().mean().item() == pytest.approx(finished_task.row["held_out_accuracy"], abs=0.1)
+    assert not any(p.any() for name, p in model.named_parameters() if ".b_" in name)
+    assert models.load(finished_task.folder, step=0).cfg.d_mlp == 16
+
+
+def test_an_interrupted_task_ends_like_any_other(finished_task, tmp_path, monkeypatch):
+    monkeypatch.setattr(train.OnTask, "measure", _interrupt_at_the_third(train.OnTask.measure))
+    folder = tmp_path / "sum"
+    with pytest.raises(SystemExit):
+        train.train(TASK, folder)
+    monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(train, "interval", lambda step: 10)
+        assert train.train(TASK, folder) == finished_task.row
+    assert _contents(folder) == _contents(finished_task.folder)
+
+
+def _interrupt_at_the_third(measure):
+    calls = itertools.count(1)
+
+    def interrupted(run):
+        if next(calls) == 3:
+            raise KeyboardInterrupt
+        return measure(run)
+
+    return interrupted
+
+
+def test_a_task_gets_adamw_for_all_its_weights_and_no_biases():
+    model = models.initial(TASK.config())
+    optimizers = train.Optimizers(model, TASK)
+    (group,) = optimizers.all[0].param_groups
+    expected = {id(p) for name, p in model.named_parameters() if ".b_" not in name}
+    assert len(optimizers.all) == 1 and {id(p) for p in group["params"]} == expected
+    assert (group["lr"], group["weight_decay"]) == (TASK.adamw_lr, TASK.adamw_decay)
+
+
+def test_only_the_last_position_counts():
+    run = train.OnTask(TASK, "cpu")
+    (batch,) = (tasks.batch_of(TASK, 4, run.training),)
+    logits = run.model(batch)[:, -1].log_softmax(-1)
+    by_hand = -logits[torch.arange(len(batch)), batch[:, -2:].sum(1)].mean()
+    torch.testing.assert_close(run.loss(4), by_hand)
+
+
+def test_the_real_tasks_are_sound():
+    for task in tasks.TASKS.values():
+        assert task.warmup <= task.hold * task.steps < task.steps
+
+
 # The command line
 
 
@@ -365,6 +440,14 @@ def test_the_command_trains(capsys, tmp_path, monkeypatch, finished):
     folder = Path("runs") / "two-layer"
     assert capsys.readouterr().out == f"{folder}: held-out loss {finished.row['held_out_loss']:.3f} nats\n"
     assert _contents(tmp_path / "runs" / "two-layer") == _contents(finished.folder)
+
+
+def test_the_command_trains_a_task(capsys, tmp_path, monkeypatch, finished_task):
+    monkeypatch.setattr(tasks, "TASKS", {"addition": TASK})
+    train.main(["addition", "--out", str(tmp_path / "sum")])
+    row = finished_task.row
+    expected = f"held-out loss {row['held_out_loss']:.3f} nats, accuracy {row['held_out_accuracy']:.2%}\n"
+    assert capsys.readouterr().out == f"{tmp_path / 'sum'}: {expected}"
 
 
 def test_the_options_reach_the_recipe(capsys, monkeypatch, tmp_path):
