@@ -18,6 +18,7 @@ _MODULES = (
     "paths",
     "pieces",
     "plots",
+    "progress",
     "tasks",
     "text",
     "train",

@@ -255,9 +255,17 @@ def learner_path(solution: Path) -> Path:
     return solution.parent.parent / solution.name
 
 
+def learner_notebooks() -> list[Path]:
+    """The lessons in `notebooks/`, but for learners' own copies of them."""
+    return sorted(path for path in SOLUTIONS.parent.glob("*.ipynb") if not path.stem.endswith("_mine"))
+
+
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
-    notebook = read(path)
+    notebook, learner = read(path), learner_path(path)
+    if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
+        mine = f"{learner.name[:2]}_mine.ipynb"
+        return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
     if found := source_problems(notebook):
         return found
     try:
@@ -266,7 +274,7 @@ def update(path: Path) -> list[str]:
         return [str(error)]
     if found := problems(notebook):
         return found
-    texts = {path: dumps(notebook), learner_path(path): dumps(derive(notebook))}
+    texts = {path: dumps(notebook), learner: dumps(derive(notebook))}
     for target, text in texts.items():
         write_atomically(target, lambda temporary, text=text: temporary.write_bytes(text.encode()))
     return []
@@ -296,8 +304,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.notebooks:
         paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
-        learners = SOLUTIONS.parent.glob("*.ipynb")
-        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learners)})
+        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
     status = 0
     for path in paths:
         print(f"{path.name} ...", end=" ", flush=True)

@@ -223,6 +223,20 @@ def test_source_problems_are_found_before_anything_runs(course, monkeypatch):
     assert authoring.update(path) and _files() == before
 
 
+def test_work_in_a_learner_copy_is_not_overwritten(course):
+    path = course(new_code_cell(ANSWER))
+    assert authoring.update(path) == []
+    learner = authoring.learner_path(path)
+    worked_in = authoring.read(learner)
+    worked_in.cells[1].update(execution_count=1, source="return W_E @ W_U")
+    learner.write_text(authoring.dumps(worked_in), encoding="utf-8")
+    before = _files()
+    (complaint,) = authoring.update(path)
+    assert "rename it to 03_mine.ipynb" in complaint and _files() == before
+    learner.rename(learner.with_name("03_mine.ipynb"))
+    assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
+
+
 def test_missing_solution_is_named(course, capsys):
     course(new_code_cell(ANSWER)).rename(authoring.SOLUTIONS.parent / "04.ipynb")
     assert authoring.main(["--check"]) == authoring.main(["05"]) == 1

@@ -36,4 +36,4 @@ def test_no_answer_reaches_the_learner(path):
 
 
 def test_every_learner_notebook_has_a_solution():
-    assert sorted(authoring.SOLUTIONS.parent.glob("*.ipynb")) == [authoring.learner_path(path) for path in LESSONS]
+    assert authoring.learner_notebooks() == [authoring.learner_path(path) for path in LESSONS]

@@ -1,0 +1,60 @@
+"""No update overwrites what a learner wrote: the README's words, with git."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+LESSON = "notebooks/03_zero_layers.ipynb"
+IDENTITY = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+OWN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+
+
+def _run(folder, command, check=True):
+    environment = os.environ | IDENTITY | OWN
+    return subprocess.run(command, shell=True, cwd=folder, env=environment, check=check, capture_output=True, text=True)
+
+
+def _change(file):
+    """Upstream, and the learner, each change the first cell of the lesson."""
+    text = file.read_text(encoding="utf-8")
+    assert text.count("# 03 · Zero layers") == 1
+    return text.replace("# 03 · Zero layers", "# 03 · Zero layers, changed")
+
+
+@pytest.fixture
+def learner(tmp_path):
+    """A clone of the course, and a newer version upstream that changes lesson 03."""
+    upstream = tmp_path / "upstream"
+    (upstream / "notebooks").mkdir(parents=True)
+    for name in (LESSON, ".gitignore"):
+        shutil.copy(ROOT / name, upstream / name)
+    _run(upstream, "git init -b main && git add . && git commit -m first")
+    _run(tmp_path, "git clone upstream learner")
+    (upstream / LESSON).write_text(_change(upstream / LESSON), encoding="utf-8")
+    _run(upstream, "git commit -am second")
+    return tmp_path / "learner"
+
+
+def test_a_copy_of_ones_own_survives_every_update(learner):
+    mine = learner / "notebooks" / "03_mine.ipynb"
+    mine.write_text("my answers")
+    _run(learner, "git pull && git clean -f -d && git stash -u; git checkout -f main")
+    assert mine.read_text() == "my answers" and not _run(learner, "git status --short").stdout
+
+
+def test_a_lesson_worked_in_is_not_overwritten(learner):
+    lesson = learner / LESSON
+    answered = lesson.read_text(encoding="utf-8").replace("raise NotImplementedError", "return W_E @ W_U  #")
+    lesson.write_text(answered, encoding="utf-8")
+    pull = _run(learner, "git pull", check=False)
+    assert pull.returncode and LESSON in pull.stderr and lesson.read_text(encoding="utf-8") == answered
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (commands,) = re.findall(r"<!-- keep commands -->\n```bash\n(.*?)\n```", readme, re.DOTALL)
+    _run(learner, f"set -e\n{commands}")
+    assert (learner / "notebooks" / "03_mine.ipynb").read_text(encoding="utf-8") == answered
+    assert "Zero layers, changed" in lesson.read_text(encoding="utf-8")
