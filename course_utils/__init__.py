@@ -6,6 +6,7 @@ Submodules load on first use, so `import course_utils` costs nothing until a les
 import importlib
 
 _MODULES = (
+    "arguments",
     "authoring",
     "bigrams",
     "check",

@@ -2,17 +2,20 @@
 
 import functools
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+from course_utils.arguments import Count, checked
 from course_utils.files import DATA, verified, write_atomically
 from course_utils.text import D_VOCAB
 
 
-def count(stream: Int[Tensor, "pos"], d_vocab: int = D_VOCAB) -> Tensor:
+@checked
+def count(stream: Int[Tensor, "pos"], d_vocab: Count = D_VOCAB) -> Tensor:
     """How often each token follows each other one within a document, as a sparse [d_vocab, d_vocab] tensor."""
     pairs = torch.stack([stream[:-1], stream[1:]])[:, stream[1:] != 0]  # what precedes a start token is another text
     ones = torch.ones(pairs.shape[1])
@@ -45,11 +48,13 @@ def save(counts: Tensor, path: Path) -> None:
     write_atomically(path, write)
 
 
-def add_alpha(counts: Float[Tensor, "V V"], alpha: float) -> Float[Tensor, "V V"]:
+@checked
+def add_alpha(counts: Float[Tensor, "V V"], alpha: Annotated[float, 0]) -> Float[Tensor, "V V"]:
     """Log-probabilities [current, next] from dense counts, `alpha` added to each (Lidstone smoothing)."""
     return ((counts + alpha) / (counts + alpha).sum(1, keepdim=True)).log()
 
 
+@checked
 def kneser_ney(counts: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     """Log-probabilities [current, next] by interpolated Kneser-Ney smoothing, the customary one for bigrams.
 
@@ -65,6 +70,7 @@ def kneser_ney(counts: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     return torch.where(total > 0, (counts - discount).clamp(min=0) / total + freed * backoff, backoff).log()
 
 
+@checked
 def table_loss(logprobs: Float[Tensor, "V V"], tokens: Int[Tensor, "batch pos"]) -> float:
     """What a table [current, next] of log-probabilities loses on contexts, in nats per token.
 
@@ -73,6 +79,7 @@ def table_loss(logprobs: Float[Tensor, "V V"], tokens: Int[Tensor, "batch pos"])
     return -logprobs[tokens[:, 1:-1], tokens[:, 2:]].mean().item()
 
 
+@checked
 def row_centred_correlation(A: Float[Tensor, "V V"], B: Float[Tensor, "V V"], mask: Bool[Tensor, "V V"]) -> float:
     """Pearson's correlation of two tables over the entries in `mask`, after each row lost its own mean over them.
 

@@ -11,23 +11,27 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
+from course_utils.arguments import Count, NotNegative, checked
 from course_utils.models import check_head
 
 BLOCK = 2**24  # entries of a full circuit that are in memory at a time: 64 MB
 
 
+@checked
 def qk(model, layer: int, head: int) -> FactoredMatrix:
     """W_Q W_Kᵀ, [d_model, d_model]: `x_dest @ QK @ x_src` is the attention score times √d_head (Elhage et al. 2021)."""
     check_head(model, layer, head)
     return FactoredMatrix(model.W_Q[layer, head], model.W_K[layer, head].T)
 
 
+@checked
 def ov(model, layer: int, head: int) -> FactoredMatrix:
     """W_V W_O, [d_model, d_model]: what `x_src` adds to the stream at the destination, if fully attended to."""
     check_head(model, layer, head)
     return FactoredMatrix(model.W_V[layer, head], model.W_O[layer, head])
 
 
+@checked
 def full_qk(model, layer: int, head: int) -> FactoredMatrix:
     """W_E QK W_Eᵀ / √d_head, [d_vocab, d_vocab] as [dest, src]: scores from the token embeddings alone.
 
@@ -36,16 +40,19 @@ def full_qk(model, layer: int, head: int) -> FactoredMatrix:
     return model.W_E @ (qk(model, layer, head) * model.cfg.d_head**-0.5) @ model.W_E.T
 
 
+@checked
 def full_ov(model, layer: int, head: int) -> FactoredMatrix:
     """W_E OV W_U, [d_vocab, d_vocab] as [src, out]: what each source token adds to each logit."""
     return model.W_E @ ov(model, layer, head) @ model.W_U
 
 
+@checked
 def direct_path(model) -> FactoredMatrix:
     """W_E W_U, [d_vocab, d_vocab] as [token, next]: logits from the current token alone."""
     return FactoredMatrix(model.W_E, model.W_U)
 
 
+@checked
 def eigenvalues(matrix: FactoredMatrix) -> Complex[Tensor, "d_head"]:
     """The non-zero eigenvalues of A B, from the small matrix B A: eig(A B) = eig(B A), but for zeros."""
     if matrix.ldim != matrix.rdim:
@@ -53,6 +60,7 @@ def eigenvalues(matrix: FactoredMatrix) -> Complex[Tensor, "d_head"]:
     return torch.linalg.eigvals(matrix.B @ matrix.A)
 
 
+@checked
 def copying_score(matrix: FactoredMatrix) -> float:
     """Σλ / Σ|λ| over the eigenvalues, from −1 to 1: near 1, a token attended to mostly raises its own logit.
 
@@ -63,7 +71,8 @@ def copying_score(matrix: FactoredMatrix) -> float:
     return (values.sum().real / values.abs().sum()).item()
 
 
-def copying_null(model, samples: int = 200, seed: int = 0) -> Float[Tensor, "samples"]:
+@checked
+def copying_null(model, samples: Count = 200, seed: NotNegative = 0) -> Float[Tensor, "samples"]:
     """`copying_score` of random OV circuits of the model's shape between its own W_E and W_U: what chance gives."""
     generator = torch.Generator().manual_seed(seed)
     W_UE = model.W_U @ model.W_E  # [d_model, d_model]
@@ -74,7 +83,8 @@ def copying_null(model, samples: int = 200, seed: int = 0) -> Float[Tensor, "sam
     return torch.tensor(scores)
 
 
-def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: int = 1) -> float:
+@checked
+def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> float:
     """The share of tokens that are among the `k` largest entries of their own row, a block of rows at a time."""
     hits = 0
     for start in range(0, table.shape[-2], 1024):
@@ -84,6 +94,7 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: int = 1) -> float
     return hits / table.shape[-2]
 
 
+@checked
 def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
     """The `k` largest entries of A B, largest first: their values, rows and columns; exact, and never all at once.
 

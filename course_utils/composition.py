@@ -10,6 +10,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from course_utils import circuits
+from course_utils.arguments import Count, NotNegative, checked
 
 
 def _reading(model, mode: str) -> tuple[Tensor, Tensor]:
@@ -22,6 +23,7 @@ def _reading(model, mode: str) -> tuple[Tensor, Tensor]:
     return sides[mode] if mode != "V" else (model.W_V, model.W_O.mT)
 
 
+@checked
 def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
     """‖OV₁ C₂‖ / (‖OV₁‖ ‖C₂‖) in Frobenius norms, C₂ being QK₂ ("Q"), QK₂ᵀ ("K") or OV₂ ("V"): all pairs at once.
 
@@ -45,7 +47,10 @@ def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
     return result
 
 
-def null(model, mode: str, samples: int = 100, seed: int = 0) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:
+@checked
+def null(
+    model, mode: str, samples: Count = 100, seed: NotNegative = 0
+) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:
     """What `scores` would be by chance: every circuit keeps its singular values and points in random directions.
 
     The directions are uniform (Haar) and independent, for each head and each sample. The mean of the squares is
@@ -68,6 +73,7 @@ def null(model, mode: str, samples: int = 100, seed: int = 0) -> Float[Tensor, "
     return result
 
 
+@checked
 def match_matrix(model, later: tuple[int, int], earlier: tuple[int, int]) -> FactoredMatrix:
     """W_E QK₂ OV₁ᵀ W_Eᵀ, [d_vocab, d_vocab] as [dest, src]: does the later head look for what the earlier one wrote?
 

@@ -7,9 +7,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from course_utils.arguments import checked
 from course_utils.models import check_head
 
 
+@checked
 def patterns(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
     """The attention patterns of every head on `tokens`. Raises ValueError if the model has no layers."""
     if model.cfg.n_layers == 0:
@@ -18,6 +20,7 @@ def patterns(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer he
     return torch.stack([cache["pattern", layer].transpose(0, 1) for layer in range(model.cfg.n_layers)])
 
 
+@checked
 def value_weighted(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
     """The attention patterns, each source times the length of what it has to give: A[dest, src] · ‖x_src W_V W_O‖.
 
@@ -33,6 +36,7 @@ def value_weighted(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "la
     return weighted
 
 
+@checked
 @contextmanager
 def ablated(model, *heads: tuple[int, int]) -> Iterator:
     """Within this block the model runs without some heads, each a pair (layer, head): their output is zero.
@@ -52,6 +56,7 @@ def ablated(model, *heads: tuple[int, int]) -> Iterator:
         yield model
 
 
+@checked
 @contextmanager
 def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
     """Within this block the model runs with the activation `name` replaced by `value`, most often from another run.
@@ -74,11 +79,13 @@ def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tupl
         yield model
 
 
+@checked
 def previous_token_score(pattern: Float[Tensor, "... dest src"]) -> Float[Tensor, "..."]:
     """How much attention goes to the token just before, on average over the positions that have two to choose from."""
     return pattern.diagonal(-1, -2, -1)[..., 1:].mean(-1)
 
 
+@checked
 def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -> Float[Tensor, "..."]:
     """How much attention goes to the tokens that followed the current one earlier on, on repeated random tokens.
 

@@ -5,8 +5,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from course_utils import circuits, heads
+from course_utils.arguments import checked
 
 
+@checked
 def path_terms(model, tokens: Int[Tensor, "pos"]) -> tuple[Float[Tensor, "pos V"], Float[Tensor, "head pos V"]]:
     """What each path of a one-layer model adds to the logits: the direct path, and every head; their sum is exact.
 

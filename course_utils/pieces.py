@@ -8,7 +8,10 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from course_utils.arguments import Count, checked
 
+
+@checked
 def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
     """One step of byte-pair encoding: every occurrence of `pair`, from left to right, becomes one token.
 
@@ -23,12 +26,14 @@ def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
+@checked
 def lm_loss(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, ""]:
     """−log p(the token that came next) in nats, the mean over all positions but the last, which has no next token."""
     log_probs = logits[:, :-1].log_softmax(-1)
     return -log_probs.gather(-1, tokens[:, 1:, None]).mean()
 
 
+@checked
 def layer_norm(
     x: Float[Tensor, "... d_model"], w: Float[Tensor, "d_model"], b: Float[Tensor, "d_model"], eps: float = 1e-5
 ) -> Float[Tensor, "... d_model"]:
@@ -37,6 +42,7 @@ def layer_norm(
     return x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() * w + b
 
 
+@checked
 def attention(
     x: Float[Tensor, "batch pos d_in"],
     W_Q: Float[Tensor, "head d_in d_head"],
@@ -55,6 +61,7 @@ def attention(
     return torch.einsum("bhpd,hdm->bpm", pattern @ v, W_O), pattern
 
 
+@checked
 def mlp(
     x: Float[Tensor, "... d_model"],
     W_in: Float[Tensor, "d_model d_mlp"],
@@ -66,12 +73,14 @@ def mlp(
     return F.gelu(x @ W_in + b_in) @ W_out + b_out
 
 
+@checked
 def block(x: Float[Tensor, "batch pos d_model"], ln1: Callable, attn: Callable, ln2: Callable, mlp: Callable) -> Tensor:
     """A transformer block as in GPT-2: attention, then the MLP, each reads a normalised copy and adds what it found."""
     x = x + attn(ln1(x))
     return x + mlp(ln2(x))
 
 
+@checked
 def transformer(
     tokens: Int[Tensor, "batch pos"],
     W_E: Float[Tensor, "d_vocab d_model"],
@@ -87,13 +96,15 @@ def transformer(
     return ln_final(x) @ W_U
 
 
+@checked
 def probabilities(logits: Float[Tensor, "... d_vocab"], temperature: float) -> Float[Tensor, "... d_vocab"]:
     """The softmax of the logits divided by the temperature: 1 is the model's own distribution, towards 0 is greedy."""
     return (logits / temperature).softmax(-1)
 
 
+@checked
 def beam_search(
-    log_probs: Callable, tokens: Int[Tensor, "pos"], width: int, steps: int
+    log_probs: Callable, tokens: Int[Tensor, "pos"], width: Count, steps: Count
 ) -> tuple[Int[Tensor, "pos_and_steps"], float]:
     """The most probable continuation that a search finds which keeps `width` texts at every step, and its log p.
 

@@ -30,7 +30,8 @@ DATA_FILES = sorted(
 )
 # A module imports from lower floors only. `check` and `authoring` stand on top, and nobody imports them.
 FLOORS = (
-    {"files", "pieces", "progress"},
+    {"arguments", "files", "progress"},
+    {"pieces"},
     {"text"},
     {"bigrams", "models", "tasks"},
     {"circuits", "heads"},
