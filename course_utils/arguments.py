@@ -2,18 +2,20 @@
 
 import functools
 import inspect
+import math
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import torch
-from jaxtyping import AbstractArray, Bool, Complex, Float, Int, jaxtyped
+from jaxtyping import AbstractArray, Bool, Float, Int, jaxtyped
 from torch import Tensor
+from transformer_lens import FactoredMatrix
 
 Count = Annotated[int, 1]  # a whole number from 1
 NotNegative = Annotated[int, 0]
-KINDS = {Float: "numbers with a fraction", Int: "whole numbers", Bool: "True and False", Complex: "complex numbers"}
+KINDS = {Float: "floating-point numbers", Int: "whole numbers", Bool: "True and False"}
 
 
 def checked(function: Callable) -> Callable:
@@ -21,7 +23,8 @@ def checked(function: Callable) -> Callable:
 
     Tensors: kind of number, number of axes, axes of one name equally long, not empty, nothing that is not a number,
     and all on one device. Numbers: kind, and the least value in `Annotated[int, least]`. An argument called `model`
-    must be a `HookedTransformer`; whole-number tensors called `tokens` beside it must be of its vocabulary.
+    must be a `HookedTransformer`. `tokens` and `stream` must hold ids of the vocabulary, where the call knows it: from
+    a model, a task, an argument `d_vocab` or an axis of that name.
 
     Raises TypeError for the wrong kind of thing, ValueError for the wrong value.
     """
@@ -29,7 +32,9 @@ def checked(function: Callable) -> Callable:
 
     @functools.wraps(function)
     def guarded(*args, **kwargs):
-        given = signature.bind(*args, **kwargs).arguments
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        given = bound.arguments
         with jaxtyped("context"):  # an axis name means one length throughout the call
             for name, value in given.items():
                 parameter = signature.parameters[name]
@@ -38,7 +43,7 @@ def checked(function: Callable) -> Callable:
                     _check_model(value)
                 for item in values:
                     _check(name, item, parameter.annotation)
-        _check_together(given)
+        _check_together(given, {name: parameter.annotation for name, parameter in signature.parameters.items()})
         return function(*args, **kwargs)
 
     return guarded
@@ -52,13 +57,16 @@ def _check_model(value: Any) -> None:
 def _check(name: str, value: Any, annotation: Any) -> None:
     if get_origin(annotation) in (Union, types.UnionType):
         options = get_args(annotation)
-        if not any(_fits(value, option) for option in options):
-            _check(name, value, next(o for o in options if o is not type(None)))  # says what the first one would be
+        fitting = [option for option in options if _fits(value, option)]
+        near = [option for option in options if _is_tensor(option) and isinstance(value, option.array_type)]
+        _check(name, value, [*fitting, *near, *options][0])  # if none fits, one of them says what is wrong
     elif _is_tensor(annotation):
         _check_tensor(name, value, annotation)
     elif not _fits(value, annotation):
-        wanted = "a list of texts" if _is_texts(annotation) else _wanted(annotation)
-        raise TypeError(f"{name} must be {wanted}, not {_described(value)}.")
+        raise TypeError(f"{name} must be {_wanted(annotation)}, not {_described(value)}.")
+    elif isinstance(value, FactoredMatrix):
+        for side in (value.A, value.B):
+            _check_numbers(name, side)
     elif isinstance(value, Real) and not isinstance(value, bool):
         least = get_args(annotation)[1] if get_origin(annotation) is Annotated else None
         if value != value or (least is not None and value < least):
@@ -68,17 +76,22 @@ def _check(name: str, value: Any, annotation: Any) -> None:
 def _check_tensor(name: str, value: Any, annotation: Any) -> None:
     axes = f"shape [{', '.join(annotation.dim_str.split())}]" if annotation.dim_str else "no axes"
     wanted = f"{name} must be a tensor of {_kind(annotation)}, {axes}"
-    if not isinstance(value, Tensor):
+    if not isinstance(value, annotation.array_type):
         raise TypeError(f"{wanted}, not {_described(value)}.")
     if not isinstance(value, annotation):
         raise ValueError(f"{wanted}; this one holds {str(value.dtype).removeprefix('torch.')}, shape {[*value.shape]}.")
-    if not value.numel():
+    if 0 in value.shape:
         raise ValueError(f"{name} is empty: its shape is {[*value.shape]}.")
-    if value.is_floating_point() and value.layout is torch.strided and value.isnan().any():
+    if annotation.dtypes == Float[Tensor, "..."].dtypes:
+        _check_numbers(name, value)
+
+
+def _check_numbers(name: str, value: Any) -> None:
+    if (value != value).any():
         raise ValueError(f"{name} holds values that are not a number (NaN).")
 
 
-def _check_together(given: dict[str, Any]) -> None:
+def _check_together(given: dict[str, Any], annotations: dict[str, Any]) -> None:
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     devices = {name: value.device.type for name, value in tensors.items()}
     cfg = getattr(given.get("model"), "cfg", None)
@@ -87,31 +100,24 @@ def _check_together(given: dict[str, Any]) -> None:
     if len(set(devices.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in devices.items())
         raise ValueError(f"Everything must be on one device, and this is not: {places}.")
-    if cfg is not None and "tokens" in tensors:
-        check_tokens(tensors["tokens"], cfg.d_vocab)
-
-
-def check_tokens(tokens: Tensor, d_vocab: int) -> None:
-    """Raise ValueError, in one sentence, unless every token id is one of a vocabulary."""
-    if tokens.min() < 0 or tokens.max() >= d_vocab:
-        wrong = tokens[(tokens < 0) | (tokens >= d_vocab)][0].item()
-        raise ValueError(f"tokens must be ids from 0 to {d_vocab - 1}, and {wrong} is none.")
+    sizes = [getattr(cfg, "d_vocab", None), getattr(given.get("task"), "d_vocab", None), given.get("d_vocab")]
+    for name, value in tensors.items():
+        if _is_tensor(annotations[name]):
+            axes = zip(reversed(annotations[name].dim_str.split()), reversed(value.shape), strict=False)
+            sizes += [size for axis, size in axes if axis == "d_vocab"]
+    d_vocab = next((size for size in sizes if size), math.inf)
+    for name in {"tokens", "stream"} & set(tensors):
+        wrong = tensors[name][(tensors[name] < 0) | (tensors[name] >= d_vocab)]
+        if len(wrong):
+            raise ValueError(f"{name} must hold token ids from 0 to {d_vocab - 1}, and {wrong[0].item()} is none.")
 
 
 def _is_tensor(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, AbstractArray)
 
 
-def _is_texts(annotation: Any) -> bool:
-    return (
-        isinstance(get_origin(annotation), type)
-        and issubclass(get_origin(annotation), Iterable)
-        and (get_args(annotation)[:1] == (str,))
-    )
-
-
 def _kind(annotation: Any) -> str:
-    return next(words for kind, words in KINDS.items() if annotation.dtypes == kind[Tensor, "..."].dtypes)
+    return next((words for kind, words in KINDS.items() if annotation.dtypes == kind[Tensor, "..."].dtypes), "numbers")
 
 
 def _fits(value: Any, annotation: Any) -> bool:
@@ -119,11 +125,9 @@ def _fits(value: Any, annotation: Any) -> bool:
         return True
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
-    if annotation is None:
-        return value is None
-    if _is_texts(annotation) and isinstance(value, str | bytes):
-        return False  # one text is also a sequence of texts, of its characters, but nobody means that
     kind = get_origin(annotation) or annotation
+    if isinstance(value, str | bytes) and kind is not str:
+        return False  # a text is also a sequence, of its characters, but nobody means that
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
     if kind is tuple:
@@ -137,7 +141,8 @@ def _wanted(annotation: Any) -> str:
         annotation, number = get_args(annotation)
         least = f" from {number}"
     kind = get_origin(annotation) or annotation
-    names = {int: "a whole number", float: "a number", str: "a text", tuple: "a pair", Callable: "a function"}
+    names = {int: "a whole number", float: "a number", str: "a text", tuple: "a tuple", Callable: "a function"}
+    names |= {Sequence: "a list", Iterable: "a list", Mapping: "a dictionary"}
     return f"{names.get(kind, f'a {kind.__name__}')}{least}"
 
 

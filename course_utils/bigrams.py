@@ -71,7 +71,7 @@ def kneser_ney(counts: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
 
 
 @checked
-def table_loss(logprobs: Float[Tensor, "V V"], tokens: Int[Tensor, "batch pos"]) -> float:
+def table_loss(logprobs: Float[Tensor, "d_vocab d_vocab"], tokens: Int[Tensor, "batch pos"]) -> float:
     """What a table [current, next] of log-probabilities loses on contexts, in nats per token.
 
     The prediction behind the start token is left out: contexts open anywhere in a document.
@@ -80,7 +80,9 @@ def table_loss(logprobs: Float[Tensor, "V V"], tokens: Int[Tensor, "batch pos"])
 
 
 @checked
-def row_centred_correlation(A: Float[Tensor, "V V"], B: Float[Tensor, "V V"], mask: Bool[Tensor, "V V"]) -> float:
+def row_centred_correlation(
+    A: Float[Tensor, "row column"], B: Float[Tensor, "row column"], mask: Bool[Tensor, "row column"]
+) -> float:
     """Pearson's correlation of two tables over the entries in `mask`, after each row lost its own mean over them.
 
     A softmax over a row ignores a constant, so a comparison of logits must ignore it too.

@@ -4,8 +4,6 @@ Everything stays factored: a full circuit has d_vocab² entries but rank d_head,
 times a wide matrix and no function here multiplies them out. Row form, as TransformerLens has it: `x @ QK @ y.T`.
 """
 
-from numbers import Integral
-
 import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
@@ -103,7 +101,7 @@ def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, "k"], Int
     `FactoredMatrix(-A, B)`. Raises ValueError for a `k` that the matrix does not have.
     """
     rows, columns = matrix.shape
-    if not isinstance(k, Integral) or not 1 <= k <= rows * columns:
+    if not 1 <= k <= rows * columns:
         raise ValueError(f"k must be a whole number from 1 to {rows * columns:,}, not {k!r}.")
     values = matrix.A.new_full((k,), -torch.inf)
     places = torch.zeros(k, dtype=torch.long, device=values.device)

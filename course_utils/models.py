@@ -20,6 +20,7 @@ with warnings.catch_warnings():  # 3.9 announces that 4.0 drops HookedTransforme
     from transformer_lens import HookedTransformer, HookedTransformerConfig
 
 from course_utils import text
+from course_utils.arguments import Count, checked
 from course_utils.files import DATA, verified, write_atomically
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
@@ -82,12 +83,14 @@ def snapshot_name(step: int) -> str:
     return f"step-{step:06d}.safetensors"
 
 
+@checked
 def save_weights(model: HookedTransformer, path: Path) -> None:
     """Write a model's trainable weights as float16 safetensors (half the size; `load` gives float32 again)."""
     weights = {key: p.detach().half().cpu().contiguous() for key, p in model.named_parameters() if p.requires_grad}
     write_atomically(path, lambda temporary: save_file(weights, temporary))
 
 
+@checked
 def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among them).
 
@@ -106,6 +109,7 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     return model
 
 
+@checked
 def rotated(model: HookedTransformer, Q: Float[Tensor, "d_model d_model"]) -> HookedTransformer:
     """A copy of the model whose residual stream is turned: `x @ Q` stands where `x` stood, and the logits are the same.
 
@@ -138,7 +142,8 @@ def check_head(model, layer: int, head: int) -> None:
             raise IndexError(f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}.")
 
 
-def sinusoids(n_ctx: int, d_model: int) -> Tensor:
+@checked
+def sinusoids(n_ctx: Count, d_model: Count) -> Tensor:
     """Sines and cosines of the position at geometrically spaced wavelengths, [n_ctx, d_model] (Vaswani et al. 2017)."""
     angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)

@@ -5,12 +5,16 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from course_utils.arguments import checked
 from course_utils.text import visible
 
+Matrix = Shaped[Tensor, "row column"] | Shaped[np.ndarray, "row column"]
+Pattern = Float[Tensor, "dest src"] | Float[np.ndarray, "dest src"]
+Patterns = Float[Tensor, "head dest src"] | Float[np.ndarray, "head dest src"]
 # Okabe and Ito's colours, which colour-blind readers can tell apart. The ground stays white, on a dark page too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
 plt.rcParams.update(
@@ -31,6 +35,7 @@ plt.rcParams.update(
 )
 
 
+@checked
 def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = ()) -> Axes:
     """Horizontal bars in the order given, the number beside each; `highlight` names those in the second colour."""
     _, axes = plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))
@@ -43,6 +48,7 @@ def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence
     return axes
 
 
+@checked
 def density(
     x: Float[Tensor, "n"], y: Float[Tensor, "n"], title: str, xlabel: str, ylabel: str, axes: Axes | None = None
 ):
@@ -54,8 +60,9 @@ def density(
     return axes
 
 
+@checked
 def heatmap(
-    matrix: Float[Tensor, "row column"],
+    matrix: Matrix,
     rows: Sequence[str],
     columns: Sequence[str],
     title: str,
@@ -85,12 +92,14 @@ def heatmap(
     return axes
 
 
-def attention(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str, axes: Axes | None = None) -> Axes:
+@checked
+def attention(pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | None = None) -> Axes:
     """One head's attention pattern, the query (destination) on the rows and the key (source) on the columns."""
     return heatmap(pattern, tokens, tokens, title, ylabel="destination", xlabel="source", axes=axes)
 
 
-def attention_heads(patterns: Float[Tensor, "head dest src"], tokens: Sequence[str]):
+@checked
+def attention_heads(patterns: Patterns, tokens: Sequence[str]):
     """The patterns of a layer's heads, for the mouse: CircuitsVis, with its JavaScript inline.
 
     Show a static picture of the same pattern beside it: authoring keeps this one out of the stored notebook.
@@ -100,6 +109,6 @@ def attention_heads(patterns: Float[Tensor, "head dest src"], tokens: Sequence[s
 
     patterns = torch.as_tensor(patterns)
     n = len(tokens)
-    if patterns.ndim != 3 or patterns.shape[1:] != (n, n):
+    if patterns.shape[1:] != (n, n):
         raise ValueError(f"Patterns must have shape [head, {n}, {n}] for {n} tokens, not {list(patterns.shape)}.")
     return HTML(render(tokens=list(tokens), attention=patterns).local_src)  # its own repr would ask the network first

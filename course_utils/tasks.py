@@ -7,6 +7,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
+from course_utils.arguments import Count, NotNegative, checked
+
 
 @dataclass(frozen=True)
 class Task:
@@ -51,12 +53,14 @@ TASKS = {
 }
 
 
+@checked
 def answers(task: Task, tokens: Int[Tensor, "batch length"]) -> Int[Tensor, "batch"]:
     """What the model should say about each input."""
     return tokens.amax(-1) if task.rule == "largest" else tokens[:, -2:].sum(-1)
 
 
-def sequences(length: int, d_vocab: int = 128) -> Int[Tensor, "n length"]:
+@checked
+def sequences(length: int, d_vocab: Count = 128) -> Int[Tensor, "n length"]:
     """Every sequence in which each number is the sum of the two before it, and whose next number is a token too.
 
     With length 2 these are all pairs whose sum is below `d_vocab`.
@@ -70,6 +74,7 @@ def sequences(length: int, d_vocab: int = 128) -> Int[Tensor, "n length"]:
     return rows[rows.amax(1) < d_vocab, :-1]
 
 
+@checked
 def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch"]:
     """Which inputs end in a pair that training never asked for, in this order or the other.
 
@@ -81,6 +86,7 @@ def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor,
     return chosen[last[:, 0], last[:, 1]]
 
 
+@checked
 def examples(task: Task) -> tuple[list[Int[Tensor, "n length"]], list[Int[Tensor, "n length"]]]:
     """For each length, the inputs to train on, and those held out.
 
@@ -96,7 +102,10 @@ def examples(task: Task) -> tuple[list[Int[Tensor, "n length"]], list[Int[Tensor
     return [tokens[~mask] for tokens, mask in pairs], [tokens[mask] for tokens, mask in pairs]
 
 
-def batch_of(task: Task, step: int, training: Sequence[Int[Tensor, "n length"]] = ()) -> Int[Tensor, "batch length"]:
+@checked
+def batch_of(
+    task: Task, step: NotNegative, training: Sequence[Int[Tensor, "n length"]] = ()
+) -> Int[Tensor, "batch length"]:
     """The inputs of one training step: they depend on the seed and the step alone, so a run can be resumed."""
     generator = torch.Generator().manual_seed(task.seed * 1_000_000_007 + step)
     which = int(torch.randint(len(task.lengths), (1,), generator=generator))

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
+from course_utils.arguments import Count, NotNegative, checked
 from course_utils.files import DATA, verified
 
 START = "<|start|>"  # opens every document and every context; id 0
@@ -53,7 +54,8 @@ def corpus_manifest() -> dict:
     }
 
 
-def train_tokenizer(documents: Iterable[str], d_vocab: int = D_VOCAB):
+@checked
+def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB):
     """A byte-level BPE tokenizer (`tokenizers.Tokenizer`) with `d_vocab` entries, the start token being number 0."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
@@ -87,6 +89,7 @@ def tokenizer():
     )
 
 
+@checked
 def encode(documents: Iterable[str]) -> Int[torch.Tensor, "pos"]:
     """Documents as one stream of token ids, each document opened by the start token."""
     from tokenizers import Tokenizer
@@ -96,11 +99,13 @@ def encode(documents: Iterable[str]) -> Int[torch.Tensor, "pos"]:
     return torch.from_numpy(np.concatenate([np.asarray(e.ids, dtype=np.int64) for e in encodings]))
 
 
+@checked
 def visible(token: str) -> str:
     """A token as it is printed in lessons and pictures: "·" for a space, "↵" for a line break, "→" for a tab."""
     return token.replace(" ", "·").replace("\n", "↵").replace("\t", "→")
 
 
+@checked
 def held_out_documents(kind: str = "*") -> list[str]:
     """Our own texts in `data/held_out/`, which no model was trained on: `kind` is "code", "prose" or "*" for both."""
     suffixes = {"code": "*.py", "prose": "*.txt", "*": "*.*"}
@@ -110,7 +115,8 @@ def held_out_documents(kind: str = "*") -> list[str]:
     return [verified(f).read_text(encoding="utf-8") for f in files]
 
 
-def windows(stream: Int[torch.Tensor, "pos"], n_ctx: int = 256) -> Int[torch.Tensor, "batch n_ctx"]:
+@checked
+def windows(stream: Int[torch.Tensor, "pos"], n_ctx: Count = 256) -> Int[torch.Tensor, "batch n_ctx"]:
     """A stream cut into contexts as the models know them: the start token, then `n_ctx - 1` consecutive tokens.
 
     What is left over at the end is dropped. Raises ValueError if the stream does not fill one context.
@@ -121,27 +127,27 @@ def windows(stream: Int[torch.Tensor, "pos"], n_ctx: int = 256) -> Int[torch.Ten
     return torch.cat([torch.zeros_like(rows[:, :1]), rows], dim=1)
 
 
-def held_out_tokens(kind: str = "*", n_ctx: int = 256) -> Int[torch.Tensor, "batch n_ctx"]:
+@checked
+def held_out_tokens(kind: str = "*", n_ctx: Count = 256) -> Int[torch.Tensor, "batch n_ctx"]:
     """The held-out text as contexts for a model; shape [batch, n_ctx], each row opened by the start token."""
     return windows(encode(held_out_documents(kind)), n_ctx)
 
 
+@checked
 def repeated_tokens(
-    length: int = 64,
-    batch: int = 16,
-    repeats: int = 3,
+    length: Count = 64,
+    batch: Count = 16,
+    repeats: Count = 3,
     *,
     weights: Sequence[float] | torch.Tensor | None = None,
-    d_vocab: int = D_VOCAB,
-    seed: int = 0,
+    d_vocab: Count = D_VOCAB,
+    seed: NotNegative = 0,
 ) -> Int[torch.Tensor, "batch pos"]:
     """Random tokens, the same `length` of them `repeats` times over, behind one start token.
 
     Shape [batch, 1 + length * repeats]. Tokens are drawn uniformly, or in proportion to `weights` [d_vocab]
     (such as how often each occurs); never the start token. The test of Elhage et al. 2021, "Induction Heads".
     """
-    if min(length, batch, repeats) < 1:
-        raise ValueError(f"length, batch and repeats must be at least 1, not {length}, {batch}, {repeats}.")
     weights = torch.ones(d_vocab) if weights is None else torch.as_tensor(weights, dtype=torch.float).clone()
     if weights.shape != (d_vocab,):
         raise ValueError(f"weights must have one number per token, shape [{d_vocab}], not {list(weights.shape)}.")

@@ -116,8 +116,8 @@ def planted_induction():
     model.W_E[:, token] = eye
     model.pos_embed.W_pos[:, position] = models.sinusoids(64, 64)
     attn0, attn1 = model.blocks[0].attn, model.blocks[1].attn
-    W_Q, W_K = formation.previous_token_weights(models.sinusoids(64, 64), 64, scale=8.0)
-    attn0.W_Q[0, position], attn0.W_K[0, position] = W_Q, W_K
+    W_Q, W_K = formation.previous_token_weights(models.sinusoids(64, 64), 16, scale=8.0)  # more: no stable solution
+    attn0.W_Q[0, position, :16], attn0.W_K[0, position, :16] = W_Q, W_K
     attn0.W_V[0, token], attn0.W_O[0, :, passed] = eye, eye
     attn1.W_Q[2, token], attn1.W_K[2, passed] = 10 * eye, 10 * eye
     return model

@@ -156,7 +156,10 @@ def test_a_patched_head_is_that_head_alone():
 
 def test_patching_what_is_not_there_is_refused():
     model = small()
-    with pytest.raises(ValueError, match="no activation named 'blocks"), heads.patched(model, "blocks.7", None):
+    with (
+        pytest.raises(ValueError, match="no activation named 'blocks"),
+        heads.patched(model, "blocks.7", torch.ones(1, 6)),
+    ):
         pass
     tokens = torch.zeros(1, 6, dtype=torch.long)
     with heads.patched(model, NAME, torch.zeros(1, 5, 12)), pytest.raises(ValueError, match="has shape"):

@@ -101,7 +101,7 @@ def test_heatmap_refuses_names_that_do_not_fit(rows, columns):
 
 
 def test_attention_refuses_several_heads():
-    with pytest.raises(ValueError, match=r"shape \[2, 5, 5\] can't take 5 row and 5 column names"):
+    with pytest.raises(ValueError, match=r"pattern must be .* shape \[dest, src\]; .* shape \[2, 5, 5\]"):
         plots.attention(torch.stack([PATTERN, PATTERN]), TOKENS, "Title")
 
 
@@ -117,7 +117,7 @@ def test_attention_heads_is_self_contained(offline, kind):
     assert not re.search(r"<script[^>]*\bsrc=|<link[^>]*\bhref=|\b(import|from)\s*\(?\s*[\"']https?:", html)
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 4), (2, 4, 5), (1, 2, 5, 5)])
+@pytest.mark.parametrize("shape", [(2, 5, 4), (2, 4, 5), (2, 4, 4)])
 def test_attention_heads_refuses_other_shapes(shape):
     with pytest.raises(ValueError, match=re.escape(f"[head, 5, 5] for 5 tokens, not {list(shape)}")):
         plots.attention_heads(torch.zeros(shape), TOKENS)

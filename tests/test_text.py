@@ -170,7 +170,7 @@ def test_windows_by_hand():
     assert text.windows(torch.arange(1, 4), n_ctx=4).tolist() == [[0, 1, 2, 3]]
 
 
-@pytest.mark.parametrize(("length", "n_ctx"), [(2, 4), (0, 2), (10, 1), (10, 0)])
+@pytest.mark.parametrize(("length", "n_ctx"), [(2, 4), (1, 3), (10, 1)])
 def test_windows_refuses_what_fills_no_context(length, n_ctx):
     with pytest.raises(ValueError, match=f"{length} tokens .* n_ctx = {n_ctx}"):
         text.windows(torch.arange(length), n_ctx=n_ctx)
@@ -219,7 +219,7 @@ def test_repeated_tokens_depend_on_the_seed_alone():
 
 @pytest.mark.parametrize("sizes", [{"length": 0}, {"batch": 0}, {"repeats": 0}, {"repeats": -1}])
 def test_repeated_tokens_refuses_sizes_below_one(sizes):
-    with pytest.raises(ValueError, match="at least 1"):
+    with pytest.raises(ValueError, match="a whole number from 1"):
         text.repeated_tokens(**sizes)
 
 
