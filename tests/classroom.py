@@ -80,7 +80,7 @@ class Hub:
         self.url, self.token = f"http://127.0.0.1:{port}", uuid.uuid4().hex
         config = folder / "jupyterhub_config.py"
         config.write_text(HUB.format(port=port, token=self.token, folder=folder))
-        self.log = open(folder / "log", "w")  # noqa: SIM115: the hub writes to it as long as it runs
+        self.log = open(folder / "log", "w")  # noqa: SIM115
         command = [sys.executable, "-m", "jupyterhub", "-f", str(config)]
         environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)
@@ -111,7 +111,7 @@ class Hub:
 
 
 def learn(hub: Hub, user: str, cells: list[str]) -> float:
-    """One user's session: a server of their own, a kernel, every cell of the lesson; the seconds that the cells took."""
+    """One user: a server of their own, a kernel, every cell of the lesson. Returns the seconds that the cells took."""
     import websocket
 
     hub.ask(f"/hub/api/users/{user}", "POST")
