@@ -5,7 +5,19 @@ Submodules load on first use, so `import course_utils` costs nothing until a les
 
 import importlib
 
-_MODULES = ("authoring", "bigrams", "check", "circuits", "files", "heads", "models", "plots", "text", "train")
+_MODULES = (
+    "authoring",
+    "bigrams",
+    "check",
+    "circuits",
+    "composition",
+    "files",
+    "heads",
+    "models",
+    "plots",
+    "text",
+    "train",
+)
 __all__ = [*_MODULES, "load"]
 
 

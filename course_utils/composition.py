@@ -1,0 +1,77 @@
+"""Two heads in different layers: how much of what the first writes, the second reads.
+
+The second head reads through its queries ("Q"), its keys ("K") or its values ("V"). Elhage et al. 2021, "Three Kinds of
+Composition". Nothing here is larger than d_model × d_head: norms of products come from d_head × d_head matrices.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+def _reading(model, mode: str) -> tuple[Tensor, Tensor]:
+    """The reading circuit as A Bᵀ, A on the side that meets the stream; each [layer, head, d_model, d_head]."""
+    if mode not in ("Q", "K", "V"):
+        raise ValueError(f'mode must be "Q", "K" or "V", not {mode!r}.')
+    if model.cfg.n_layers < 2:
+        raise ValueError("Composition needs heads in two layers or more.")
+    sides = {"Q": (model.W_Q, model.W_K), "K": (model.W_K, model.W_Q)}
+    return sides[mode] if mode != "V" else (model.W_V, model.W_O.mT)
+
+
+def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
+    """‖OV₁ C₂‖ / (‖OV₁‖ ‖C₂‖) in Frobenius norms, C₂ being QK₂ ("Q"), QK₂ᵀ ("K") or OV₂ ("V"): all pairs at once.
+
+    From 0, when the second head reads nothing of what the first writes, to 1; heads pointing in random directions
+    score about 1/√d_model. Zero where the second head is not in a later layer. Equal to TransformerLens's
+    `all_composition_scores`, but W_V W_O and W_Q W_Kᵀ are never multiplied out: ‖W_V M Bᵀ‖² = tr(W_VᵀW_V M BᵀB Mᵀ).
+    Raises ValueError for another mode, or a model with fewer than two layers. Elhage et al. 2021, "Analyzing a
+    Two-Layer Model".
+    """
+    A, B = _reading(model, mode)
+    values, reads = model.W_V.mT @ model.W_V, B.mT @ B  # Gram matrices, [layer, head, d_head, d_head]
+    ov_norm = (values * (model.W_O @ model.W_O.mT)).sum((-2, -1)).sqrt()
+    reading_norm = (reads * (A.mT @ A)).sum((-2, -1)).sqrt()
+    n_layers, n_heads = A.shape[:2]
+    result = A.new_zeros(n_layers, n_heads, n_layers, n_heads)
+    for layer in range(n_layers - 1):
+        for head in range(n_heads):
+            M = model.W_O[layer, head] @ A[layer + 1 :]  # [layer2, head2, d_head, d_head]
+            squared = (values[layer, head] @ M @ reads[layer + 1 :] * M).sum((-2, -1)).clamp(min=0)
+            result[layer, head, layer + 1 :] = squared.sqrt() / (ov_norm[layer, head] * reading_norm[layer + 1 :])
+    return result
+
+
+def null(model, mode: str, samples: int = 100, seed: int = 0) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:
+    """What `scores` would be by chance: every circuit keeps its singular values and points in random directions.
+
+    The directions are uniform (Haar) and independent, for each head and each sample. The mean of the squares is
+    1 / d_model exactly; how far a score strays from it depends on the pair, most for circuits of low effective rank.
+    Raises ValueError as `scores` does.
+    """
+    A, B = _reading(model, mode)
+    written, read = _shares(model.W_V, model.W_O.mT)[:-1], _shares(A, B)[1:]  # the last layer's output is never read
+    generator = torch.Generator().manual_seed(seed)
+    n_layers, n_heads, d_model, d_head = A.shape
+    result = torch.zeros(samples, n_layers, n_heads, n_layers, n_heads)
+    for sample in result:
+        columns = torch.randn(2, n_layers - 1, n_heads, d_model, d_head, generator=generator)
+        writes, reads = _orthonormal(columns)
+        for layer in range(n_layers - 1):
+            for head in range(n_heads):
+                overlap = (writes[layer, head].mT @ reads[layer:]) ** 2  # [layer2, head2, d_head, d_head]
+                squared = (written[layer, head] @ overlap * read[layer:]).sum(-1)
+                sample[layer, head, layer + 1 :] = squared.sqrt()
+    return result
+
+
+def _shares(A: Tensor, B: Tensor) -> Float[Tensor, "layer head d_head"]:
+    """The squared singular values of A Bᵀ, as shares of their sum."""
+    squared = torch.linalg.svdvals(torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT) ** 2
+    return squared / squared.sum(-1, keepdim=True)
+
+
+def _orthonormal(columns: Float[Tensor, "... d_model d_head"]) -> Float[Tensor, "... d_model d_head"]:
+    """The columns made orthonormal: X L⁻ᵀ with XᵀX = L Lᵀ. The same as `qr(X).Q`, and much faster for a stack."""
+    L = torch.linalg.cholesky(columns.mT @ columns)
+    return torch.linalg.solve_triangular(L, columns.mT, upper=False).mT
