@@ -15,6 +15,7 @@ _MODULES = (
     "heads",
     "models",
     "plots",
+    "survey",
     "text",
     "train",
 )

@@ -36,7 +36,7 @@ FLOORS = (
     {"circuits", "heads"},
     {"composition"},
     {"paths"},
-    {"plots", "train"},
+    {"plots", "survey", "train"},
     {"check"},
     {"authoring"},
 )
