@@ -160,15 +160,14 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from course_utils import models, text
 
-def repository(name):
+def repository(name, *absent):
     folder = Path(sys.argv[1], "hub", "models--" + name.replace("/", "--"))
     snapshot = folder / "snapshots" / ("0" * 40)
     snapshot.mkdir(parents=True)
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text(snapshot.name)
-    absent = ("special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "generation_config.json",
-              "vocab.json", "merges.txt", "adapter_config.json", "tokenizer.model")
-    for file in absent:
+    for file in (*absent, "special_tokens_map.json", "added_tokens.json", "chat_template.jinja", "vocab.json",
+                 "generation_config.json", "merges.txt", "adapter_config.json", "tokenizer.model"):
         (folder / ".no_exist" / snapshot.name).mkdir(parents=True, exist_ok=True)
         (folder / ".no_exist" / snapshot.name / file).touch()
     return snapshot
@@ -185,7 +184,7 @@ used = {key: card[key] for key in ("n_layers", "d_model", "n_heads", "d_head", "
 files = repository("NeelNanda/Attn_Only_2L512W_C4_Code")
 (files / "config.json").write_text(json.dumps(card))
 torch.save(models.initial(used | {"normalization_type": "LN", "seed": 0}).state_dict(), files / "model_final.pth")
-tokenizer().save_pretrained(repository(name))
+tokenizer().save_pretrained(repository(name, "config.json"))
 files = repository("gpt2")
 GPT2LMHeadModel(GPT2Config(vocab_size=260, n_positions=64, n_ctx=64, n_embd=24, n_layer=3, n_head=2)).save_pretrained(files)
 tokenizer().save_pretrained(files)
