@@ -83,7 +83,7 @@ def test_what_has_no_weights_to_fold_is_copied():
     [{"n_layers": 2}, {"attn_only": False, "d_mlp": 8, "act_fn": "relu"}, {"normalization_type": "RMS"}],
 )
 def test_what_cannot_be_folded_is_refused(changes):
-    with pytest.raises(ValueError, match="^Folding is for attention-only models with LayerNorm"):
+    with pytest.raises(ValueError, match=r"^Folding is for attention-only models with LayerNorm"):
         survey.folded(models.initial(CONFIG | changes))
 
 
@@ -186,7 +186,8 @@ files = repository("NeelNanda/Attn_Only_2L512W_C4_Code")
 torch.save(models.initial(used | {"normalization_type": "LN", "seed": 0}).state_dict(), files / "model_final.pth")
 tokenizer().save_pretrained(repository(name, "config.json"))
 files = repository("gpt2")
-GPT2LMHeadModel(GPT2Config(vocab_size=260, n_positions=64, n_ctx=64, n_embd=24, n_layer=3, n_head=2)).save_pretrained(files)
+config = GPT2Config(vocab_size=260, n_positions=64, n_ctx=64, n_embd=24, n_layer=3, n_head=2)
+GPT2LMHeadModel(config).save_pretrained(files)
 tokenizer().save_pretrained(files)
 pages, load, survey = {}, models.load, __import__("course_utils.survey", fromlist=["survey"])
 """
