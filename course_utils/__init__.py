@@ -18,6 +18,7 @@ _MODULES = (
     "paths",
     "pieces",
     "plots",
+    "survey",
     "tasks",
     "text",
     "train",
