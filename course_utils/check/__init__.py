@@ -79,7 +79,7 @@ from course_utils.check.lesson_10 import (
     copying_heads,
     destination_axis,
     eraser,
-    fold_layer_norm,
+    fold_shortformer,
     identity_error,
     landing,
     match_positivity,

@@ -32,28 +32,45 @@ def _tiny():
 
 
 @exercise
-def fold_layer_norm(answer: Callable) -> None:
-    """`fold_layer_norm(w, b, W) → (W_folded, bias)`: (x · w + b) W, written as x W_folded + bias."""
-    w, b, W, x = random(6).abs() + 0.5, random(6, seed=1), random(6, 6, seed=2), random(5, 6, seed=3)
+def fold_shortformer(answer: Callable) -> None:
+    """`fold_shortformer(w, b, W_pos, W_Q) → (W_pos, W_Q, b_Q)`: queries from (x w + b + p) W_Q, without w and b."""
+    w, b, W_pos = random(6).abs() + 0.5, random(6, seed=1), random(5, 6, seed=2)
+    W_Q, x = random(6, 6, seed=3), random(5, 6, seed=4)
+    one, zero = torch.ones(6), torch.zeros(6)
 
-    def folded(w, b, W):
-        matrix, bias = _pair(answer(w.clone(), b.clone(), W.clone()), "the folded matrix and the bias")
-        return tensor(matrix, tuple(W.shape), "as W"), tensor(bias, W.shape[1:], "[d_out]")
+    def queries(w, b, W_pos, W_Q=W_Q):
+        result = answer(w.clone(), b.clone(), W_pos.clone(), W_Q.clone())
+        if not isinstance(result, tuple | list) or len(result) != 3:
+            raise Wrong(f"it should return three tensors, new W_pos, W_Q and b_Q, not {type(result).__name__}.")
+        positions = tensor(result[0], tuple(W_pos.shape), "as W_pos has it")
+        matrix = tensor(result[1], tuple(W_Q.shape), "as W_Q has it")
+        return (x + positions) @ matrix + tensor(result[2], W_Q.shape[1:], "[d_head]")
 
-    matrix, bias = folded(w, torch.zeros(6), W)
-    demand(close(bias, torch.zeros(6)), "with b = 0 nothing is added, so the bias should be 0.")
+    unchanged = close(queries(one, zero, W_pos), (x + W_pos) @ W_Q)
+    demand(unchanged, "with w = 1 and b = 0 there is nothing to fold, and yet the queries are different ones.")
+    found = queries(w, zero, 0 * W_pos)
     demand(
-        not close(matrix, W * w),
-        "w scales the outputs: it belongs to the components of the stream, which are W's rows.",
+        not close(found, (x @ W_Q) * w),
+        "w scales the outputs: it belongs to the components of the stream, which are W_Q's rows.",
     )
-    demand(close(x @ matrix, (x * w) @ W), "with b = 0, x @ W_folded should be (x * w) @ W for every x.")
-    matrix, bias = folded(torch.ones(6), b, W)
-    demand(not close(bias, b), "b is added before the matrix acts, so W acts on b as well.")
-    demand(close(x @ matrix + bias, (x + b) @ W), "with w = 1, x @ W_folded + bias should be (x + b) @ W.")
-    matrix, bias = folded(w, b, W)
-    demand(close(x @ matrix + bias, (x * w + b) @ W), "w multiplies x and not b: the bias should not depend on w.")
-    matrix, bias = folded(w, b, W[:, :4])
-    demand(close(x @ matrix + bias, (x * w + b) @ W[:, :4]), "it fails for a matrix that is not square.")
+    demand(close(found, (x * w) @ W_Q), "with neither positions nor b, x @ (new W_Q) should be (x * w) @ W_Q.")
+    found = queries(w, zero, W_pos)
+    demand(
+        not close(found, ((x + W_pos) * w) @ W_Q),
+        "the positions come out scaled by w as well; but they are added behind LayerNorm, where w has acted already.",
+    )
+    demand(
+        close(found, (x * w + W_pos) @ W_Q), "what the positions add to a query should be p @ W_Q, as it was before."
+    )
+    found = queries(one, b, W_pos)
+    demand(not close(found, (x + W_pos) @ W_Q), "b is lost: what LayerNorm adds should arrive in the queries.")
+    demand(close(found, (x + b + W_pos) @ W_Q), "b reaches a query through W_Q, once, as anything in the stream does.")
+    demand(
+        close(queries(w, b, W_pos), (x * w + b + W_pos) @ W_Q),
+        "w multiplies x alone: what b adds should not depend on w.",
+    )
+    narrow = queries(w, b, W_pos, W_Q[:, :4])
+    demand(close(narrow, (x * w + b + W_pos) @ W_Q[:, :4]), "it fails for a W_Q that is not square.")
 
 
 @exercise

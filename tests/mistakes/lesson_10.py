@@ -80,15 +80,21 @@ def signs(n, off):
 
 
 MISTAKES = {
-    "fold_layer_norm": {
-        "w on the outputs": lambda w, b, W: (W * w, b @ W),
-        "b not through W": lambda w, b, W: (w[:, None] * W, b),
-        "b scaled by w": lambda w, b, W: (w[:, None] * W, (b * w) @ W),
-        "w forgotten": lambda w, b, W: (W, b @ W),
-        "divided by w": lambda w, b, W: (W / w[:, None], b @ W),
-        "b forgotten": lambda w, b, W: (w[:, None] * W, torch.zeros(W.shape[1])),
-        "the wrong side": lambda w, b, W: (w[:, None] * W, W @ b),
-        "only the matrix": lambda w, b, W: w[:, None] * W,
+    "fold_shortformer": {
+        "positions left as they were": lambda w, b, P, W: (P, w[:, None] * W, b @ W),
+        "positions multiplied": lambda w, b, P, W: (P * w, w[:, None] * W, b @ W),
+        "positions divided twice": lambda w, b, P, W: (P / w**2, w[:, None] * W, b @ W),
+        "positions lost": lambda w, b, P, W: (0 * P, w[:, None] * W, b @ W),
+        "w on the outputs": lambda w, b, P, W: (P / w, W * w[: W.shape[1]], b @ W),
+        "w forgotten": lambda w, b, P, W: (P, W, b @ W),
+        "W_Q divided": lambda w, b, P, W: (P * w, W / w[:, None], b @ W),
+        "b not through W_Q": lambda w, b, P, W: (P / w, w[:, None] * W, b[: W.shape[1]]),
+        "b through the folded W_Q": lambda w, b, P, W: (P / w, w[:, None] * W, b @ (w[:, None] * W)),
+        "b forgotten": lambda w, b, P, W: (P / w, w[:, None] * W, torch.zeros(W.shape[1])),
+        "b twice": lambda w, b, P, W: ((P + b) / w, w[:, None] * W, b @ W),
+        "b divided by w": lambda w, b, P, W: (P / w, w[:, None] * W, (b / w) @ W),
+        "no bias": lambda w, b, P, W: (P / w, w[:, None] * W),
+        "in another order": lambda w, b, P, W: (w[:, None] * W, P / w, b @ W),
     },
     "scale_spread": {
         "not centred": lambda s: (s.pow(2).mean(1).sqrt().std() / s.pow(2).mean(1).sqrt().mean()).item(),
