@@ -20,6 +20,7 @@ _MODULES = (
     "pieces",
     "plots",
     "progress",
+    "survey",
     "tasks",
     "text",
     "train",

@@ -9,8 +9,9 @@ from pathlib import Path
 from unittest import mock
 
 import torch
-from huggingface_hub import HfApi
+from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HTTPError
+from huggingface_hub.utils import get_session
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -35,10 +36,9 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells need no `no_grad`.
 
     `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `course_utils.train` wrote, or a
-    hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network, or a cached copy: then set
-    HF_HUB_OFFLINE=1, or it first tries the network for a while. `step` picks a snapshot from training instead of the
-    final weights; 0 is the initialisation. W_U comes centred over the vocabulary, as
-    `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
+    hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
+    snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred over the
+    vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
 
     Raises ValueError for an unknown name or step, FileNotFoundError or OSError for a missing or damaged file,
     ConnectionError when the hub can't be reached.
@@ -149,11 +149,21 @@ def sinusoids(n_ctx: Count, d_model: Count) -> Tensor:
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
+def _hub_answers() -> bool:
+    """Whether the hub can be reached: asked once, for a few seconds, where its own client tries for half a minute."""
+    try:
+        get_session().head(constants.ENDPOINT, timeout=5)  # any answer will do
+    except (OSError, HTTPError):
+        return False
+    return True
+
+
 def _from_hub(name: str, device: str) -> HookedTransformer:
     # For the attn-only models TransformerLens asks the hub which files there are, even when the cache has them all.
     known = mock.patch.object(HfApi, "list_repo_files", return_value=["model_final.pth"])
+    offline = mock.patch.object(constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE or not _hub_answers())
     try:
-        with known:
+        with known, offline:
             return HookedTransformer.from_pretrained(name, device=device).eval().requires_grad_(False)
     except (OSError, HTTPError) as error:  # the hub's errors are the one or the other
         if getattr(error, "errno", None) and not isinstance(error, ConnectionError):

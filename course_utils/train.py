@@ -29,9 +29,10 @@ class Recipe:
     warmup: int = 100  # steps up to the full learning rates
     hold: float = 1 / 3  # until this share of the steps they stay there; then they fall to 0 in a straight line
     seed: int = 0
+    normalization: str | None = None  # "LN": LayerNorm in front of every layer and of the unembedding
 
     def config(self) -> dict:
-        """The model, as fields of `HookedTransformerConfig`: attention only, no LayerNorm, shortformer positions."""
+        """The model, as fields of `HookedTransformerConfig`: attention only, shortformer positions."""
         return {
             "n_layers": self.n_layers,
             "d_model": 256,
@@ -40,7 +41,7 @@ class Recipe:
             "n_ctx": 256,
             "d_vocab": text.D_VOCAB,
             "attn_only": True,
-            "normalization_type": None,
+            "normalization_type": self.normalization,
             "positional_embedding_type": "shortformer",
             "seed": self.seed,
         }
@@ -49,6 +50,7 @@ class Recipe:
 RECIPES = {
     "zero-layer": Recipe(n_layers=0, steps=8_000, hold=1 / 2),
     "one-layer": Recipe(n_layers=1, steps=8_000),
+    "one-layer-ln": Recipe(n_layers=1, steps=8_000, normalization="LN"),  # for lesson 10
     "two-layer": Recipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000)),  # around the phase change
 }
 SHOWN = ("train_loss", "held_out_loss", "second_pass_loss", "held_out_accuracy")  # beside the progress bar

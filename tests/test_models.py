@@ -1,15 +1,19 @@
 """Loading models, from disk and from the hub."""
 
 import errno
+import http.server
 import json
 import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from huggingface_hub import constants
 from huggingface_hub import errors as hub_errors
 
 from course_utils import files, models, text
@@ -249,6 +253,7 @@ def test_no_network_is_one_clear_sentence(monkeypatch, failure, name):
     def unreachable(*_, **__):
         raise failure
 
+    monkeypatch.setattr(models, "_hub_answers", lambda: True)
     monkeypatch.setattr(models.HookedTransformer, "from_pretrained", unreachable)
     with pytest.raises(ConnectionError, match=f"^'{name}' comes from the Hugging Face hub, .*reached") as caught:
         models.load(name)
@@ -260,10 +265,46 @@ def test_other_failures_are_not_blamed_on_the_network(monkeypatch, failure):
     def fail(*_, **__):
         raise failure
 
+    monkeypatch.setattr(models, "_hub_answers", lambda: True)
     monkeypatch.setattr(models.HookedTransformer, "from_pretrained", fail)
     with pytest.raises(type(failure)) as caught:
         models.load("gpt2")
     assert caught.value is failure
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_hub_that_does_not_answer_is_not_asked_again(monkeypatch, answers):
+    """The hub's client tries again for half a minute, unless it is told to work offline."""
+    offline = []
+    model = SimpleNamespace(eval=lambda: model, requires_grad_=lambda _: model)
+
+    def from_pretrained(*_, **__):
+        offline.append(constants.is_offline_mode())
+        return model
+
+    monkeypatch.setattr(models, "_hub_answers", lambda: answers)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(models.HookedTransformer, "from_pretrained", from_pretrained)
+    assert models.load("gpt2") is model
+    assert offline == [not answers] and not constants.is_offline_mode()
+
+
+@pytest.mark.parametrize("status", [200, 403, 503])
+def test_any_answer_of_the_hub_is_one(monkeypatch, status):
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_HEAD(self):
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        assert models._hub_answers()
+    assert not models._hub_answers()  # nobody listens any more
 
 
 def test_hub_models_take_no_step():

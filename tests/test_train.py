@@ -316,7 +316,8 @@ def test_a_zero_layer_model_needs_no_muon():
 
 def test_the_real_recipes_are_sound():
     for name, recipe in REAL_RECIPES.items():
-        assert recipe.n_layers == ["zero-layer", "one-layer", "two-layer"].index(name)
+        assert recipe.n_layers == ["zero-layer", "one-layer", "two-layer"].index(name.removesuffix("-ln"))
+        assert recipe.normalization == ("LN" if name.endswith("-ln") else None)
         assert (
             list(recipe.snapshots) == sorted(set(recipe.snapshots)) and max(recipe.snapshots, default=0) < recipe.steps
         )
@@ -396,6 +397,23 @@ def test_only_the_last_position_counts():
 def test_the_real_tasks_are_sound():
     for task in tasks.TASKS.values():
         assert task.warmup <= task.hold * task.steps < task.steps
+
+
+def test_the_model_with_layernorm_differs_in_nothing_else():
+    plain, normalized = REAL_RECIPES["one-layer"], REAL_RECIPES["one-layer-ln"]
+    assert replace(normalized, normalization=None) == plain
+    different = {key for key, value in plain.config().items() if normalized.config()[key] != value}
+    assert different == {"normalization_type"}
+
+
+def test_layernorm_is_trained_and_stored(tmp_path):
+    train.train(replace(TINY, n_layers=1, snapshots=(), normalization="LN"), tmp_path)
+    model, untrained = models.load(tmp_path), models.load(tmp_path, step=0)
+    for name in ("blocks.0.ln1", "ln_final"):
+        for kind, start in (("w", 1.0), ("b", 0.0)):
+            assert (untrained.get_parameter(f"{name}.{kind}") == start).all()
+            assert not torch.equal(model.get_parameter(f"{name}.{kind}"), untrained.get_parameter(f"{name}.{kind}"))
+    assert models.load(tmp_path).cfg.normalization_type == "LN"
 
 
 # The command line

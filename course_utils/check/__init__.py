@@ -72,3 +72,22 @@ from course_utils.check.lesson_08 import (
     previous_token_weights,
     sign_test,
 )
+from course_utils.check.lesson_10 import (
+    attention_across,
+    attention_by_gap,
+    copier,
+    copying_heads,
+    destination_axis,
+    eraser,
+    fold_shortformer,
+    identity_error,
+    landing,
+    match_positivity,
+    next_merge,
+    qk_term,
+    scale_spread,
+    self_logit_share,
+    split_words,
+    through_layer,
+    undo_scaling,
+)
