@@ -132,9 +132,10 @@ def previous_token_weights(
 ) -> tuple[Float[Tensor, "d_model d_head"], Float[Tensor, "d_model d_head"]]:
     """W_Q and W_K of a head that looks at the previous token, from sinusoids alone (see `models.sinusoids`).
 
-    Keys are the `d_head` fastest coordinates of the position; queries are the same, turned back by one position.
+    Keys are the `d_head` fastest coordinates of the position; queries are the same, turned back by one position. The
+    turn is found in float64: in float32 its last digits differ from one start of Python to the next.
     """
-    fast = W_pos[:, :d_head]
+    fast = W_pos[:, :d_head].double()
     W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
     W_Q[:d_head] = scale * torch.linalg.lstsq(fast[1:], fast[:-1]).solution
     W_K[:d_head] = scale * torch.eye(d_head)
@@ -240,16 +241,20 @@ def paths(model, tokens: Int[Tensor, "batch pos"], period: int) -> dict[str, lis
 
 
 def result(run: Run) -> dict:
-    """What is kept of one run: its history and, for two layers, which path the finished heads work through."""
+    """What is kept of one run: its history and what was measured on the finished model.
+
+    "looks" are its `offsets`, up to 11; two layers also have `paths` and "composition", scores [mode][head 1][head 2].
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many runs at once share the cores better that way
     try:
         model, history = train(run)
     finally:
         torch.set_num_threads(threads)
-    kept = {"run": asdict(run), "history": history}
+    repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
+    kept = {"run": asdict(run), "history": history, "looks": offsets(model, repeated, PERIOD, most=12)}
     if run.n_layers == 2:
-        kept["paths"] = paths(model, text.repeated_tokens(PERIOD, d_vocab=D_VOCAB), PERIOD)
+        kept["paths"] = paths(model, repeated, PERIOD)
         with torch.no_grad():
             kept["composition"] = {mode: composition.scores(model, mode)[0, :, 1].tolist() for mode in "QKV"}
     return kept

@@ -204,7 +204,11 @@ def test_a_result_leaves_the_threads_alone():
     kept = formation.result(TINY)
     assert torch.get_num_threads() == before
     assert kept["run"] == asdict(TINY) and set(kept["paths"]) == {"whole", "keys", "queries"}
-    assert set(kept["composition"]) == set("QKV") and "paths" not in formation.result(replace(TINY, n_layers=1))
+    one_layer = formation.result(replace(TINY, n_layers=1))
+    assert set(kept["composition"]) == set("QKV") and not {"paths", "composition"} & one_layer.keys()
+    for looks, history in ((kept["looks"], kept["history"]), (one_layer["looks"], one_layer["history"])):
+        assert torch.tensor([looks["back"], looks["after"]]).shape == (2, 4, 12)
+        assert [head[:6] for head in looks["after"]] == history[-1]["after"]
 
 
 # Times and tests
@@ -326,8 +330,8 @@ def test_the_stored_runs_are_those_that_the_command_plans():
     assert (files.DATA / "formation" / "histories.json").stat().st_size < 1e6
     assert list(stored) == list(formation.CONDITIONS)
     found = {f"{c} {kept['run']['seed']}": kept for c, results in stored.items() for kept in results}
-    assert found.keys() <= planned.keys()
-    assert [len(results) for results in stored.values()] == [4, 5, 3, 3]  # as data/README.md says
+    assert found.keys() == planned.keys() and len(found) == 20  # as data/README.md says
     for name, kept in found.items():
         assert kept["run"] == json.loads(json.dumps(asdict(planned[name])))
+        assert torch.tensor([kept["looks"]["back"], kept["looks"]["after"]]).shape == (2, 4, 12)
         assert [row["step"] for row in kept["history"]] == list(range(0, 501, 25))
