@@ -79,7 +79,11 @@ def _check_tensor(name: str, value: Any, annotation: Any) -> None:
     if not isinstance(value, annotation.array_type):
         raise TypeError(f"{wanted}, not {_described(value)}.")
     if not isinstance(value, annotation):
-        raise ValueError(f"{wanted}; this one holds {str(value.dtype).removeprefix('torch.')}, shape {[*value.shape]}.")
+        dtype = str(value.dtype).removeprefix("torch.")
+        same = (
+            " (an axis name means one length in all arguments)" if value.ndim == len(annotation.dim_str.split()) else ""
+        )
+        raise ValueError(f"{wanted}{same}; this one holds {dtype}, shape {[*value.shape]}.")
     if 0 in value.shape:
         raise ValueError(f"{name} is empty: its shape is {[*value.shape]}.")
     if annotation.dtypes == Float[Tensor, "..."].dtypes:

@@ -20,6 +20,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from course_utils import circuits, composition, heads, text
+from course_utils.arguments import Count, NotNegative, checked
 from course_utils.files import DATA, verified, write_atomically, write_checksums
 from course_utils.models import initial, sinusoids
 from course_utils.train import Optimizers, Recipe, learning_rate, measure
@@ -59,14 +60,16 @@ CONDITIONS = {
 SEEDS = (1, 2, 3, 4, 5)  # 0 served to choose the recipe
 
 
-def language(seed: int = 0) -> Float[Tensor, "current next"]:
+@checked
+def language(seed: NotNegative = 0) -> Float[Tensor, "current next"]:
     """The bigram probabilities of the synthetic language, [D_VOCAB, D_VOCAB]; the start token 0 never follows."""
     logits = 2 * torch.randn(D_VOCAB, D_VOCAB, generator=torch.Generator().manual_seed(seed))
     logits[:, 0] = -torch.inf
     return logits.softmax(1)
 
 
-def documents(n: int, seed: int) -> Int[Tensor, "n pos"]:
+@checked
+def documents(n: Count, seed: int) -> Int[Tensor, "n pos"]:
     """Documents of the synthetic language, [n, N_CTX], each opened by the start token.
 
     A document has two names of its own, eight random tokens each. Between names the text follows `language()`; after
@@ -89,6 +92,7 @@ def documents(n: int, seed: int) -> Int[Tensor, "n pos"]:
     return tokens
 
 
+@checked
 def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]:
     """Which tokens, from the second on, are what followed the last earlier occurrence of the token before them."""
     result = torch.zeros_like(tokens[:, 1:], dtype=torch.bool)
@@ -100,6 +104,7 @@ def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]
     return result
 
 
+@checked
 def logits(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_vocab"]:
     """The same as `model(tokens)` in two thirds of the time: on models this small, hooks are much of the work.
 
@@ -127,8 +132,9 @@ def _inputs(model, embedded: Tensor, W_pos: Tensor) -> tuple[Tensor, Tensor]:
     return embedded, W_pos
 
 
+@checked
 def previous_token_weights(
-    W_pos: Float[Tensor, "pos d_model"], d_head: int, scale: float = 4.0
+    W_pos: Float[Tensor, "pos d_model"], d_head: Count, scale: float = 4.0
 ) -> tuple[Float[Tensor, "d_model d_head"], Float[Tensor, "d_model d_head"]]:
     """W_Q and W_K of a head that looks at the previous token, from sinusoids alone (see `models.sinusoids`).
 
@@ -142,6 +148,7 @@ def previous_token_weights(
     return W_Q, W_K
 
 
+@checked
 def start(run: Run):
     """The untrained model of a run; its positions start as sinusoids, whichever kind they are."""
     model = initial(run.config())
@@ -152,6 +159,7 @@ def start(run: Run):
     return model
 
 
+@checked
 def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: int = EVERY):
     """Train one model; returns it and its history, a row for every `every` steps, which `watch` sees as it grows.
 
@@ -180,8 +188,9 @@ def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: 
         optimizers.step(learning_rate(step, run.steps, run))
 
 
+@checked
 @torch.no_grad()
-def offsets(model, tokens: Int[Tensor, "batch pos"], period: int, most: int = 6) -> dict[str, list[list[float]]]:
+def offsets(model, tokens: Int[Tensor, "batch pos"], period: Count, most: Count = 6) -> dict[str, list[list[float]]]:
     """Where heads look on random tokens repeated every `period`: lists [head][offset], offsets 0 to `most` − 1.
 
     "back": layer 0's attention to the token that many places back. "after": the last layer's attention to the tokens
@@ -204,6 +213,7 @@ def _composed(model) -> dict:
     return {"k_composition": composition.scores(model, "K")[0, :, 1].tolist(), "match": matching(model).tolist()}
 
 
+@checked
 @torch.no_grad()
 def matching(model) -> Float[Tensor, "head1 head2"]:
     """Σλ / Σ|λ| of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean (a softmax never sees that).
@@ -220,8 +230,9 @@ def matching(model) -> Float[Tensor, "head1 head2"]:
     return result
 
 
+@checked
 @torch.no_grad()
-def paths(model, tokens: Int[Tensor, "batch pos"], period: int) -> dict[str, list[float]]:
+def paths(model, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, list[float]]:
     """Prefix-matching scores of layer 1's heads: as they are, and without layer 0 in their keys or their queries.
 
     "keys" takes everything that layer 0 wrote out of the input of the keys and leaves queries and values as they are;
@@ -240,6 +251,7 @@ def paths(model, tokens: Int[Tensor, "batch pos"], period: int) -> dict[str, lis
     return scores
 
 
+@checked
 def result(run: Run) -> dict:
     """What is kept of one run: its history and what was measured on the finished model.
 
@@ -260,13 +272,15 @@ def result(run: Run) -> dict:
     return kept
 
 
-def best_head_curve(history: list[dict], score: str, layer: int) -> list[float]:
+@checked
+def best_head_curve(history: list[dict], score: str, layer: NotNegative) -> list[float]:
     """The curve of the head that ends with the highest score: chosen once, at the end, then followed back."""
     last = history[-1][score][layer]
     head = last.index(max(last))
     return [row[score][layer][head] for row in history]
 
 
+@checked
 def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5, least: float = 0.0) -> float:
     """When a share of a curve's rise (or fall) is reached for good, in steps, by straight lines between measurements.
 
@@ -284,6 +298,7 @@ def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0
     return steps[before] + part * (steps[before + 1] - steps[before])
 
 
+@checked
 def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
     """How often a fair coin gives an order at least as one-sided as that of these pairs, two-sided.
 
@@ -294,6 +309,7 @@ def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
 
 
+@checked
 def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:
     """The share of all ways to deal the values to two such groups that part their means as far as here, or further."""
     values, n = [*first, *second], len(first)
@@ -307,6 +323,7 @@ def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:
     return sum(distance(split) >= observed for split in splits) / len(splits)
 
 
+@checked
 def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict]:
     """Train all runs, `jobs` at a time, and return the `result` of each; what `folder` already holds is not redone.
 
@@ -333,6 +350,7 @@ def _is_stored(file: Path, run: Run) -> bool:
     return file.exists() and json.loads(file.read_text())["run"] == json.loads(json.dumps(asdict(run)))
 
 
+@checked
 def histories(folder: Path = DATA / "formation") -> dict[str, list[dict]]:
     """The stored results of every condition, one per seed: see `result`, and CONDITIONS for the names."""
     return json.loads(verified(folder / "histories.json").read_text())
@@ -347,6 +365,7 @@ def _rounded(value):
     return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
+@checked
 def write(results: dict[str, dict], folder: Path) -> None:
     """Write what `histories` reads. The names of the results are those of `planned`."""
     lines = []
@@ -360,6 +379,7 @@ def write(results: dict[str, dict], folder: Path) -> None:
     write_checksums(folder)
 
 
+@checked
 def planned(seeds: Iterable[int] = SEEDS) -> dict[str, Run]:
     """Every condition with every seed, named like "one layer 3"; seed by seed."""
     return {f"{name} {seed}": replace(run, seed=seed) for seed in seeds for name, run in CONDITIONS.items()}

@@ -7,9 +7,11 @@ from torch import Tensor
 from transformer_lens.components import LayerNormPre
 
 from course_utils import composition, heads, text
+from course_utils.arguments import Count, checked
 from course_utils.circuits import FactoredMatrix, copying_score
 
 
+@checked
 def folded(model):
     """A copy of the model with the weights and biases of its LayerNorms folded into the matrices that read them.
 
@@ -44,8 +46,9 @@ def folded(model):
     return model
 
 
+@checked
 @torch.no_grad()
-def measure(model, period: int = 64, batch: int = 16) -> dict:
+def measure(model, period: Count = 64, batch: Count = 16) -> dict:
     """The course's statistics of a model, whatever its size, positions, normalisation and MLPs.
 
     On `batch` rows of uniformly drawn tokens, repeated three times with this `period` (shorter if the context is):

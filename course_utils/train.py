@@ -7,10 +7,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
+from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
 from course_utils import heads, tasks, text
+from course_utils.arguments import Count, checked
 from course_utils.files import write_atomically, write_checksums
 from course_utils.models import initial, save_weights, snapshot_name
 
@@ -122,8 +124,15 @@ def batch_of(stream: Tensor, recipe: Recipe, step: int) -> Tensor:
     return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)  # every context opens with the start token
 
 
+@checked
 @torch.no_grad()
-def measure(model, tokens: Tensor, repeated: Tensor, period: int | None = None, window: int = 32) -> dict:
+def measure(
+    model,
+    tokens: Int[Tensor, "batch pos"],
+    repeated: Int[Tensor, "batch2 pos2"],
+    period: Count | None = None,
+    window: Count = 32,
+) -> dict:
     """What the history records: losses in nats on held-out text and on repeated random tokens, scores per head.
 
     `repeated` repeats every `period` tokens (PERIOD of them unless told). In-context learning is the mean loss of the
@@ -199,6 +208,7 @@ class OnTask:
         ).float()
 
 
+@checked
 def train(recipe: Recipe | tasks.Task, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
     """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
 
