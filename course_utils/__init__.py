@@ -21,6 +21,7 @@ _MODULES = (
     "tasks",
     "text",
     "train",
+    "waves",
 )
 __all__ = [*_MODULES, "load"]
 
