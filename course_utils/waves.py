@@ -27,19 +27,29 @@ def power(W: Float[Tensor, "n column"]) -> Float[Tensor, "freq column"]:
     return twice * found
 
 
+def _columns(frequencies: Sequence[float], n: int) -> Float[Tensor, "freq n 3"]:
+    """The constant, the cosine and the sine of each frequency, in double precision."""
+    frequencies = torch.as_tensor(frequencies, dtype=torch.double)
+    if ((frequencies <= 0) | (frequencies > n / 2)).any():
+        raise ValueError(f"With {n} rows a frequency must be above 0 and at most {n / 2:g}.")
+    angles = 2 * math.pi * torch.outer(frequencies, torch.arange(n, dtype=torch.double)) / n
+    return torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], dim=-1)
+
+
+def _orthonormal(columns: Float[Tensor, "... n dim"]) -> Float[Tensor, "... n dim"]:
+    """The same span; zero where a column depends on the others, as the sine of n/2 does: it is 0 in every row."""
+    U, S, _ = torch.linalg.svd(columns, full_matrices=False)
+    return (U * (S / S[..., :1] > 1e-6)[..., None, :]).float()
+
+
 def basis(frequencies: Sequence[float], n: int) -> Float[Tensor, "n dim"]:
     """Orthonormal columns that span the constant and the cosine and sine of every frequency.
 
     Raises ValueError for a frequency that n rows can't show: only those above 0 and up to n/2 differ from each other.
     """
-    frequencies = torch.as_tensor(list(frequencies), dtype=torch.double)
-    if ((frequencies <= 0) | (frequencies > n / 2)).any():
-        raise ValueError(f"With {n} rows a frequency must be above 0 and at most {n / 2:g}.")
-    angles = 2 * math.pi * torch.outer(torch.arange(n, dtype=torch.double), frequencies) / n
-    columns = torch.cat([torch.ones(n, 1, dtype=torch.double), angles.cos(), angles.sin()], dim=1)
-    U, S, _ = torch.linalg.svd(columns, full_matrices=False)
-    independent = S / S[0] > 1e-6
-    return U[:, independent].float()  # the sine of n/2 is zero on whole rows
+    waves = _columns(frequencies, n)[..., 1:].permute(1, 0, 2).flatten(1)
+    found = _orthonormal(torch.cat([torch.ones(n, 1, dtype=torch.double), waves], dim=1))
+    return found[:, found.any(0)]
 
 
 def projected(W: Float[Tensor, "n column"], frequencies: Sequence[float]) -> Float[Tensor, "n column"]:
@@ -50,8 +60,8 @@ def projected(W: Float[Tensor, "n column"], frequencies: Sequence[float]) -> Flo
 
 def explained(W: Float[Tensor, "n column"], frequencies: Sequence[float]) -> Float[Tensor, "freq column"]:
     """How much of each column's variance one wave explains, for each frequency alone; at whole ones this is `power`."""
-    centred = W - W.mean(0)
-    return torch.stack([(projected(centred, [f]) ** 2).mean(0) for f in frequencies])
+    Q = _orthonormal(_columns(frequencies, len(W)))  # [freq, n, 3]
+    return ((Q.transpose(1, 2) @ (W - W.mean(0))) ** 2).sum(1) / len(W)
 
 
 def phase(W: Float[Tensor, "n column"], frequency: float) -> Float[Tensor, "column"]:
@@ -59,9 +69,5 @@ def phase(W: Float[Tensor, "n column"], frequency: float) -> Float[Tensor, "colu
 
     A > 0, so a crest stands where 2π f row / n = φ. Raises ValueError like `basis`.
     """
-    n = len(W)
-    basis([frequency], n)  # is it one?
-    angles = 2 * math.pi * frequency * torch.arange(n, dtype=torch.double) / n
-    waves = torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], dim=1)
-    _, along, across = torch.linalg.lstsq(waves, W.double()).solution
+    _, along, across = torch.linalg.lstsq(_columns([frequency], len(W))[0], W.double()).solution
     return torch.atan2(across, along).float()
