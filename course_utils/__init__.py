@@ -24,6 +24,7 @@ _MODULES = (
     "tasks",
     "text",
     "train",
+    "waves",
 )
 __all__ = [*_MODULES, "load"]
 

@@ -28,8 +28,8 @@ HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
 
 def bundled() -> list[str]:
-    """The names of the models that come with the course."""
-    return sorted(file.parent.name for file in DATA.glob("*/config.json"))
+    """The names of the models that come with the course; "addition/seed-1" is "addition" trained with another seed."""
+    return sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
 
 
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:

@@ -1,6 +1,7 @@
 """The stored models are what their cards say, and can do what the lessons build on, each against its control."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -77,10 +78,15 @@ def test_the_untrained_model_is_the_control_of_the_control():
 
 # The small tasks
 
+SEEDS = [f"/seed-{seed}" for seed in range(1, 5)]
 
-@pytest.mark.parametrize("name", ["max-of-list"])
+SMALL = ["max-of-list"] + [f"{task}{seed}" for task in ("addition", "fibonacci") for seed in ("", *SEEDS)]
+
+
+@pytest.mark.parametrize("name", SMALL)
 def test_a_small_models_card_tells_what_its_weights_do(name):
-    task, model = tasks.TASKS[name], load(name)
+    base, _, seed = name.partition("/seed-")
+    task, model = replace(tasks.TASKS[base], seed=int(seed or 0)), load(name)
     card = json.loads((files.DATA / name / "config.json").read_text())
     assert card["recipe"] == json.loads(json.dumps(train.asdict(task))) and card["model"] == task.config()
     _, held_out = tasks.examples(task)
@@ -90,3 +96,19 @@ def test_a_small_models_card_tells_what_its_weights_do(name):
     untrained = load(name, step=0)
     guessed = [(untrained(tokens)[:, -1].argmax(1) == tasks.answers(task, tokens)).float() for tokens in held_out]
     assert torch.cat(guessed).mean() < 0.1
+
+
+@pytest.mark.parametrize(("name", "least"), [("addition", 0.99), ("fibonacci", 0.95)])
+def test_sums_are_learnt_whatever_the_seed(name, least):
+    cards = [json.loads((files.DATA / f"{name}{seed}" / "config.json").read_text()) for seed in ("", *SEEDS)]
+    assert [card["recipe"]["seed"] for card in cards] == [0, 1, 2, 3, 4]
+    assert min(card["result"]["held_out_accuracy"] for card in cards) >= least
+
+
+@pytest.mark.parametrize("name", ["addition", "fibonacci"])
+def test_a_sum_that_training_never_asked_for_is_not_known(name):
+    task, model = tasks.TASKS[name], load(name)
+    training, held_out = tasks.examples(task)
+    asked = torch.cat([tasks.answers(task, tokens) for tokens in training]).unique()
+    assert set(range(128)) - set(asked.tolist()) == {2}  # 0 + 2 and 1 + 1 are both held out
+    assert not (model(held_out[0])[:, -1].argmax(1) == 2).any()

@@ -31,7 +31,7 @@ DATA_FILES = sorted(
 # A module imports from lower floors only. `check` and `authoring` stand on top, and nobody imports them.
 FLOORS = (
     {"arguments", "files", "progress"},
-    {"pieces"},
+    {"pieces", "waves"},
     {"text"},
     {"bigrams", "models", "tasks"},
     {"circuits", "heads"},

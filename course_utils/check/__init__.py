@@ -72,6 +72,15 @@ from course_utils.check.lesson_08 import (
     previous_token_weights,
     sign_test,
 )
+from course_utils.check.lesson_09 import (
+    corrupt_early,
+    fourier_power,
+    layer_parameters,
+    preactivations,
+    projected,
+    wave_phase,
+    with_attention,
+)
 from course_utils.check.lesson_10 import (
     attention_across,
     attention_by_gap,
