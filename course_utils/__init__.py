@@ -11,6 +11,7 @@ _MODULES = (
     "check",
     "circuits",
     "composition",
+    "export",
     "files",
     "formation",
     "heads",
