@@ -12,6 +12,7 @@ import struct
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import nbformat
@@ -152,13 +153,17 @@ def _mathml(formula: str, display: str) -> str:
     return convert(formula.strip(), display=display).replace(r"\_", "_")  # it leaves \_ inside \text as it is
 
 
+@cache
+def _rendered(source: str) -> str:
+    return MarkdownWithMath(_Markdown(escape=False, exclude_anchor_links=True)).render(source)
+
+
 def markdown(source: str) -> list[Tag]:
     """The HTML elements that a Markdown cell is made of, in order.
 
     Raises ModuleNotFoundError for a cell with formulas where latex2mathml is missing (the extra `teach` brings it).
     """
-    text = MarkdownWithMath(_Markdown(escape=False, exclude_anchor_links=True)).render(source)
-    return [block for block in BeautifulSoup(text, "html.parser").contents if isinstance(block, Tag)]
+    return [block for block in BeautifulSoup(_rendered(source), "html.parser").contents if isinstance(block, Tag)]
 
 
 def _code(source: str) -> str:
@@ -172,20 +177,22 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
             width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
             picture = "".join(data["image/png"].split())
             shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
-        elif text := output.get("text") or data.get("text/plain"):
-            shown = f"<pre>{html.escape(text)}</pre>"
+        elif "text" in output:
+            shown = f"<pre>{html.escape(output.text)}</pre>"
         else:
-            continue
+            continue  # what Jupyter writes in the place of a widget
         yield f'<div class="output fragment">{shown}</div>'
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
-    """The blocks of a cell; an interactive picture is for the notebook, and a static one stands beside it."""
+    """The blocks of a cell; an interactive picture is not stored, and so it has no place here."""
     if cell.cell_type == "markdown":
         yield from map(str, markdown(cell.source))
-    elif "interactive" not in cell.metadata.get("tags", []):
+        return
+    outputs = list(_outputs(cell))
+    if outputs or "interactive" not in cell.metadata.get("tags", []):
         yield _code(re.sub(r"^ *### (BEGIN|END) SOLUTION\n", "", cell.source, flags=re.MULTILINE))
-        yield from _outputs(cell)
+        yield from outputs
 
 
 def page(solution: NotebookNode) -> str:
@@ -231,7 +238,7 @@ def handout(learner: NotebookNode) -> str:
         for block in markdown(cell.source):
             text = block.get_text().strip()
             if block.name in ("h1", "h2", "h3"):
-                exercise = [] if text.startswith("Exercise") else None
+                exercise = [str(block)] if text.startswith("Exercise") else None
                 section = text if block.name == "h2" else section
                 opens = block.name != "h3"
                 wanted = [block] if opens else []
