@@ -38,7 +38,7 @@ pre code { font-size: 1em; }
 table { border-collapse: collapse; margin: 0.8em 0; font-size: 0.9em; }
 th, td { border: 1px solid #bbb; padding: 0.25em 0.6em; text-align: left; vertical-align: top; }
 img { max-width: 100%; height: auto; }
-math { font-size: 1.05em; }
+math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", math, serif; font-size: 1.05em; }
 math[display="block"] { margin: 0.6em 0; overflow-x: auto; max-width: 100%; }
 blockquote { border-left: 3px solid #999; margin-left: 0; padding-left: 1em; }
 h1, h2, h3 { line-height: 1.2; }
@@ -86,30 +86,30 @@ function fit(element) {  // a formula that is too wide becomes smaller
 
 SLIDES_SCRIPT = """
 const deck = document.querySelector(".deck"), HEIGHT = 680;
-function divide(block, slide, next) {  // a table or a list that is too high: go on with it on the next slide
-  const rows = [...block.querySelectorAll(":scope > tbody > tr, :scope > li")];
-  if (rows.length < 2) return;
-  const rest = block.cloneNode(true), copies = [...rest.querySelectorAll(":scope > tbody > tr, :scope > li")];
-  let kept = rows.length;
-  while (kept > 1 && slide.scrollHeight > HEIGHT) rows[--kept].remove();
-  if (kept === rows.length) return;
-  copies.slice(0, kept).forEach((row) => row.remove());
+function divide(block, slide, least) {  // a table or list that is too high: what is left over when this slide is full
+  const rows = (list) => [...list.querySelectorAll(":scope > tbody > tr, :scope > li")];
+  const all = rows(block), rest = block.cloneNode(true);
+  let kept = all.length;
+  while (kept > least && slide.scrollHeight > HEIGHT) all[--kept].remove();
+  if (slide.scrollHeight > HEIGHT) all.slice(kept).forEach((row) => all[0].parentNode.append(row));
+  if (slide.scrollHeight > HEIGHT || kept === all.length) return null;
+  rows(rest).slice(0, kept).forEach((row) => row.remove());
   if (rest.tagName === "OL") rest.start = block.start + kept;
-  next(rest);
+  return rest;
 }
 for (const topic of [...deck.children]) {
   const blocks = [...topic.children];
   let slide;
   const start = () => topic.append((slide = document.createElement("section")));
+  const full = () => (fit(slide), slide.scrollHeight > HEIGHT);
   function place(block) {
-    const alone = () => slide.children.length === 1;
     slide.append(block);
-    fit(slide);
-    if (slide.scrollHeight <= HEIGHT) return;
-    if (!alone()) { start(); slide.append(block); }
-    divide(block, slide, (rest) => { start(); place(rest); });
-    const here = block.parentNode;
-    for (let zoom = 0.95; here.scrollHeight > HEIGHT && zoom > 0.5; zoom -= 0.05) block.style.zoom = zoom;
+    if (!full()) return;
+    let rest = slide.children.length > 1 ? divide(block, slide, 3) : null;
+    if (!rest && slide.children.length > 1) { start(); slide.append(block); }
+    if (full()) rest = divide(block, slide, 1);
+    for (let zoom = 0.95; full() && zoom > 0.5; zoom -= 0.05) block.style.zoom = zoom;
+    if (rest) { start(); place(rest); }
   }
   topic.replaceChildren();
   start();
@@ -207,14 +207,16 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     What is too long for one slide goes on below it. An exercise shows the learner's blank first; the answer is below.
     """
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
-    topics = [[]]
+    topics = []
     for cell in solution.cells:
         blocks = list(_cell(cell))
         if cell.cell_type == "code" and blanks.get(cell.id, cell.source) != cell.source:
             topics[-1].append(_code(blanks[cell.id]))
             blocks[0] = blocks[0].replace('class="code"', 'class="code new"', 1)
         for block in blocks:
-            if re.match("<h[1-3]", block) and topics[-1]:
+            if not topics or (
+                re.match("<h[1-3]", block) and len(topics[-1]) > 1
+            ):  # a lone heading goes with the next one
                 topics.append([])
             topics[-1].append(block)
     sections = "\n".join("<section>\n{}\n</section>".format("\n".join(topic)) for topic in topics)
