@@ -252,7 +252,8 @@ def handout(learner: NotebookNode) -> str:
             else:
                 named = last and str(last) == shown[-1] and last.get_text().strip().endswith(":")
                 formula = block.find("math", display="block")
-                wanted = [block] if formula or opens or (named and block.name in ("ul", "ol", "table")) else []
+                quoted = block.name == "blockquote"
+                wanted = [block] if formula or opens or quoted or (named and block.name in ("ul", "ol", "table")) else []
                 if formula and last and text.startswith(formula.get_text().strip()) and last.name == "p":
                     wanted = [last, block] if str(last) != shown[-1] else wanted
                 opens = False
