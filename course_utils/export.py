@@ -65,6 +65,7 @@ p, li, math { break-inside: avoid; }
 SLIDES_STYLE = """
 .deck { font-size: 26px; line-height: 1.35; width: 1280px; }
 .deck section section { text-align: left; padding: 16px 40px !important; box-sizing: border-box; }
+.deck section.present:not(.stack) { max-height: 700px; overflow-y: auto; }
 .deck h1 { font-size: 1.7em; margin: 0.2em 0 0.5em; }
 .deck h2 { font-size: 1.4em; margin: 0.1em 0 0.4em; }
 .deck h3 { font-size: 1.15em; margin: 0.1em 0 0.4em; }
@@ -72,7 +73,6 @@ SLIDES_STYLE = """
 .deck pre { font-size: 0.74em; white-space: pre-wrap; }
 .deck table { font-size: 0.75em; }
 .deck img { display: block; margin: 0 auto; max-height: 520px; width: auto; max-width: 100%; zoom: 1.25; }
-.reveal { position: fixed; inset: 0; }
 """
 
 FIT_SCRIPT = """
