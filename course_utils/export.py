@@ -250,10 +250,10 @@ def handout(learner: NotebookNode) -> str:
             elif section is None:  # before the first section: what the lesson asks, and what it is for
                 wanted = [block] if text.startswith(("The question", "After this lesson")) or block.name == "ul" else []
             else:
-                named = last and str(last) == shown[-1] and last.get_text().strip().endswith(":")
+                announced = last and str(last) == shown[-1] and last.get_text().strip().endswith(":")
                 formula = block.find("math", display="block")
-                quoted = block.name == "blockquote"
-                wanted = [block] if formula or opens or quoted or (named and block.name in ("ul", "ol", "table")) else []
+                listed = announced and block.name in ("ul", "ol", "table")
+                wanted = [block] if formula or opens or listed or block.name == "blockquote" else []
                 if formula and last and text.startswith(formula.get_text().strip()) and last.name == "p":
                     wanted = [last, block] if str(last) != shown[-1] else wanted
                 opens = False
