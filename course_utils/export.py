@@ -54,11 +54,15 @@ HANDOUT_STYLE = """
 body { max-width: 48em; margin: 2em auto; padding: 0 1em; }
 .exercise { break-inside: avoid; border: 1px solid #bbb; border-radius: 4px; padding: 0 1em; margin: 1em 0; }
 .exercise pre { border: 0; padding: 0; background: none; white-space: pre-wrap; }
-.room { height: 7em; background: repeating-linear-gradient(#fff 0 1.75em, #ccc 1.75em 1.8em); }
+.room i { display: block; height: 1.8em; border-bottom: 1px solid #bbb; }
+.room { margin-bottom: 1em; }
 h2 { break-after: avoid; margin-top: 1.4em; }
 p, li, math { break-inside: avoid; }
 @page { margin: 18mm 16mm; }
-@media print { body { font-size: 10pt; line-height: 1.4; margin: 0; padding: 0; max-width: none; } }
+@media print {
+  body { font-size: 10pt; line-height: 1.4; margin: 0; padding: 0; max-width: none; }
+  math[display="block"] { overflow: visible; }
+}
 """
 
 # reveal.js scales a slide of 1280 × 720 to the screen; the script below fills slides up to that height.
@@ -79,7 +83,7 @@ FIT_SCRIPT = """
 function fit(element) {  // a formula that is too wide becomes smaller
   for (const formula of element.querySelectorAll('math[display="block"]')) {
     const ratio = formula.clientWidth / formula.scrollWidth;
-    if (ratio < 1) formula.style.fontSize = 0.98 * ratio * 1.05 + "em";
+    if (ratio < 1) formula.style.fontSize = 0.95 * ratio * 1.05 + "em";
   }
 }
 """
@@ -233,7 +237,7 @@ def handout(learner: NotebookNode) -> str:
         if cell.cell_type == "code":
             if exercise:  # the signature and the docstring; below them, room to write
                 signature = cell.source.split("raise NotImplementedError")[0].rstrip()
-                inside = [*exercise, _code(signature), '<div class="room"></div>']
+                inside = [*exercise, _code(signature), f'<div class="room">{"<i></i>" * 4}</div>']
                 shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
             exercise = None
             continue
