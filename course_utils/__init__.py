@@ -12,6 +12,7 @@ _MODULES = (
     "check",
     "circuits",
     "composition",
+    "export",
     "files",
     "formation",
     "heads",
