@@ -25,6 +25,7 @@ from course_utils import (
     tasks,
     text,
     train,
+    waves,
 )
 
 
@@ -118,6 +119,11 @@ GOOD = {  # a call of each function that is right
     tasks.is_held_out: {"task": TASK, "tokens": TOKENS},
     tasks.examples: {"task": TASK},
     tasks.batch_of: {"task": TASK, "step": 3, "training": [TOKENS]},
+    waves.power: {"W": TABLE},
+    waves.basis: {"frequencies": [1.0, 2.5], "n": 6},
+    waves.projected: {"W": TABLE, "frequencies": [1.0, 2.5]},
+    waves.explained: {"W": TABLE, "frequencies": [1.0, 2.5]},
+    waves.phase: {"W": TABLE, "frequency": 1.5},
     text.train_tokenizer: {"documents": ["a b", "b a"], "d_vocab": 260},
     text.encode: {"documents": ["a b"]},
     text.visible: {"token": " a"},
@@ -126,7 +132,22 @@ GOOD = {  # a call of each function that is right
     text.held_out_tokens: {"kind": "prose", "n_ctx": 8},
     text.repeated_tokens: {"length": 3, "batch": 2, "repeats": 2, "weights": [0.0, 1.0, 2.0], "d_vocab": 3, "seed": 0},
 }
-MODULES = (bigrams, circuits, composition, formation, heads, models, paths, pieces, plots, survey, tasks, text, train)
+MODULES = (
+    bigrams,
+    circuits,
+    composition,
+    formation,
+    heads,
+    models,
+    paths,
+    pieces,
+    plots,
+    survey,
+    tasks,
+    text,
+    train,
+    waves,
+)
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(bigrams.save, models.load, models.save_weights, models.snapshot_name, models.check_head),
     *(formation.start, formation.train, formation.result, formation.sweep, formation.histories, formation.write),

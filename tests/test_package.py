@@ -31,8 +31,7 @@ DATA_FILES = sorted(
 # A module imports from lower floors only. `check`, `authoring` and `export` stand on top, and nobody imports them.
 FLOORS = (
     {"arguments", "files", "progress"},
-    {"pieces", "waves"},
-    {"text"},
+    {"pieces", "text", "waves"},
     {"bigrams", "models", "tasks"},
     {"circuits", "heads"},
     {"composition"},
