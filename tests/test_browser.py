@@ -20,6 +20,8 @@ from course_utils import authoring, progress
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 NAME = "03_zero_layers.ipynb"
+EXPLORER = "04_one_layer.ipynb"
+ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
 PATIENCE = 180_000  # milliseconds, for what takes seconds on a quiet machine
 SETTINGS = {  # all cells stay in the page; no question about Jupyter's news
     "notebook-extension/tracker": {"windowingMode": "none"},
@@ -37,6 +39,9 @@ def server(tmp_path_factory):
     """JupyterLab on a copy of the lessons: its folder and its address."""
     home = tmp_path_factory.mktemp("learner")
     shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
+    lesson = authoring.read(home / "notebooks" / EXPLORER)
+    lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
+    (home / "notebooks" / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
     for name, code in SMALL.items():
         notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
         (home / "notebooks" / name).write_text(v4.writes(notebook))
@@ -101,7 +106,7 @@ def open_notebook(server, browser):
         notebook = json.loads((folder / name).read_text(encoding="utf-8"))
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         page.wait_for_function(f"document.querySelectorAll('.jp-CodeCell').length == {len(code)}")
-        page.wait_for_selector(".jp-NotebookPanel-toolbar >> text=Python 3")  # no dialog asks for a kernel
+        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")  # no dialog asks for a kernel
         return page
 
     yield open_notebook
@@ -177,3 +182,43 @@ def test_circuitsvis_answers_the_mouse(open_notebook):
     page.hover("h4:text-is('Head 2')")
     page.wait_for_selector("h3:text-is('Head 2 Zoomed')")
     assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
+
+
+def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
+    page = open_notebook(EXPLORER)
+    menu(page, "Run", "Run All Cells")
+    wait_until_run(page)
+    expected = page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text().strip().split("|")
+    assert len({*expected}) == len(ASKED)
+    box, head = page.locator(".widget-text input[list]"), page.locator(".widget-dropdown select")
+    table = page.locator(".jp-CodeCell", has=box).locator(".widget-html-content pre")
+
+    def shows(text):
+        deadline = time.monotonic() + PATIENCE / 1000
+        while text not in (shown := table.inner_text()):
+            assert time.monotonic() < deadline, f"The explorer shows {shown!r}, not {text!r}."
+            page.wait_for_timeout(200)
+
+    def type_source(source):
+        box.click(click_count=3)  # marks what is there
+        page.keyboard.press("Delete")
+        page.keyboard.type(source)
+        page.keyboard.press("Enter")
+
+    shows(expected[0].strip())
+    type_source("assertEqual")
+    shows(expected[1].strip())
+    head.select_option("2")
+    shows(expected[2].strip())
+    for typed in (" for", "·for"):  # a leading space, as itself and as the lesson writes it
+        type_source("assertEqual")
+        shows(expected[2].strip())
+        type_source(typed)
+        shows(expected[3].strip())
+    type_source("<")  # which HTML would swallow
+    shows(expected[4].strip())
+    for typed, sentence in (("", "Type a source"), ("nosuchthing", "That is 4 tokens")):
+        type_source(typed)
+        shows(sentence)
+    type_source("·open")
+    shows("source ·open")  # it recovers
