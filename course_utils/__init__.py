@@ -7,6 +7,7 @@ import importlib
 
 _MODULES = (
     "authoring",
+    "benchmark",
     "bigrams",
     "check",
     "circuits",

@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -197,16 +198,25 @@ class OnTask:
         ).float()
 
 
-def train(recipe: Recipe | tasks.Task, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
+def train(
+    recipe: Recipe | tasks.Task,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    minutes: float | None = None,
+    kind: type | None = None,
+    until: Callable[[dict], bool] | None = None,
+) -> dict:
     """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
 
-    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. Raises FileExistsError
-    if the folder holds a finished model, or a run of another recipe.
+    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. `kind` trains in
+    another way than `OnText` or `OnTask`, and `until` ends the run early: at the first history row that it is true of.
+    Raises FileExistsError if the folder holds a finished model, or a run of another recipe.
     """
     state_file = folder / "state.pt"
     if (folder / "model.safetensors").exists() and not state_file.exists():
         raise FileExistsError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
-    run = (OnText if isinstance(recipe, Recipe) else OnTask)(recipe, device)
+    run = (kind or (OnText if isinstance(recipe, Recipe) else OnTask))(recipe, device)
     model, optimizers = run.model, run.optimizers
     state = {"recipe": asdict(recipe), "minutes": minutes, "step": 0, "steps": recipe.steps, "seconds": 0.0}
     state["history"] = []
@@ -231,7 +241,7 @@ def train(recipe: Recipe | tasks.Task, folder: Path, *, device: str = "cpu", min
     bar = tqdm(total=state["steps"], initial=state["step"], unit="step", desc=folder.name, mininterval=1)
     started, before, losses = time.monotonic(), state["seconds"], []
     try:
-        while state["step"] < state["steps"]:
+        while state["step"] < state["steps"] and not (until and state["history"] and until(state["history"][-1])):
             if state["step"] == 0 and not state["history"]:
                 state["history"].append({"step": 0, **run.measure()})
             loss = run.loss(state["step"])
@@ -271,7 +281,7 @@ def _finish(run: OnText | OnTask, folder: Path, state: dict) -> None:
     card = {
         "model": recipe.config(),
         "recipe": asdict(recipe),
-        **run.card(recipe.steps),
+        **run.card(state["step"]),
         "training_seconds": round(state["seconds"]),
         "device": str(run.model.cfg.device),
         "torch": torch.__version__,

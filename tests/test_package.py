@@ -37,7 +37,7 @@ FLOORS = (
     {"composition"},
     {"paths"},
     {"plots", "train"},
-    {"formation"},
+    {"benchmark", "formation"},
     {"check"},
     {"authoring"},
 )
