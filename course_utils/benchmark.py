@@ -39,7 +39,7 @@ class Scale:
     n_heads: int = 12
     d_head: int = 64
     n_layers: int = 12
-    repetitions: int = 5
+    repetitions: int = 4
 
     def model(self, **changes) -> HookedTransformer:
         """A random attention-only model of this size: what the work costs does not depend on the weights."""
@@ -50,7 +50,7 @@ class Scale:
 
 
 PAPER = Scale()  # the size of GPT-2 small, which is also that of the paper's two-layer model
-QUICK = Scale(d_vocab=1_024, d_model=32, n_heads=4, d_head=8, n_layers=4, repetitions=2)
+QUICK = Scale(d_vocab=1_024, d_model=32, n_heads=4, d_head=8, n_layers=8, repetitions=2)
 
 
 def side_by_side(ways: dict[str, Callable], repetitions: int) -> tuple[dict, dict[str, list[float]]]:
@@ -171,10 +171,13 @@ def top_entries(scale: Scale) -> list[dict]:
 def peak_memory(scale: Scale) -> None:
     """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
-    import resource  # not on Windows
+    if Path("/proc/self/status").exists():  # Linux: getrusage would also count what the parent held when it forked
+        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        print(int(fields["VmHWM"].split()[0]) * 1024 / 1e9)
+    else:
+        import resource  # not on Windows
 
-    unit = 1 if sys.platform == "darwin" else 1024
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 1e9)
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9)
 
 
 def skip_trigrams(scale: Scale) -> list[dict]:
@@ -241,7 +244,7 @@ class OnNoise(train.OnText):
         self.recipe = recipe
         self.stream = torch.randint(1, 4096, (100_000,), generator=torch.Generator().manual_seed(0))
         self.model = models.initial(recipe.config(), device)
-        self.optimizers = train.Optimizers(self.model, recipe)
+        self.optimizers = train.Optimizers(self.model, recipe, fused=True)
 
 
 class Plain(train.OnText):
@@ -389,7 +392,7 @@ def growth(scale: Scale) -> dict[str, dict]:
     """
     V, D, d, h, L = scale.d_vocab, scale.d_model, scale.d_head, scale.n_heads, scale.n_layers
     vocabularies = [V // 8, V // 4, V // 2, V]
-    layers = [max(2, L // 4), L // 2, 3 * L // 4, L]
+    layers = [L // 4, L // 2, 3 * L // 4, L]
     eigenvalues = L * h * (D * d * (D + d) + 25 * d**3)
     tasks = {
         f"top {K} entries": (
@@ -420,7 +423,7 @@ def growth(scale: Scale) -> dict[str, dict]:
     for name, (unit, cases, work) in tasks.items():
         sizes, operations, models_ = zip(*cases, strict=True)
         ways = {size: lambda model=model, work=work: work(model) for size, model in zip(sizes, models_, strict=True)}
-        _, seconds = side_by_side(ways, min(3, scale.repetitions))
+        _, seconds = side_by_side(ways, 2)
         times = np.array([min(seconds[size]) for size in sizes])
         result[name] = {
             "unit": unit,

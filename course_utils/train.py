@@ -68,7 +68,7 @@ class Optimizers:
     of one matrix over all heads, and its gradient is handed on before every step.
     """
 
-    def __init__(self, model, recipe: Recipe | tasks.Task):
+    def __init__(self, model, recipe: Recipe | tasks.Task, fused: bool = False):
         self.weights, self.matrices = [], []
         small = isinstance(recipe, tasks.Task)
         for block in () if small else model.blocks:
@@ -85,7 +85,9 @@ class Optimizers:
         joined = {id(weight) for weight in self.weights}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
         options = {"betas": (0.9, 0.98), "weight_decay": recipe.adamw_decay} if small else {}
-        self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr, **options)]
+        self.all = [
+            torch.optim.AdamW(rest, lr=recipe.adamw_lr, fused=fused, **options)
+        ]  # fused: same, but for rounding
         if self.matrices:
             self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=recipe.muon_decay))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
@@ -151,7 +153,7 @@ class OnText:
         self.recipe, self.stream = recipe, text.encode(text.corpus_documents())
         self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
         self.model = initial(recipe.config(), device)
-        self.optimizers = Optimizers(self.model, recipe)
+        self.optimizers = Optimizers(self.model, recipe, fused=True)
 
     def loss(self, step: int) -> Tensor:
         batch = batch_of(self.stream, self.recipe, step).to(self.model.cfg.device)
