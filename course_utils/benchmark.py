@@ -172,7 +172,7 @@ def peak_memory(scale: Scale) -> None:
     """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
     if Path("/proc/self/status").exists():  # Linux: getrusage would also count what the parent held when it forked
-        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
         print(int(fields["VmHWM"].split()[0]) * 1024 / 1e9)
     else:
         import resource  # not on Windows
@@ -295,7 +295,7 @@ def training_step(scale: Scale) -> list[dict]:
 
 def _tokens_of_the_recipe() -> str:
     """What the shipped history knows of the tokens that our recipe needs."""
-    history = json.loads((DATA / "two-layer" / "history.json").read_text())
+    history = json.loads((DATA / "two-layer" / "history.json").read_text(encoding="utf-8"))
     recipe = train.RECIPES["two-layer"]
     step = next(r["step"] for r in history if max(r["prefix_matching_last"][-1]) >= REACHED)
     millions = step * recipe.batch * recipe.config()["n_ctx"] / 1e6
@@ -313,7 +313,7 @@ def long_training(folder: Path, cap: int) -> list[dict]:
         history = folder / name / "history.json"
         if not history.exists():
             train.train(replace(recipe, steps=most, snapshots=()), folder / name, kind=kind, until=_is_reached)
-        last = json.loads(history.read_text())[-1]
+        last = json.loads(history.read_text(encoding="utf-8"))[-1]
         steps[name] = last["step"], _is_reached(last)
     note = ", ".join(f"{name}: {step:,} steps{'' if done else ', not reached'}" for name, (step, done) in steps.items())
     ratios = [steps["plain"][0] / steps["ours"][0]] if steps["ours"][1] else []
@@ -327,7 +327,7 @@ def _is_reached(history_row: dict) -> bool:
 
 def imports(scale: Scale) -> list[dict]:
     """What a learner waits for first; in processes of their own."""
-    lesson = json.loads((ROOT / "notebooks" / "solutions" / "03_zero_layers.ipynb").read_text())
+    lesson = json.loads((ROOT / "notebooks" / "solutions" / "03_zero_layers.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in lesson["cells"] if cell["cell_type"] == "code"]
     first = next(i for i, cell in enumerate(cells) if "image/png" in str(cell["outputs"]))
     picture = "\n".join("".join(cell["source"]) for cell in cells[: first + 1])
@@ -365,10 +365,9 @@ def suite() -> list[dict]:
 
     _, seconds = side_by_side({"ours": tests, "other": bare}, 1)
     ours, other = seconds["ours"][0], seconds["other"][0]
-    work = "the whole test suite"
     return [
-        row(work, "the bare execution of its notebooks", [ours / other], most=1.3),
-        row(work, "ten minutes", [ours / 600], most=1),
+        row(work, against, [ours / time_], most=most)
+        for (work, against, most), time_ in zip(SUITE, (other, 600), strict=True)
     ]
 
 
@@ -443,6 +442,10 @@ def exponent(sizes, costs) -> float:
 # The whole
 
 
+SUITE = (
+    ("the whole test suite", "the bare execution of its notebooks", 1.3),
+    ("the whole test suite", "ten minutes", 1),
+)
 WORK = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports)
 
 
@@ -454,12 +457,10 @@ def run(scale: Scale, work: tuple[Callable, ...] = WORK) -> dict:
             found["reached"] = found["reached"] if scale == PAPER else None  # the targets are for this size
             rows.append(found)
             print(line(found), flush=True)
-    for name, where in SEPARATE.items():
-        rows.append(row(name, where[0], [], most=where[1], note=f"Not measured: it needs `{where[2]}`."))
+    for name, against, most in SUITE:
+        rows.append(row(name, against, [], most=most, note="Not measured: it needs `--suite`."))
+        print(line(rows[-1]))
     return {"machine": machine(), "scale": vars(scale), "rows": rows, "growth": growth(scale)}
-
-
-SEPARATE = {"the whole test suite": ("the bare execution of its notebooks", 1.3, "--suite")}
 
 
 def machine() -> dict:
@@ -484,17 +485,17 @@ def line(found: dict) -> str:
     return f"{value:>9} {spread:17} {aim:7} {verdict:6} {found['work']} / {found['against']}"
 
 
-def merged(file: Path, rows: list[dict]) -> dict:
-    """The stored results with some rows replaced by new ones. Raises FileNotFoundError if there are none yet."""
-    results = json.loads(file.read_text())
-    new = {(found["work"], found["against"]): found for found in rows}
-    kept = [new.pop((found["work"], found["against"]), found) for found in results["rows"]]
-    return results | {"rows": kept + list(new.values())}
+def merged(rows: list[dict], others: list[dict]) -> list[dict]:
+    """The rows, with those of the others in the place of what is about the same."""
+    replaced = {(found["work"], found["against"]): found for found in others}
+    return [replaced.get((found["work"], found["against"]), found) for found in rows]
 
 
 def save(file: Path, results: dict) -> None:
     """Write the results, and their checksum if the folder keeps checksums."""
-    write_atomically(file, lambda path: path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n"))
+    write_atomically(
+        file, lambda path: path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    )
     if (file.parent / CHECKSUMS).exists():
         write_checksums(file.parent)
 
@@ -513,12 +514,19 @@ def main(arguments: list[str] | None = None) -> None:
         torch.set_num_threads(options.threads)
     file = options.out or (None if options.quick else DATA / "benchmark.json")
     print("Ratios, the median of repetitions side by side (spread), what they should reach.", machine())
+    stored = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else None
     if options.suite or options.long:
+        if not stored:
+            parser.error(f"--suite and --long add to the results in {file}, which must be there first.")
         rows = suite() if options.suite else long_training(options.long, options.cap)
         print(*map(line, rows), sep="\n")
-        results = merged(file, rows)
+        results = stored | {"rows": merged(stored["rows"], rows)}
     else:
         results = run(QUICK if options.quick else PAPER)
+        if stored and stored["scale"] == results["scale"]:  # what --suite and --long have found stays
+            gaps = {found["work"] for found in results["rows"] if found["value"] is None}
+            long = [found for found in stored["rows"] if found["work"] in gaps and "Not measured" not in found["note"]]
+            results["rows"] = merged(results["rows"], long)
         for name, found in results["growth"].items():
             print(f"{name}: cost ~ {found['unit']}^{found['exponent']:.2f}, expected {found['expected']:.2f}")
     if file:

@@ -59,7 +59,7 @@ def test_a_quick_run_from_end_to_end(tmp_path, capsys, monkeypatch):
 
 
 def test_the_stored_results_are_complete():
-    results = json.loads(STORED.read_text())
+    results = json.loads(STORED.read_text(encoding="utf-8"))
     _complete(results)
     assert results["scale"] == vars(benchmark.PAPER)
     for found in results["rows"]:
@@ -150,13 +150,21 @@ def test_peak_memory_is_this_processs_own(capsys):
     assert 0.1 < peak < 0.9 and len(ballast)
 
 
-def test_a_separate_row_replaces_its_own_only(tmp_path):
+def test_what_is_measured_separately_stays(tmp_path, monkeypatch, capsys):
     file = tmp_path / "benchmark.json"
-    rows = [benchmark.row("a", "b", [1.0]), benchmark.row("the whole test suite", "c", [], most=1.3)]
-    benchmark.save(file, {"machine": {}, "rows": rows})
-    new = [benchmark.row("the whole test suite", "c", [1.2], most=1.3), benchmark.row("more", "d", [2.0])]
-    results = benchmark.merged(file, new)
-    assert results["rows"] == [rows[0], *new] and results["machine"] == {}
+    monkeypatch.setattr(benchmark, "growth", lambda scale: {})
+    monkeypatch.setattr(benchmark.run, "__defaults__", ((),))
+    with pytest.raises(SystemExit):
+        benchmark.main(["--quick", "--suite", "--out", str(file)])
+    assert "must be there first" in capsys.readouterr().err
+    benchmark.main(["--quick", "--out", str(file)])
+    assert [found["value"] for found in json.loads(file.read_text())["rows"]] == [None, None]
+    monkeypatch.setattr(benchmark, "side_by_side", lambda *_: ({}, {"ours": [300.0], "other": [250.0]}))
+    benchmark.main(["--quick", "--suite", "--out", str(file)])
+    for _ in range(2):
+        found = {found["against"]: found["value"] for found in json.loads(file.read_text())["rows"]}
+        assert found == {"the bare execution of its notebooks": 1.2, "ten minutes": 0.5}
+        benchmark.main(["--quick", "--out", str(file)])
 
 
 def test_long_training_stops_at_the_score(tmp_path, monkeypatch):
