@@ -288,9 +288,23 @@ def training_step(scale: Scale) -> list[dict]:
     _, seconds = side_by_side(ways, 2 * scale.repetitions)
     against = "a plain float32 AdamW loop"
     return [
-        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=2.5),
+        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=2.5, note=_profile(ways["ours"])),
         row(f"{work}: tokens up to prefix matching {REACHED}", against, [], least=3, note=_tokens_of_the_recipe()),
     ]
+
+
+def _profile(step: Callable) -> str:
+    """Where the time of our training step goes."""
+    with torch.profiler.profile() as record:
+        for _ in range(3):
+            step()
+    seconds = {event.key: event.self_cpu_time_total for event in record.key_averages()}
+    products = sum(seconds.get(f"aten::{name}", 0) for name in ("mm", "addmm", "bmm", "baddbmm"))
+    masks = sum(seconds.get(f"aten::{name}", 0) for name in ("where", "ne", "copy_", "fill_"))
+    return (
+        f"Of our step, {products / sum(seconds.values()):.0%} are matrix products, Muon's included, and "
+        f"{masks / sum(seconds.values()):.0%} masks and copies; of all but the products, bfloat16 speeds up little."
+    )
 
 
 def _tokens_of_the_recipe() -> str:
@@ -449,14 +463,18 @@ SUITE = (
 WORK = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports)
 
 
+def measured(work: Callable, scale: Scale) -> list[dict]:
+    """The rows about one piece of work, printed; only at the paper's scale are they held to their targets."""
+    rows = [found if scale == PAPER else found | {"reached": None} for found in work(scale)]
+    print(*map(line, rows), sep="\n", flush=True)
+    return rows
+
+
 def run(scale: Scale, work: tuple[Callable, ...] = WORK) -> dict:
     """All rows that need no long run, and how the cost grows; prints each row when it is known."""
     rows = []
     for measure in work:
-        for found in measure(scale):
-            found["reached"] = found["reached"] if scale == PAPER else None  # the targets are for this size
-            rows.append(found)
-            print(line(found), flush=True)
+        rows += measured(measure, scale)
     for name, against, most in SUITE:
         rows.append(row(name, against, [], most=most, note="Not measured: it needs `--suite`."))
         print(line(rows[-1]))
@@ -480,13 +498,14 @@ def line(found: dict) -> str:
     if found["value"] is None:
         return f"{'–':>9} {'':17} {aim:7} {'':6} {found['work']} / {found['against']}"
     verdict = {True: "yes", False: "MISSED", None: ""}[found["reached"]]
-    spread = f"({found['low']:.2f} to {found['high']:.2f})" if found["repetitions"] > 1 else ""
-    value = f"{found['value']:.2f} {found['unit']}"
+    spread = f"({found['low']:.3g} to {found['high']:.3g})" if found["repetitions"] > 1 else ""
+    value = f"{found['value']:.3g} {found['unit']}"
     return f"{value:>9} {spread:17} {aim:7} {verdict:6} {found['work']} / {found['against']}"
 
 
 def merged(rows: list[dict], others: list[dict]) -> list[dict]:
-    """The rows, with those of the others in the place of what is about the same."""
+    """The rows, with those of the others that were measured in the place of what is about the same."""
+    others = [found for found in others if not found["note"].startswith("Not measured")]
     replaced = {(found["work"], found["against"]): found for found in others}
     return [replaced.get((found["work"], found["against"]), found) for found in rows]
 
@@ -504,6 +523,8 @@ def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.benchmark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, in seconds; is stored only with --out")
+    names = [work.__name__ for work in WORK]
+    parser.add_argument("--only", choices=names, metavar="WORK", help=f"only one piece of work: {', '.join(names)}")
     parser.add_argument("--suite", action="store_true", help="only the row about the test suite: half an hour")
     parser.add_argument("--long", type=Path, metavar="FOLDER", help="only the row about tokens: hours; can be resumed")
     parser.add_argument("--cap", type=int, default=24_000, help="most steps of the plain loop in --long (24000)")
@@ -512,21 +533,24 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     if options.threads:
         torch.set_num_threads(options.threads)
+    scale = QUICK if options.quick else PAPER
     file = options.out or (None if options.quick else DATA / "benchmark.json")
     print("Ratios, the median of repetitions side by side (spread), what they should reach.", machine())
     stored = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else None
-    if options.suite or options.long:
+    if options.only or options.suite or options.long:
         if not stored:
-            parser.error(f"--suite and --long add to the results in {file}, which must be there first.")
-        rows = suite() if options.suite else long_training(options.long, options.cap)
-        print(*map(line, rows), sep="\n")
+            parser.error(f"--only, --suite and --long change the results in {file}, which must be there first.")
+        if options.only:
+            rows = measured(WORK[names.index(options.only)], scale)
+        else:
+            rows = suite() if options.suite else long_training(options.long, options.cap)
+            print(*map(line, rows), sep="\n")
         results = stored | {"rows": merged(stored["rows"], rows)}
     else:
-        results = run(QUICK if options.quick else PAPER)
+        results = run(scale)
         if stored and stored["scale"] == results["scale"]:  # what --suite and --long have found stays
             gaps = {found["work"] for found in results["rows"] if found["value"] is None}
-            long = [found for found in stored["rows"] if found["work"] in gaps and "Not measured" not in found["note"]]
-            results["rows"] = merged(results["rows"], long)
+            results["rows"] = merged(results["rows"], [found for found in stored["rows"] if found["work"] in gaps])
         for name, found in results["growth"].items():
             print(f"{name}: cost ~ {found['unit']}^{found['exponent']:.2f}, expected {found['expected']:.2f}")
     if file:

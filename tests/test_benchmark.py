@@ -167,6 +167,19 @@ def test_what_is_measured_separately_stays(tmp_path, monkeypatch, capsys):
         benchmark.main(["--quick", "--out", str(file)])
 
 
+def test_one_piece_of_work_can_be_measured_again(tmp_path, monkeypatch):
+    def fast(scale):
+        return [benchmark.row("a", "b", [3.0], least=2), benchmark.row("c", "d", [], note="Not measured: why.")]
+
+    file = tmp_path / "benchmark.json"
+    rows = [benchmark.row(*about, [1.0]) for about in ("xy", "ab", "cd")]
+    benchmark.save(file, {"machine": {}, "rows": rows})
+    monkeypatch.setattr(benchmark, "WORK", (fast,))
+    benchmark.main(["--quick", "--only", "fast", "--out", str(file)])
+    stored = json.loads(file.read_text())
+    assert [found["value"] for found in stored["rows"]] == [1.0, 3.0, 1.0] and stored["machine"] == {}
+
+
 def test_long_training_stops_at_the_score(tmp_path, monkeypatch):
     """Both runs end at the first measurement that reaches it, and a second call trains nothing again."""
     done = []
