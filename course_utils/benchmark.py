@@ -49,7 +49,7 @@ class Scale:
         return models.initial(config | changes).requires_grad_(False)
 
 
-PAPER = Scale()  # the size of GPT-2 small, which is also that of the paper's two-layer model
+PAPER = Scale()  # the size of GPT-2 small, where a full circuit has 2.5 billion entries
 QUICK = Scale(d_vocab=1_024, d_model=32, n_heads=4, d_head=8, n_layers=8, repetitions=2)
 
 
