@@ -8,6 +8,7 @@ import importlib
 _MODULES = (
     "arguments",
     "authoring",
+    "benchmark",
     "bigrams",
     "check",
     "circuits",

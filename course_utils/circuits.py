@@ -12,7 +12,8 @@ from transformer_lens import FactoredMatrix
 from course_utils.arguments import Count, NotNegative, checked
 from course_utils.models import check_head
 
-BLOCK = 2**24  # entries of a full circuit that are in memory at a time: 64 MB
+SIDE = 1024  # a full circuit is made in square pieces of this side, 4 MB: small enough to stay in the cache
+BLOCK = 2**22  # entries of whole rows that are in memory at a time: 16 MB
 
 
 @checked
@@ -70,6 +71,19 @@ def copying_score(matrix: FactoredMatrix) -> float:
 
 
 @checked
+def copying_scores(model) -> Float[Tensor, "layer head"]:
+    """`copying_score` of the full OV circuit of every head.
+
+    All heads share W_U W_E, [d_model, d_model]; only making it costs something with the size of the vocabulary. Raises
+    ValueError if the model has no layers.
+    """
+    if model.cfg.n_layers == 0:
+        raise ValueError("A model without layers has no heads, so there are no copying scores.")
+    values = torch.linalg.eigvals(model.W_O @ (model.W_U @ model.W_E) @ model.W_V)  # [layer, head, d_head]
+    return values.sum(-1).real / values.abs().sum(-1)
+
+
+@checked
 def copying_null(model, samples: Count = 200, seed: NotNegative = 0) -> Float[Tensor, "samples"]:
     """`copying_score` of random OV circuits of the model's shape between its own W_E and W_U: what chance gives."""
     generator = torch.Generator().manual_seed(seed)
@@ -93,28 +107,56 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> flo
 
 
 @checked
+def row_maxima(matrix: FactoredMatrix) -> Float[Tensor, "row"]:
+    """The largest entry of every row of A B. It costs hardly more than the product, which is made piece by piece."""
+    maxima = matrix.A.new_full((matrix.A.shape[0],), -torch.inf)
+    for rows, largest in zip(matrix.A.split(SIDE), maxima.split(SIDE), strict=True):
+        for columns in matrix.B.split(SIDE, dim=1):
+            torch.maximum(largest, (rows @ columns).amax(1), out=largest)
+    return maxima
+
+
+@checked
 def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
     """The `k` largest entries of A B, largest first: their values, rows and columns; exact, and never all at once.
 
-    The product is made a block of rows at a time. Most rows need no ranking: an entry can't be among the `k` largest
-    so far unless its row's maximum is, and at most `k` rows of a block can hold them. For the smallest entries pass
-    `FactoredMatrix(-A, B)`. Raises ValueError for a `k` that the matrix does not have.
+    They stand in the `k` rows with the largest maxima: each of these rows holds an entry that is at least as large as
+    all of any other row. So only these rows are ranked. For the smallest entries pass `FactoredMatrix(-A, B)`. Raises
+    ValueError for a `k` that the matrix does not have.
     """
     rows, columns = matrix.shape
     if not 1 <= k <= rows * columns:
         raise ValueError(f"k must be a whole number from 1 to {rows * columns:,}, not {k!r}.")
-    values = matrix.A.new_full((k,), -torch.inf)
-    places = torch.zeros(k, dtype=torch.long, device=values.device)
-    height = max(1, BLOCK // columns)
-    for start in range(0, rows, height):
-        block = matrix.A[start : start + height] @ matrix.B
-        maxima, order = block.amax(1).sort(descending=True)
-        order = order[:k][maxima[:k] > values[-1]]
-        if not len(order):
-            continue
-        ranked = block[order].flatten()
-        new, at = ranked.topk(min(k, len(ranked)))
-        at = (start + order[at // columns]) * columns + at % columns
-        values, best = torch.cat([values, new]).topk(k)
+    values, places = matrix.A.new_empty(0), torch.empty(0, dtype=torch.long, device=matrix.A.device)
+    for chosen in row_maxima(matrix).topk(min(k, rows)).indices.split(max(1, BLOCK // columns)):
+        new, at = (matrix.A[chosen] @ matrix.B).flatten().topk(min(k, len(chosen) * columns))
+        at = chosen[at // columns] * columns + at % columns
+        values, best = torch.cat([values, new]).topk(min(k, len(values) + len(new)))
         places = torch.cat([places, at])[best]
     return values, places // columns, places % columns
+
+
+@checked
+def top_skip_trigrams(
+    model, layer: int, head: int, k: Count
+) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
+    """The `k` strongest skip-trigrams `source … destination → out` of a head: log strengths, sources, dests, outs.
+
+    The strength is exp(score) · effect: the attention that the destination pays to the source, in units of what it pays
+    to one with the average key, times what the source adds to the logit of the out. Of all d_vocab³ triples, exactly:
+    the best source, destination and out are each found by the best that the rest can add. Token embeddings only.
+    Raises ValueError for a `k` above d_vocab. After Elhage et al. 2021, "Interpretation as Skip-Trigrams".
+    """
+    if k > model.cfg.d_vocab:
+        raise ValueError(f"k must be a whole number from 1 to {model.cfg.d_vocab:,}, not {k!r}.")
+    queries, keys = model.W_E @ qk(model, layer, head).A, model.W_E @ model.W_K[layer, head]
+    scores = FactoredMatrix(keys - keys.mean(0), queries.T * model.cfg.d_head**-0.5)  # [src, dest]
+    effects = full_ov(model, layer, head)  # [src, out]
+    sources = (row_maxima(scores) + row_maxima(effects).clamp(min=0).log()).topk(k).indices
+    score, dest = (scores.A[sources] @ scores.B).topk(k)  # [source, k]
+    effect, out = (effects.A[sources] @ effects.B).clamp(min=0).log().topk(k)  # [source, k]
+    pairs = (score + effect[:, :1]).flatten().topk(k).indices  # of source and destination, by their best out
+    source, dest, score = pairs // k, dest.flatten()[pairs], score.flatten()[pairs]
+    strengths, triples = (score[:, None] + effect[source]).flatten().topk(k)
+    pair = triples // k
+    return strengths, sources[source[pair]], dest[pair], out[source].flatten()[triples]

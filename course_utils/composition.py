@@ -1,7 +1,7 @@
 """Two heads in different layers: how much of what the first writes, the second reads.
 
 The second head reads through its queries ("Q"), its keys ("K") or its values ("V"). Elhage et al. 2021, "Three Kinds of
-Composition". Nothing here is larger than d_model × d_head: norms of products come from d_head × d_head matrices.
+Composition". No head's d_model × d_model circuit is multiplied out: its norm comes from something d_head wide.
 """
 
 import torch
@@ -29,22 +29,22 @@ def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
 
     From 0, when the second head reads nothing of what the first writes, to 1; heads pointing in random directions
     score about 1/√d_model. Zero where the second head is not in a later layer. Equal to TransformerLens's
-    `all_composition_scores`, but W_V W_O and W_Q W_Kᵀ are never multiplied out: ‖W_V M Bᵀ‖² = tr(W_VᵀW_V M BᵀB Mᵀ).
-    Raises ValueError for another mode, or a model with fewer than two layers. Elhage et al. 2021, "Analyzing a
-    Two-Layer Model".
+    `all_composition_scores`, but W_V W_O and W_Q W_Kᵀ are never multiplied out: of W_V = Q R with orthonormal columns
+    Q, the norm only needs R, and of B likewise. Raises ValueError for another mode, or a model with fewer than two
+    layers. Elhage et al. 2021, "Analyzing a Two-Layer Model".
     """
     A, B = _reading(model, mode)
-    values, reads = model.W_V.mT @ model.W_V, B.mT @ B  # Gram matrices, [layer, head, d_head, d_head]
-    ov_norm = (values * (model.W_O @ model.W_O.mT)).sum((-2, -1)).sqrt()
-    reading_norm = (reads * (A.mT @ A)).sum((-2, -1)).sqrt()
+    writes = torch.linalg.qr(model.W_V).R @ model.W_O  # [layer, head, d_head, d_model], as long as W_V W_O
+    reads = A @ torch.linalg.qr(B).R.mT  # [layer, head, d_model, d_head], as long as A Bᵀ
+    lengths = writes.flatten(2).norm(dim=-1)[:, :, None, None] * reads.flatten(2).norm(dim=-1)
+    writes, reads = writes.flatten(1, 2), reads.transpose(1, 2).flatten(2)  # all heads of a layer as one matrix
     n_layers, n_heads = A.shape[:2]
-    result = A.new_zeros(n_layers, n_heads, n_layers, n_heads)
+    result = torch.zeros_like(lengths)
     for layer in range(n_layers - 1):
-        for head in range(n_heads):
-            M = model.W_O[layer, head] @ A[layer + 1 :]  # [layer2, head2, d_head, d_head]
-            squared = (values[layer, head] @ M @ reads[layer + 1 :] * M).sum((-2, -1)).clamp(min=0)
-            result[layer, head, layer + 1 :] = squared.sqrt() / (ov_norm[layer, head] * reading_norm[layer + 1 :])
-    return result
+        for later in range(layer + 1, n_layers):
+            product = (writes[layer] @ reads[later]).view(n_heads, -1, n_heads, A.shape[-1])
+            result[layer, :, later] = product.square().sum((1, 3)).sqrt()
+    return result / lengths
 
 
 @checked

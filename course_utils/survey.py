@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 from transformer_lens.components import LayerNormPre
 
-from course_utils import composition, heads, text
+from course_utils import circuits, composition, heads, text
 from course_utils.arguments import Count, checked
-from course_utils.circuits import FactoredMatrix, copying_score
 
 
 @checked
@@ -88,15 +87,12 @@ def _repeated(model, period: int, batch: int) -> Tensor:
 
 
 def _copying(model) -> list[list[float]]:
-    """`circuits.copying_score` of every head, from d_model × d_model products: at 50,000 tokens, the fast way."""
-    W_E, W_U = model.W_E, model.W_U - model.W_U.mean(-1, keepdim=True)
+    """`circuits.copying_scores` of a folded copy, W_E and W_U centred where the model cannot see the difference."""
+    model.unembed.W_U.data -= model.W_U.mean(-1, keepdim=True)
     if model.cfg.normalization_type:  # what LayerNorm subtracts, no head reads
-        W_E = W_E - W_E.mean(-1, keepdim=True)
-        W_U = W_U - W_U.mean(0)
-    W_UE = W_U @ W_E
-    small = model.W_O @ W_UE @ model.W_V  # [layer, head, d_head, d_head], with the circuit's non-zero eigenvalues
-    eye = torch.eye(model.cfg.d_head)
-    return [[copying_score(FactoredMatrix(matrix, eye)) for matrix in layer] for layer in small]
+        model.embed.W_E.data -= model.W_E.mean(-1, keepdim=True)
+        model.unembed.W_U.data -= model.W_U.mean(0)
+    return circuits.copying_scores(model).tolist()
 
 
 def _strongest(scores: Tensor) -> tuple[float, list[int], list[int]]:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -71,7 +72,7 @@ class Optimizers:
     of one matrix over all heads, and its gradient is handed on before every step.
     """
 
-    def __init__(self, model, recipe: Recipe | tasks.Task):
+    def __init__(self, model, recipe: Recipe | tasks.Task, fused: bool = False):
         self.weights, self.matrices = [], []
         small = isinstance(recipe, tasks.Task)
         for block in () if small else model.blocks:
@@ -88,7 +89,9 @@ class Optimizers:
         joined = {id(weight) for weight in self.weights}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
         options = {"betas": (0.9, 0.98), "weight_decay": recipe.adamw_decay} if small else {}
-        self.all = [torch.optim.AdamW(rest, lr=recipe.adamw_lr, **options)]
+        self.all = [
+            torch.optim.AdamW(rest, lr=recipe.adamw_lr, fused=fused, **options)
+        ]  # fused: same, but for rounding
         if self.matrices:
             self.all.append(torch.optim.Muon(self.matrices, lr=recipe.muon_lr, weight_decay=recipe.muon_decay))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
@@ -161,7 +164,7 @@ class OnText:
         self.recipe, self.stream = recipe, text.encode(text.corpus_documents())
         self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
         self.model = initial(recipe.config(), device)
-        self.optimizers = Optimizers(self.model, recipe)
+        self.optimizers = Optimizers(self.model, recipe, fused=True)
 
     def loss(self, step: int) -> Tensor:
         batch = batch_of(self.stream, self.recipe, step).to(self.model.cfg.device)
@@ -209,16 +212,25 @@ class OnTask:
 
 
 @checked
-def train(recipe: Recipe | tasks.Task, folder: Path, *, device: str = "cpu", minutes: float | None = None) -> dict:
+def train(
+    recipe: Recipe | tasks.Task,
+    folder: Path,
+    *,
+    device: str = "cpu",
+    minutes: float | None = None,
+    kind: type | None = None,
+    until: Callable[[dict], bool] | None = None,
+) -> dict:
     """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
 
-    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. Raises FileExistsError
-    if the folder holds a finished model, or a run of another recipe.
+    With `minutes`, the number of steps is what fits, found from the speed of the first hundred. `kind` trains in
+    another way than `OnText` or `OnTask`, and `until` ends the run early: at the first history row that it is true of.
+    Raises FileExistsError if the folder holds a finished model, or a run of another recipe.
     """
     state_file = folder / "state.pt"
     if (folder / "model.safetensors").exists() and not state_file.exists():
         raise FileExistsError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
-    run = (OnText if isinstance(recipe, Recipe) else OnTask)(recipe, device)
+    run = (kind or (OnText if isinstance(recipe, Recipe) else OnTask))(recipe, device)
     model, optimizers = run.model, run.optimizers
     state = {"recipe": asdict(recipe), "minutes": minutes, "step": 0, "steps": recipe.steps, "seconds": 0.0}
     state["history"] = []
@@ -243,7 +255,7 @@ def train(recipe: Recipe | tasks.Task, folder: Path, *, device: str = "cpu", min
     bar = tqdm(total=state["steps"], initial=state["step"], unit="step", desc=folder.name, mininterval=1)
     started, before, losses = time.monotonic(), state["seconds"], []
     try:
-        while state["step"] < state["steps"]:
+        while state["step"] < state["steps"] and not (until and state["history"] and until(state["history"][-1])):
             if state["step"] == 0 and not state["history"]:
                 state["history"].append({"step": 0, **run.measure()})
             loss = run.loss(state["step"])
@@ -283,7 +295,7 @@ def _finish(run: OnText | OnTask, folder: Path, state: dict) -> None:
     card = {
         "model": recipe.config(),
         "recipe": asdict(recipe),
-        **run.card(recipe.steps),
+        **run.card(state["step"]),
         "training_seconds": round(state["seconds"]),
         "device": str(run.model.cfg.device),
         "torch": torch.__version__,

@@ -44,6 +44,7 @@ TABLE = torch.rand(6, 6)
 X, W, BIAS = torch.rand(2, 5, 8), torch.rand(2, 8, 4), torch.rand(8)
 TASK = tasks.TASKS["addition"]
 HEAD = {"model": MODEL, "layer": 0, "head": 1}
+CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
     bigrams.add_alpha: {"counts": TABLE, "alpha": 0.5},
@@ -57,6 +58,9 @@ GOOD = {  # a call of each function that is right
     circuits.direct_path: {"model": MODEL},
     circuits.eigenvalues: {"matrix": FACTORED},
     circuits.copying_score: {"matrix": FACTORED},
+    circuits.copying_scores: {"model": MODEL},
+    circuits.row_maxima: {"matrix": FACTORED},
+    circuits.top_skip_trigrams: {**HEAD, "k": 3},
     circuits.copying_null: {"model": MODEL, "samples": 2, "seed": 0},
     circuits.self_rate: {"table": TABLE, "k": 2},
     circuits.top_entries: {"matrix": FACTORED, "k": 3},
@@ -108,6 +112,7 @@ GOOD = {  # a call of each function that is right
     },
     plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
+    plots.growth: {"curves": {"a": CURVE}, "title": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},

@@ -119,8 +119,18 @@ def menu(page, name, entry):
     page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
 
 
-def wait_until_run(page):
-    """Until every code cell has run: none shows [ ] or [*]."""
+def start_all(page):
+    """Run all cells; again if JupyterLab, still busy with opening the notebook, forgot the click."""
+    for _ in range(5):
+        menu(page, "Run", "Run All Cells")
+        page.wait_for_timeout(3_000)
+        if "[ ]:" not in page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts():
+            return
+
+
+def run_all(page):
+    """Run all cells and wait until each has its number."""
+    start_all(page)
     page.wait_for_function(
         "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\[\\d+\\]/.test(p.innerText))"
     )
@@ -137,8 +147,7 @@ def rewrite(page, cell, source):
 def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server, open_notebook):
     folder, _ = server
     page = open_notebook(NAME)
-    menu(page, "Run", "Run All Cells")
-    wait_until_run(page)
+    run_all(page)
     outputs = page.locator(".jp-OutputArea-output")
     assert not page.locator("[data-mime-type$='.stderr'], [data-mime-type$='.error']").count()
     solution = authoring.read(authoring.SOLUTIONS / NAME)
@@ -163,7 +172,7 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
 
 def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):
     page = open_notebook("endless.ipynb")
-    menu(page, "Run", "Run All Cells")
+    start_all(page)
     cell = page.locator(".jp-CodeCell").first
     cell.locator(".jp-OutputArea-output:has-text('on and on')").wait_for()
     menu(page, "Kernel", "Interrupt Kernel")
@@ -177,7 +186,7 @@ def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):
 
 def test_circuitsvis_answers_the_mouse(open_notebook):
     page = open_notebook("heads.ipynb")
-    menu(page, "Run", "Run All Cells")
+    start_all(page)
     page.wait_for_selector("h3:text-is('Head 0 Zoomed')")
     page.hover("h4:text-is('Head 2')")
     page.wait_for_selector("h3:text-is('Head 2 Zoomed')")
@@ -186,8 +195,7 @@ def test_circuitsvis_answers_the_mouse(open_notebook):
 
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     page = open_notebook(EXPLORER)
-    menu(page, "Run", "Run All Cells")
-    wait_until_run(page)
+    run_all(page)
     expected = page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text().strip().split("|")
     assert len({*expected}) == len(ASKED)
     box, head = page.locator(".widget-text input[list]"), page.locator(".widget-dropdown select")

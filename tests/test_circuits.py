@@ -168,6 +168,18 @@ def test_copying_score_of_a_rotation_is_its_cosine(planted):
         assert planted(torch.block_diag(turn, 2 * turn)) == pytest.approx(angle.cos().item(), abs=1e-3)
 
 
+def test_copying_scores_are_those_of_every_head(model):
+    expected = torch.zeros(2, 3)
+    for layer, head in HEADS:
+        expected[layer, head] = circuits.copying_score(circuits.full_ov(model, layer, head))
+    torch.testing.assert_close(circuits.copying_scores(model), expected, atol=1e-5, rtol=1e-4)
+
+
+def test_a_model_without_heads_has_no_copying_scores():
+    with pytest.raises(ValueError, match="no heads"):
+        circuits.copying_scores(models.initial(CONFIG | {"n_layers": 0}))
+
+
 def test_copying_null_is_what_chance_gives(model):
     null = circuits.copying_null(model, samples=400)
     assert null.shape == (400,) and null.abs().max() <= 1
@@ -220,9 +232,17 @@ def _dense_top(dense, k):
     return values, places // dense.shape[1], places % dense.shape[1]
 
 
-@pytest.fixture(params=[2**24, 60, 1])
+@pytest.fixture(params=[(1024, 2**22), (8, 60), (1, 1)])
 def block(request, monkeypatch):
-    monkeypatch.setattr(circuits, "BLOCK", request.param)  # in one piece, several, row by row
+    for name, value in zip(("SIDE", "BLOCK"), request.param, strict=True):  # in one piece, several, one by one
+        monkeypatch.setattr(circuits, name, value)
+
+
+def test_row_maxima_are_those_of_the_dense_matrix(block):
+    generator = torch.Generator().manual_seed(6)
+    matrix = FactoredMatrix(torch.randn(27, 3, generator=generator), torch.randn(3, 20, generator=generator))
+    torch.testing.assert_close(circuits.row_maxima(matrix), matrix.AB.amax(1))
+    assert circuits.row_maxima(FactoredMatrix(-torch.ones(9, 1), torch.ones(1, 9))).tolist() == [-1] * 9
 
 
 @pytest.mark.parametrize("k", [1, 7, 39, 45, 200, 540])
@@ -256,6 +276,38 @@ def test_more_entries_than_there_are_is_a_sentence(k):
         circuits.top_entries(FactoredMatrix(torch.ones(2, 1), torch.ones(1, 3)), k)
 
 
+# Skip-trigrams
+
+
+@pytest.mark.parametrize("k", [1, 2, 7, 40])
+@pytest.mark.parametrize(("layer", "head"), [(0, 0), (1, 2)])
+def test_top_skip_trigrams_are_those_of_all_triples(block, layer, head, k):
+    model = models.initial(CONFIG).requires_grad_(False)
+    for weight in model.parameters():
+        weight *= 20  # at its initialisation a head's scores are all but 0
+    scores = circuits.full_qk(model, layer, head).AB  # [dest, src]
+    scores = (scores - scores.mean(1, keepdim=True)).T
+    effects = circuits.full_ov(model, layer, head).AB  # [src, out]
+    dense = scores[:, :, None] + effects.clamp(min=0).log()[:, None, :]  # [src, dest, out]
+    expected, places = dense.flatten().topk(k)
+    strengths, sources, dests, outs = circuits.top_skip_trigrams(model, layer, head, k)
+    torch.testing.assert_close(strengths, expected, atol=1e-3, rtol=1e-4)
+    torch.testing.assert_close(dense[sources, dests, outs], expected, atol=1e-3, rtol=1e-4)
+    assert len({*zip(sources.tolist(), dests.tolist(), outs.tolist(), strict=True)}) == k
+    assert strengths.unique().numel() < k or torch.equal((sources * 40 + dests) * 40 + outs, places)
+
+
+@pytest.mark.parametrize("k", [0, 41, 2.0, None])
+def test_more_skip_trigrams_than_tokens_is_a_sentence(model, k):
+    with pytest.raises(ValueError, match="k must be a whole number from 1 to 40, not"):
+        circuits.top_skip_trigrams(model, 0, 0, k)
+
+
+def test_skip_trigrams_of_a_head_that_is_not_there(model):
+    with pytest.raises(IndexError, match="head must be a whole number from 0 to 2"):
+        circuits.top_skip_trigrams(model, 0, 3, 1)
+
+
 # Size
 
 
@@ -281,10 +333,12 @@ def test_no_function_makes_a_table_of_all_pairs():
         circuits.copying_score(circuits.full_ov(model, 0, 0))
         circuits.copying_score(circuits.direct_path(model))
         circuits.copying_null(model, samples=2)
+        circuits.copying_scores(model)
     assert d_vocab * 4 <= largest.entries <= d_vocab * 16
     with _Largest() as largest:
         circuits.self_rate(circuits.full_ov(model, 0, 0))
     assert largest.entries <= d_vocab * 1024
     with _Largest() as largest:
-        circuits.top_entries(circuits.full_ov(model, 0, 0), 100)
-    assert largest.entries <= circuits.BLOCK
+        circuits.top_entries(circuits.full_ov(model, 0, 0), 1_000)
+        circuits.top_skip_trigrams(model, 0, 0, 100)
+    assert circuits.SIDE**2 <= largest.entries <= circuits.BLOCK

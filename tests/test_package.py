@@ -37,7 +37,7 @@ FLOORS = (
     {"composition"},
     {"paths"},
     {"plots", "survey", "train"},
-    {"formation"},
+    {"benchmark", "formation"},
     {"check"},
     {"authoring", "export"},
 )

@@ -309,6 +309,16 @@ def test_every_other_weight_gets_adamw_and_biases_none(optimized):
     assert group["lr"] == TINY.adamw_lr
 
 
+def test_fused_adamw_takes_the_same_step(optimized):
+    fused = models.initial(TINY.config())
+    optimizers = train.Optimizers(fused, TINY, fused=True)
+    for model, steps in ((optimized.model, optimized.optimizers), (fused, optimizers)):
+        model(text.held_out_tokens(), return_type="loss").backward()
+        steps.step(rate=1.0)
+    for weight, expected in zip(fused.parameters(), optimized.model.parameters(), strict=True):
+        torch.testing.assert_close(weight, expected, atol=1e-5, rtol=1e-4)
+
+
 def test_a_zero_layer_model_needs_no_muon():
     optimizers = train.Optimizers(models.initial(replace(TINY, n_layers=0).config()), TINY)
     assert [type(optimizer) for optimizer in optimizers.all] == [torch.optim.AdamW]
@@ -322,6 +332,19 @@ def test_the_real_recipes_are_sound():
             list(recipe.snapshots) == sorted(set(recipe.snapshots)) and max(recipe.snapshots, default=0) < recipe.steps
         )
         assert recipe.warmup < recipe.hold * recipe.steps < recipe.steps
+
+
+def test_a_run_may_end_early_and_be_of_another_kind(tmp_path):
+    class Slower(train.OnText):
+        def loss(self, step):
+            return super().loss(step) / 2
+
+    row = train.train(TINY, tmp_path / "run", kind=Slower, until=lambda row: row["held_out_loss"] < 8.2)
+    history = _history(tmp_path / "run")
+    assert history[-1] == row and row["held_out_loss"] < 8.2 <= history[-2]["held_out_loss"] and row["step"] < 30
+    assert row["train_loss"] < 5  # half of what it would be
+    card = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert card["tokens_seen"] == row["step"] * 2 * 80
 
 
 # The small tasks
