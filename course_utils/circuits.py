@@ -138,7 +138,7 @@ def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, "k"], Int
 
 @checked
 def top_skip_trigrams(
-    model, layer: int, head: int, k: Count
+    model, layer: int, head: int, k: int
 ) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
     """The `k` strongest skip-trigrams `source … destination → out` of a head: log strengths, sources, dests, outs.
 
@@ -147,7 +147,7 @@ def top_skip_trigrams(
     the best source, destination and out are each found by the best that the rest can add. Token embeddings only.
     Raises ValueError for a `k` above d_vocab. After Elhage et al. 2021, "Interpretation as Skip-Trigrams".
     """
-    if k > model.cfg.d_vocab:
+    if not 1 <= k <= model.cfg.d_vocab:
         raise ValueError(f"k must be a whole number from 1 to {model.cfg.d_vocab:,}, not {k!r}.")
     queries, keys = model.W_E @ qk(model, layer, head).A, model.W_E @ model.W_K[layer, head]
     scores = FactoredMatrix(keys - keys.mean(0), queries.T * model.cfg.d_head**-0.5)  # [src, dest]
