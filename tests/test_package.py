@@ -74,6 +74,15 @@ def test_the_pins_of_pip_and_conda_are_the_same():
     assert least <= int(python.removeprefix("python=3.")) < limit
 
 
+def test_binder_builds_on_the_same_torch_and_a_python_of_ours():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (torch,) = (pin for pin in project["dependencies"] if pin.startswith("torch=="))
+    build = (ROOT / ".binder" / "postBuild").read_text(encoding="utf-8")
+    assert f'"{torch}"' in build and "pip install --no-cache-dir -e ." in build
+    version = re.fullmatch(r"python-3\.(\d+)", (ROOT / ".binder" / "runtime.txt").read_text().strip())[1]
+    assert 10 <= int(version) < 14
+
+
 def test_importing_the_package_loads_nothing_heavy():
     heavy = "{'torch', 'transformer_lens', 'transformers', 'matplotlib', 'numpy', 'nbformat'}"
     assert _python(f"import sys, course_utils; print(sorted({heavy} & set(sys.modules)))").strip() == "[]"

@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 LESSON = "notebooks/03_zero_layers.ipynb"
@@ -58,3 +59,25 @@ def test_a_lesson_worked_in_is_not_overwritten(learner):
     _run(learner, f"set -e\n{commands}")
     assert (learner / "notebooks" / "03_mine.ipynb").read_text(encoding="utf-8") == answered
     assert "Zero layers, changed" in lesson.read_text(encoding="utf-8")
+
+
+def test_a_hubs_newer_image_brings_lessons_and_overwrites_no_work(tmp_path):
+    values = yaml.safe_load((ROOT / ".binder" / "jupyterhub.yaml").read_text(encoding="utf-8"))
+    command = values["singleuser"]["lifecycleHooks"]["postStart"]["exec"]["command"]
+    image, home = tmp_path / "image", tmp_path / "home"
+    (image / "notebooks").mkdir(parents=True)
+    home.mkdir()
+
+    def start():
+        here = [part.replace("/srv/course", str(image)) for part in command]
+        subprocess.run(here, env=os.environ | {"HOME": str(home)}, check=True)
+
+    (image / "notebooks" / "03.ipynb").write_text("blank")
+    start()
+    assert (home / "notebooks" / "03.ipynb").read_text() == "blank"
+    (home / "notebooks" / "03.ipynb").write_text("my answers")
+    (image / "notebooks" / "03.ipynb").write_text("a newer blank")
+    (image / "notebooks" / "04.ipynb").write_text("a new lesson")
+    start()
+    assert (home / "notebooks" / "03.ipynb").read_text() == "my answers"
+    assert (home / "notebooks" / "04.ipynb").read_text() == "a new lesson"
