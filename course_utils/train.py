@@ -227,7 +227,7 @@ def train(
     another way than `OnText` or `OnTask`, and `until` ends the run early: at the first history row that it is true of.
     Raises FileExistsError if the folder holds a finished model, or a run of another recipe.
     """
-    state_file = folder / "state.pt"
+    state_file = folder / ".state.pt"  # hidden from the checksums
     if (folder / "model.safetensors").exists() and not state_file.exists():
         raise FileExistsError(f"{folder} already holds a finished model; choose another --out, or delete the folder.")
     run = (kind or (OnText if isinstance(recipe, Recipe) else OnTask))(recipe, device)
@@ -283,8 +283,8 @@ def train(
     finally:
         bar.close()
     _finish(run, folder, state)
-    state_file.unlink()
     write_checksums(folder)
+    state_file.unlink()  # last: whoever is stopped before finishes again
     return state["history"][-1]
 
 

@@ -131,6 +131,7 @@ INTERRUPTIONS = {
     "between two saves": ("batch_of", lambda stream, recipe, step: step == 17),
     "at a snapshot": ("save_weights", lambda model, path: path.name == "step-000020.safetensors"),
     "at the end": ("save_weights", lambda model, path: path.name == "model.safetensors"),
+    "at the checksums": ("write_checksums", lambda folder: True),
     "after the weights": ("write_atomically", lambda path, write: path.name == "config.json"),
 }
 
@@ -172,10 +173,10 @@ def test_the_run_of_another_recipe_is_not_continued(tmp_path, monkeypatch, other
     with pytest.raises(SystemExit):
         train.train(TINY, tmp_path)
     minutes = other.pop("minutes", None)
-    before = (tmp_path / "state.pt").read_bytes()
+    before = (tmp_path / ".state.pt").read_bytes()
     with pytest.raises(FileExistsError, match="another recipe"):
         train.train(replace(TINY, **other), tmp_path, minutes=minutes)
-    assert (tmp_path / "state.pt").read_bytes() == before
+    assert (tmp_path / ".state.pt").read_bytes() == before
 
 
 def test_minutes_choose_the_number_of_steps(tmp_path, monkeypatch):
