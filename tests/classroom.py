@@ -39,6 +39,7 @@ c.JupyterHub.load_roles = [{{"name": "class", "scopes": ["admin:users", "admin:s
 c.Authenticator.allow_all = True
 c.SimpleLocalProcessSpawner.home_dir_template = "{folder}/{{username}}"
 c.Spawner.args = ["--allow-root"]
+c.Spawner.environment = {{"OMP_NUM_THREADS": "1"}}  # ten kernels with two threads each stand in each other's way
 c.Spawner.http_timeout = c.Spawner.start_timeout = 300
 c.JupyterHub.concurrent_spawn_limit = 0
 """
@@ -57,7 +58,7 @@ def kernels(lesson: str, memory: float) -> None:
     try:
         while not running or used * (len(running) + 1) / len(running) < memory:
             started = time.monotonic()
-            manager, client = start_new_kernel(kernel_name="python3")
+            manager, client = start_new_kernel(kernel_name="python3", env=os.environ | {"OMP_NUM_THREADS": "1"})
             running.append((manager, client))
             for cell in cells:
                 reply = client.execute_interactive(cell, output_hook=lambda message: None, timeout=600)
