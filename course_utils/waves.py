@@ -13,6 +13,8 @@ from torch import Tensor
 
 from course_utils.arguments import Count, checked
 
+Frequencies = Sequence[float] | Float[Tensor, "freq"]
+
 
 @checked
 def power(W: Float[Tensor, "n column"]) -> Float[Tensor, "freq column"]:
@@ -30,7 +32,7 @@ def power(W: Float[Tensor, "n column"]) -> Float[Tensor, "freq column"]:
     return twice * found
 
 
-def _columns(frequencies: Sequence[float], n: Count) -> Float[Tensor, "freq n 3"]:
+def _columns(frequencies: Frequencies, n: Count) -> Float[Tensor, "freq n 3"]:
     """The constant, the cosine and the sine of each frequency, in double precision."""
     frequencies = torch.as_tensor(frequencies, dtype=torch.double)
     if ((frequencies <= 0) | (frequencies > n / 2)).any():
@@ -46,7 +48,7 @@ def _orthonormal(columns: Float[Tensor, "... n dim"]) -> Float[Tensor, "... n di
 
 
 @checked
-def basis(frequencies: Sequence[float], n: Count) -> Float[Tensor, "n dim"]:
+def basis(frequencies: Frequencies, n: Count) -> Float[Tensor, "n dim"]:
     """Orthonormal columns that span the constant and the cosine and sine of every frequency.
 
     Raises ValueError for a frequency that n rows can't show: only those above 0 and up to n/2 differ from each other.
@@ -57,21 +59,21 @@ def basis(frequencies: Sequence[float], n: Count) -> Float[Tensor, "n dim"]:
 
 
 @checked
-def projected(W: Float[Tensor, "n column"], frequencies: Sequence[float]) -> Float[Tensor, "n column"]:
+def projected(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "n column"]:
     """What a constant and waves of these frequencies, fitted to each column by least squares, leave of it."""
     Q = basis(frequencies, len(W))
     return Q @ (Q.T @ W)
 
 
 @checked
-def explained(W: Float[Tensor, "n column"], frequencies: Sequence[float]) -> Float[Tensor, "freq column"]:
+def explained(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "freq column"]:
     """How much of each column's variance one wave explains, for each frequency alone; at whole ones this is `power`."""
     Q = _orthonormal(_columns(frequencies, len(W)))  # [freq, n, 3]
     return ((Q.transpose(1, 2) @ (W - W.mean(0))) ** 2).sum(1) / len(W)
 
 
 @checked
-def phase(W: Float[Tensor, "n column"], frequency: float) -> Float[Tensor, "column"]:
+def phase(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) -> Float[Tensor, "column"]:
     """The angle φ, from −π to π, of the wave A cos(2π f row / n − φ) that fits each column best, beside a constant.
 
     A > 0, so a crest stands where 2π f row / n = φ. Raises ValueError like `basis`.

@@ -60,6 +60,15 @@ def test_projection_keeps_planted_waves_and_the_mean_and_drops_the_rest():
     torch.testing.assert_close(waves.projected(kept, [3.3, 8.6]), kept, atol=1e-4, rtol=0)
 
 
+def test_frequencies_may_be_tensors():
+    W, listed = noise(60, 3), [2.5, 7.25]
+    given = torch.tensor(listed)
+    for function in (waves.explained, waves.projected):
+        torch.testing.assert_close(function(W, given), function(W, listed))
+    torch.testing.assert_close(waves.basis(given, 60), waves.basis(listed, 60))
+    torch.testing.assert_close(waves.phase(W, given[0]), waves.phase(W, listed[0]))
+
+
 def test_no_frequencies_leave_the_mean():
     W = noise(60, 3)
     torch.testing.assert_close(waves.projected(W, []), W.mean(0).expand(60, 3), atol=1e-5, rtol=0)
