@@ -26,7 +26,7 @@ def _model():
 def preactivations(answer: Callable) -> None:
     """`preactivations(model, tokens) → residual, head`: the two parts of the MLP's input at the last position."""
     model = _model()
-    tokens = torch.tensor([[2, 6, 0], [5, 1, 3]])
+    tokens = torch.tensor([[5, 4, 1], [0, 3, 5]])  # here every source gets at least 15 % of the attention
     result = answer(model, tokens)
     if not isinstance(result, tuple | list) or len(result) != 2:
         raise Wrong("it should return two tensors: the residual path's part and the head's part.")

@@ -7,16 +7,20 @@ import torch
 from course_utils import waves
 
 
-def parts(model, tokens, *, pos=True, last=-1, uniform=False, transposed=False, swapped=False):
+def parts(
+    model, tokens, *, pos=True, last=-1, uniform=False, transposed=False, swapped=False, hard=False, sources=slice(None)
+):
     """The two parts, with something wrong in one of them."""
     x = model.W_E[tokens] + (model.W_pos[: tokens.shape[1]] if pos else 0)
     _, cache = model.run_with_cache(tokens)
     A = cache["pattern", 0][:, 0, last]
     if uniform:
         A = torch.full_like(A, 1 / A.shape[1])
+    if hard:
+        A = (A.amax(1, keepdim=True) == A).float()
     OV = model.W_O[0, 0] @ model.W_V[0, 0] if swapped else model.W_V[0, 0] @ model.W_O[0, 0]
     OV = OV.T if transposed else OV
-    return x[:, last] @ model.W_in[0], (A[:, :, None] * x).sum(1) @ OV @ model.W_in[0]
+    return x[:, last] @ model.W_in[0], (A[:, :, None] * x)[:, sources].sum(1) @ OV @ model.W_in[0]
 
 
 def residual_of_all(model, tokens):
@@ -133,6 +137,9 @@ MISTAKES = {
         "OV transposed": lambda m, t: (parts(m, t)[0], parts(m, t, transposed=True)[1]),
         "W_O W_V": lambda m, t: (parts(m, t)[0], parts(m, t, swapped=True)[1]),
         "only the sum": lambda m, t: sum(parts(m, t)),
+        "without the last token's own place": lambda m, t: (parts(m, t)[0], parts(m, t, sources=slice(-1))[1]),
+        "only the last two sources": lambda m, t: (parts(m, t)[0], parts(m, t, sources=slice(-2, None))[1]),
+        "the source it attends to most": lambda m, t: (parts(m, t)[0], parts(m, t, hard=True)[1]),
         "all positions": lambda m, t: (m.W_E[t] @ m.W_in[0], m.W_E[t] @ m.W_in[0]),
     },
     "with_attention": {
