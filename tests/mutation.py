@@ -41,7 +41,7 @@ RENAMED = {"sum": "mean", "amax": "amin", "maximum": "minimum", "max": "min", "m
 RENAMED |= {"W_Q": "W_K", "W_K": "W_Q", "W_V": "W_K", "d_head": "d_model", "d_model": "d_head", "n_layers": "n_heads"}
 EXPLAINED = {  # the function, and a part of the change that no other change has: why no test can or need notice it
     ("circuits.module", "SIDE = «1024"): "every size gives the same numbers; it is chosen for speed",
-    ("circuits.module", "BLOCK = «2"): "every size gives the same numbers; it is chosen for speed",
+    ("circuits.module", "BLOCK = «2 → (3)"): "every size gives the same numbers; it is chosen for speed",
     ("circuits.module", "BLOCK = 2**«22"): "every size gives the same numbers; it is chosen for speed",
     ("circuits.full_qk", "«layer: int"): "qk, which it calls first, checks the layer in the same words",
     ("circuits.full_qk", "«head: int"): "qk, which it calls first, checks the head in the same words",
@@ -56,10 +56,7 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("heads.value_weighted", "«tokens: "): "patterns, which it calls first, checks the tokens in the same words",
     ("heads.value_weighted", "run_with_cache(tokens, names_filter"): "saves the time for the logits, not used here",
     ("heads.value_weighted", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
-    (
-        "heads.silence",
-        "«return z → return None",
-    ): "it changes z in place, and TransformerLens keeps z where a hook returns None",
+    ("heads.silence", "«return z → return None"): "z is changed in place, and TransformerLens keeps it",
     ("paths.path_terms", "[«0 → (-1)», :, 0]"): "the model has one layer: the first is the last",
     ("paths.path_terms", "[0, :, «0 → (-1)»]"): "there is one text: the first is the last",
 }
