@@ -171,7 +171,8 @@ def test_copying_score_of_a_rotation_is_its_cosine(planted):
 def test_copying_scores_are_those_of_every_head(model):
     expected = torch.zeros(2, 3)
     for layer, head in HEADS:
-        expected[layer, head] = circuits.copying_score(circuits.full_ov(model, layer, head))
+        expected[layer, head] = score = circuits.copying_score(circuits.full_ov(model, layer, head))
+        assert isinstance(score, float)
     torch.testing.assert_close(circuits.copying_scores(model), expected, atol=1e-5, rtol=1e-4)
 
 
@@ -186,6 +187,7 @@ def test_copying_null_is_what_chance_gives(model):
     assert abs(null.mean()) < 5 * null.std() / 20 and 0.1 < null.std() < 0.7
     assert torch.equal(circuits.copying_null(model, samples=400), null)
     assert not torch.equal(circuits.copying_null(model, samples=400, seed=1), null)
+    assert torch.equal(circuits.copying_null(model), null[:200])
 
 
 def test_copying_null_is_the_score_of_random_heads(model):
@@ -221,7 +223,8 @@ def test_self_rate_counts_the_diagonal_among_the_largest(model, k):
 def test_self_rate_goes_through_blocks():
     table = torch.eye(2_500)
     table[2_400, 7] = 2
-    assert circuits.self_rate(table) == 2_499 / 2_500 and circuits.self_rate(-table) < 0.001
+    rate = circuits.self_rate(table)
+    assert isinstance(rate, float) and rate == 2_499 / 2_500 and circuits.self_rate(-table) < 0.001
 
 
 # The largest entries

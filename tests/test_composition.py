@@ -127,6 +127,7 @@ def test_the_null_repeats_itself():
     null = composition.null(model, "K", samples=3, seed=4)
     assert torch.equal(null, composition.null(model, "K", samples=3, seed=4))
     assert not torch.equal(null, composition.null(model, "K", samples=3, seed=5))
+    assert torch.equal(composition.null(model, "K"), composition.null(model, "K", samples=100, seed=0))
 
 
 @pytest.mark.parametrize("function", [composition.scores, composition.null])

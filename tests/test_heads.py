@@ -124,6 +124,11 @@ def test_a_head_that_is_not_there_can_not_be_ablated(head):
         pass
 
 
+def test_what_is_no_pair_can_not_be_ablated():
+    with pytest.raises(TypeError, match="heads must be a tuple, not 3"):
+        heads.ablated(small(), (0, 1), 3)
+
+
 NAME = "blocks.1.hook_resid_pre"
 
 
