@@ -33,11 +33,13 @@ def _dense(model, mode, layer1, head1, layer2, head2):
     return (OV1 @ second).norm() / (OV1.norm() * second.norm())
 
 
+@pytest.mark.parametrize("n_heads", [2, 3])
 @pytest.mark.parametrize("mode", "QKV")
-def test_scores_are_the_norms_of_the_products_written_out(mode):
-    model = _model()
+def test_scores_are_the_norms_of_the_products_written_out(mode, n_heads):
+    model = _model(n_heads=n_heads)
     scores = composition.scores(model, mode)
-    assert scores.shape == (3, 3, 3, 3)
+    assert scores.shape == (3, n_heads, 3, n_heads)
+    assert torch.equal(composition.null(model, mode, samples=1)[0] > 0, scores > 0)  # for the same pairs
     for index in torch.cartesian_prod(*map(torch.arange, scores.shape)).tolist():
         expected = _dense(model, mode, *index) if index[0] < index[2] else 0
         assert scores[tuple(index)] == pytest.approx(float(expected), abs=1e-6)

@@ -84,6 +84,7 @@ def test_patterns_have_one_axis_for_each_thing():
 def test_a_period_that_does_not_fit_is_refused(period):
     with pytest.raises(ValueError, match="holds no second pass of period"):
         heads.prefix_matching_score(torch.eye(25), period)
+    assert heads.prefix_matching_score(torch.eye(25), 23) == 0  # one destination is left
 
 
 def test_a_model_without_layers_has_no_patterns():
