@@ -29,6 +29,7 @@ def checked(function: Callable) -> Callable:
     Raises TypeError for the wrong kind of thing, ValueError for the wrong value.
     """
     signature = inspect.signature(function)
+    annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
 
     @functools.wraps(function)
     def guarded(*args, **kwargs):
@@ -37,13 +38,12 @@ def checked(function: Callable) -> Callable:
         given = bound.arguments
         with jaxtyped("context"):  # an axis name means one length throughout the call
             for name, value in given.items():
-                parameter = signature.parameters[name]
-                values = value if parameter.kind == parameter.VAR_POSITIONAL else [value]
+                several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
                 if name == "model":
                     _check_model(value)
-                for item in values:
-                    _check(name, item, parameter.annotation)
-        _check_together(given, {name: parameter.annotation for name, parameter in signature.parameters.items()})
+                for item in value if several else [value]:
+                    _check(name, item, annotations[name])
+        _check_together(given, annotations)
         return function(*args, **kwargs)
 
     return guarded

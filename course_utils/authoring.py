@@ -21,9 +21,9 @@ import nbformat
 from nbformat import NotebookNode
 from PIL import Image
 
-from course_utils.files import write_atomically
+from course_utils.files import NOTEBOOKS, write_atomically
 
-SOLUTIONS = Path(__file__).resolve().parent.parent / "notebooks" / "solutions"
+SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight

@@ -23,9 +23,8 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, models, train
-from course_utils.files import CHECKSUMS, DATA, write_atomically, write_checksums
+from course_utils.files import CHECKSUMS, DATA, ROOT, write_atomically, write_checksums
 
-ROOT = DATA.parent
 K = 100  # entries, and skip-trigrams
 REACHED = 0.4  # the prefix-matching score that `--long` trains up to
 

@@ -66,8 +66,7 @@ def copying_score(matrix: FactoredMatrix) -> float:
     Elhage et al. 2021, "Detecting Copying Behavior". Compare it with `copying_null`, and with other notions: a
     positive score does not force a positive diagonal.
     """
-    values = eigenvalues(matrix)
-    return (values.sum().real / values.abs().sum()).item()
+    return _positivity(eigenvalues(matrix)).item()
 
 
 @checked
@@ -79,7 +78,11 @@ def copying_scores(model) -> Float[Tensor, "layer head"]:
     """
     if model.cfg.n_layers == 0:
         raise ValueError("A model without layers has no heads, so there are no copying scores.")
-    values = torch.linalg.eigvals(model.W_O @ (model.W_U @ model.W_E) @ model.W_V)  # [layer, head, d_head]
+    return _positivity(torch.linalg.eigvals(model.W_O @ (model.W_U @ model.W_E) @ model.W_V))  # [layer, head, d_head]
+
+
+def _positivity(values: Complex[Tensor, "... d_head"]) -> Float[Tensor, "..."]:
+    """Σλ / Σ|λ| of eigenvalues."""
     return values.sum(-1).real / values.abs().sum(-1)
 
 

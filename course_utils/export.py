@@ -23,7 +23,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+from course_utils.files import NOTEBOOKS
+
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 (MIT), as its npm package has it
 WITHOUT_NUMBER = re.compile(r"\D")  # how the headings of tables, summaries and the like begin: the others are numbered
 
@@ -285,7 +286,7 @@ def export(kind: str, lesson: str) -> str:
     Raises ValueError when there is no such lesson or kind.
     """
     makers = {
-        "slides": lambda solution, learner: slides(solution, learner),
+        "slides": slides,
         "page": lambda solution, learner: page(solution),
         "handout": lambda solution, learner: handout(learner),
     }

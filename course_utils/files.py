@@ -1,4 +1,4 @@
-"""The files under `data/`: found, checked against their SHA-256, written in one step."""
+"""The repository's folders, and the files under `data/`: found, checked against their SHA-256, written in one step."""
 
 import hashlib
 import os
@@ -6,7 +6,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+ROOT = Path(__file__).resolve().parent.parent
+DATA, NOTEBOOKS = ROOT / "data", ROOT / "notebooks"
 CHECKSUMS = "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
 
 

@@ -8,7 +8,8 @@ import json
 import re
 from pathlib import Path
 
-NOTEBOOKS = Path(__file__).resolve().parent.parent / "notebooks"
+from course_utils.files import NOTEBOOKS
+
 EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)
 VERDICT = re.compile(r"^([✓✗○]) (\w+)", re.MULTILINE)
 BEST_FIRST = "✓✗○"

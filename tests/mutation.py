@@ -1,6 +1,6 @@
 """Do the unit tests notice when the mathematics is wrong? Breaks a module in every small way, one at a time.
 
-    python tests/mutation.py                # circuits, heads, composition, paths: about ten minutes on one core
+    python tests/mutation.py                # circuits, heads, composition, paths
     python tests/mutation.py heads paths
 
 A mutant is the module with one expression or statement changed: another operator, a constant one off, a transpose, a

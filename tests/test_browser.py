@@ -5,7 +5,6 @@ The server is started by the README's own command. Without Chromium these tests 
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from nbformat import v4
+from printed import commands
 
 from course_utils import authoring, progress
 
@@ -59,9 +59,7 @@ def server(tmp_path_factory):
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
     }
-    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
-    (start,) = re.findall(r"<!-- start command -->\n```bash\n.* && (.*)\n```", readme)
-    start = start.replace(".venv/bin", str(Path(sys.executable).parent))
+    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin", str(Path(sys.executable).parent))
     with open(home / "log", "w") as log:
         process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
     try:
@@ -136,6 +134,14 @@ def run_all(page):
     )
 
 
+def wait_until(page, condition, otherwise):
+    """Until the condition holds; no sleep in between, which would hold up the page's requests too."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not condition():
+        assert time.monotonic() < deadline, otherwise()
+        page.wait_for_timeout(200)
+
+
 def rewrite(page, cell, source):
     """Put other code into a cell, as from the clipboard, and run it."""
     cell.locator(".cm-content").click()
@@ -164,10 +170,9 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
     cell.locator("text=✓ direct_path").wait_for()
 
     menu(page, "File", "Save Notebook")
-    deadline = time.monotonic() + 60
-    while progress.marks(folder)["03"]["direct_path"] != "✓":
-        assert time.monotonic() < deadline
-        page.wait_for_timeout(200)  # no sleep: it would hold up the page's requests too
+    wait_until(
+        page, lambda: progress.marks(folder)["03"]["direct_path"] == "✓", lambda: f"marks: {progress.marks(folder)}"
+    )
 
 
 def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):
@@ -202,10 +207,7 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     table = page.locator(".jp-CodeCell", has=box).locator(".widget-html-content pre")
 
     def shows(text):
-        deadline = time.monotonic() + PATIENCE / 1000
-        while text not in (shown := table.inner_text()):
-            assert time.monotonic() < deadline, f"The explorer shows {shown!r}, not {text!r}."
-            page.wait_for_timeout(200)
+        wait_until(page, lambda: text in table.inner_text(), lambda: f"{table.inner_text()!r} shown, not {text!r}")
 
     def type_source(source):
         box.click(click_count=3)  # marks what is there

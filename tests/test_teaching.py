@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from printed import ROOT, commands
 
 from course_utils import authoring, export
 
-ROOT = Path(__file__).parent.parent
-GUIDE = (ROOT / "notebooks" / "TEACHING.md").read_text(encoding="utf-8")
+DOCUMENT = "notebooks/TEACHING.md"
+GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
 LESSONS = sorted(path.stem for path in authoring.SOLUTIONS.glob("*.ipynb"))
 HOME = r"\*\*(?:At home|Quotations to share out)\.\*\*"
 PARTS = (r"\*\*Goal\.\*\*", r"\| minutes \| where \| what happens \|", HOME)
@@ -44,10 +45,6 @@ def _plan(text: str) -> list[list[str]]:
     """The rows of a lesson's plan: minutes, where, what happens."""
     rows = re.findall(r"^\| (\d+) \| (.*) \| (.*) \|$", text, flags=re.MULTILINE)
     return [[int(minutes), where, what] for minutes, where, what in rows]
-
-
-def _commands(name: str) -> str:
-    return re.search(rf"<!-- {name} commands -->\n```bash\n(.*?)```", GUIDE, flags=re.DOTALL)[1]
 
 
 @lessons
@@ -134,7 +131,7 @@ def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
 def test_nbgraders_command_works_as_printed(checkout):
-    done = subprocess.run(["sh", "-ec", _commands("nbgrader")], cwd=checkout, capture_output=True, text=True)
+    done = subprocess.run(["sh", "-ec", commands(DOCUMENT, "nbgrader")], cwd=checkout, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lesson = "03_zero_layers"
     _compare_with_the_learners_copy(checkout / "runs/class/release" / lesson / f"{lesson}.ipynb", lesson)
@@ -143,7 +140,7 @@ def test_nbgraders_command_works_as_printed(checkout):
 def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch):
     from nbgrader.apps import GenerateAssignmentApp
 
-    (line,) = (line for line in _commands("nbgrader").splitlines() if "generate_assignment" in line)
+    (line,) = (line for line in commands(DOCUMENT, "nbgrader").splitlines() if "generate_assignment" in line)
     monkeypatch.chdir(tmp_path)
     for lesson in LESSONS:
         source = tmp_path / "source" / lesson
@@ -160,7 +157,7 @@ def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch):
 
 def test_the_export_commands_work_as_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    install, *lines = _commands("export").splitlines()
+    install, *lines = commands(DOCUMENT, "export").splitlines()
     assert install.endswith('pip install -e ".[teach]"') and len(lines) == 3
     for line in lines:
         _, _, module, *arguments = shlex.split(line)

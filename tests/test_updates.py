@@ -1,15 +1,13 @@
 """No update overwrites what a learner wrote: the README's words, with git."""
 
 import os
-import re
 import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 import yaml
+from printed import ROOT, commands
 
-ROOT = Path(__file__).parent.parent
 LESSON = "notebooks/03_zero_layers.ipynb"
 IDENTITY = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
 OWN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
@@ -54,9 +52,7 @@ def test_a_lesson_worked_in_is_not_overwritten(learner):
     lesson.write_text(answered, encoding="utf-8")
     pull = _run(learner, "git pull", check=False)
     assert pull.returncode and LESSON in pull.stderr and lesson.read_text(encoding="utf-8") == answered
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    (commands,) = re.findall(r"<!-- keep commands -->\n```bash\n(.*?)\n```", readme, re.DOTALL)
-    _run(learner, f"set -e\n{commands}")
+    _run(learner, f"set -e\n{commands('README.md', 'keep')}")
     assert (learner / "notebooks" / "03_mine.ipynb").read_text(encoding="utf-8") == answered
     assert "Zero layers, changed" in lesson.read_text(encoding="utf-8")
 
