@@ -63,7 +63,8 @@ def test_two_layers_have_a_previous_token_head_and_induction_heads(measured):
     one, two = measured["one-layer"], measured["two-layer"]
     assert (scores(two, "previous_token", 0) > 0.7).sum() == 1
     first, second, third = scores(two, "prefix_matching", 1).topk(3).values
-    assert abs(first - 0.76) < 0.02 and abs(second - 0.45) < 0.02 and third < 0.05
+    assert first >= 0.65 and second >= 0.5 and third < 0.05
+    assert f"| {first:.2f}, {second:.2f}, {third:.2f} |" in (files.DATA / "README.md").read_text()
     assert scores(one, "prefix_matching", 0).max() < 0.1  # the control: no second layer, no induction
     assert two["first_pass_loss"] - two["second_pass_loss"] > 3
     assert abs(one["first_pass_loss"] - one["second_pass_loss"]) < 0.5
