@@ -301,6 +301,16 @@ def test_top_skip_trigrams_are_those_of_all_triples(block, layer, head, k, scale
     assert strengths.unique().numel() < k or torch.equal((sources * 40 + dests) * 40 + outs, places)
 
 
+@pytest.mark.parametrize("k", [1, 3])
+def test_a_source_that_only_suppresses_starts_no_skip_trigram(block, k):
+    model = models.initial(CONFIG).requires_grad_(False)
+    model.unembed.W_U[:] = model.W_U[:, :1] * torch.linspace(1, 2, 40)  # a source raises every token, or lowers it
+    effects = circuits.full_ov(model, 0, 0).AB
+    assert 0 < (effects < 0).all(1).sum() < 40 and ((effects < 0).all(1) | (effects > 0).all(1)).all()
+    strengths, sources, _, outs = circuits.top_skip_trigrams(model, 0, 0, k)
+    assert (effects[sources, outs] > 0).all() and strengths.isfinite().all()
+
+
 @pytest.mark.parametrize("k", [0, -1, 41])
 def test_more_skip_trigrams_than_tokens_is_a_sentence(model, k):
     with pytest.raises(ValueError, match="k must be a whole number from 1 to 40, not"):
