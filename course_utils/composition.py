@@ -37,7 +37,7 @@ def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
     writes = torch.linalg.qr(model.W_V).R @ model.W_O  # [layer, head, d_head, d_model], as long as W_V W_O
     reads = A @ torch.linalg.qr(B).R.mT  # [layer, head, d_model, d_head], as long as A Bᵀ
     lengths = writes.flatten(2).norm(dim=-1)[:, :, None, None] * reads.flatten(2).norm(dim=-1)
-    writes, reads = writes.flatten(1, 2), reads.transpose(1, 2).flatten(2)  # all heads of a layer as one matrix
+    reads = reads.transpose(1, 2).flatten(2)  # all heads of a layer as one matrix
     n_layers, n_heads = A.shape[:2]
     result = torch.zeros_like(lengths)
     for layer in range(n_layers - 1):
@@ -58,7 +58,7 @@ def null(
     Raises ValueError as `scores` does.
     """
     A, B = _reading(model, mode)
-    written, read = _shares(model.W_V, model.W_O.mT)[:-1], _shares(A, B)[1:]  # the last layer's output is never read
+    written, read = _shares(model.W_V, model.W_O.mT), _shares(A, B)[1:]  # the first layer reads no head
     generator = torch.Generator().manual_seed(seed)
     n_layers, n_heads, d_model, d_head = A.shape
     result = torch.zeros(samples, n_layers, n_heads, n_layers, n_heads)

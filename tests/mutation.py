@@ -57,7 +57,9 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("circuits.top_entries", "→ (BLOCK % columns)»"): "every size of the pieces gives the same numbers",
     ("circuits.top_skip_trigrams", "«layer: int"): "qk, which it calls first, checks the layer in the same words",
     ("circuits.top_skip_trigrams", "«head: int"): "qk, which it calls first, checks the head in the same words",
-    ("composition.scores", "range(«n_layers - 1 → (n_layers)"): "after the last layer there is none to go through",
+    ("composition.scores", "«mode: str → mode»"): "_reading, which it calls first, refuses what is no mode",
+    ("composition.null", "«mode: str → mode»"): "_reading, which it calls first, refuses what is no mode",
+    ("composition.scores", "range(«n_layers - 1 → (n_layers"): "after the last layer there is none to go through",
     ("composition.scores", "range(n_layers - «1 → (0)"): "after the last layer there is none to go through",
     ("heads.patterns", "run_with_cache(tokens, names_filter"): "saves the time for the logits, which are thrown away",
     ("heads.patterns", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
@@ -66,6 +68,7 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("heads.value_weighted", "run_with_cache(tokens, names_filter"): "saves the time for the logits, not used here",
     ("heads.value_weighted", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
     ("heads.silence", "«return z → return None"): "z is changed in place, and TransformerLens keeps it",
+    ("heads.prefix_matching_score", "n - «1 → (0)»"): "the diagonal that it adds has two entries, the first two",
     ("paths.path_terms", "[«0 → (-1)», :, 0]"): "the model has one layer: the first is the last",
     ("paths.path_terms", "[0, :, «0 → (-1)»]"): "there is one text: the first is the last",
 }

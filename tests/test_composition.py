@@ -106,7 +106,7 @@ def test_no_circuit_is_multiplied_out():
 def test_the_null_is_the_score_of_heads_turned_at_random(mode):
     """Per pair, mean and spread agree with the long way: turn what every head writes at random, and score."""
     model = _model(n_layers=2, n_heads=2)
-    model.W_V[0, 0][:, 1:] *= 0.1  # one circuit is nearly of rank 1, another reads in few directions
+    model.blocks[0].attn.W_V[0][:, 1:] *= 0.1  # one circuit is nearly of rank 1, another reads in few directions
     for name in "QKV":
         getattr(model.blocks[1].attn, f"W_{name}")[1, :, 1:] *= 0.2
     null = composition.null(model, mode, samples=1_500)
@@ -121,7 +121,13 @@ def test_the_null_is_the_score_of_heads_turned_at_random(mode):
     torch.testing.assert_close((null**2).mean(0), torch.full((2, 2), 1 / 24), rtol=0.12, atol=0)
     torch.testing.assert_close(null.mean(0), turned.mean(0), rtol=0.05, atol=0)
     torch.testing.assert_close(null.std(0), turned.std(0), rtol=0.12, atol=0)
-    assert null.std(0)[:, 1].min() > null.std(0)[0, 0]  # few directions, wide spread
+    assert null.std(0).argmin() == 2  # head 1 with head 0, which both use all their directions: the smallest spread
+
+
+def test_the_null_keeps_the_singular_values_of_every_circuit():
+    A, B = torch.randn(2, 1, 3, 24, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 2, 3, 9.0])
+    squared = torch.linalg.svdvals(A @ B.mT)[..., :4] ** 2
+    torch.testing.assert_close(composition._shares(A, B), squared / squared.sum(-1, keepdim=True))
 
 
 def test_the_null_repeats_itself():

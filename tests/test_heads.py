@@ -52,6 +52,11 @@ def test_scores_of_uniform_attention():
     assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx((second + third) / 10)
 
 
+def test_prefix_matching_counts_a_pass_that_has_just_begun():
+    n = 2 * PERIOD + 2  # the last token opens the third pass; what followed it stands one and two periods back
+    assert heads.prefix_matching_score(torch.eye(n).roll(1 - 2 * PERIOD, 1), PERIOD) == pytest.approx(1 / (PERIOD + 1))
+
+
 def test_scores_keep_the_leading_axes():
     stack = torch.stack([_looking(lambda dest: dest - 1), _looking(lambda dest: dest - PERIOD + 1), UNIFORM])
     stack = stack[:, None].expand(3, 4, LENGTH, LENGTH)
