@@ -162,11 +162,16 @@ def test_what_is_measured_separately_stays(tmp_path, monkeypatch, capsys):
     assert "must be there first" in capsys.readouterr().err
     benchmark.main(["--quick", "--out", str(file)])
     assert [found["value"] for found in json.loads(file.read_text())["rows"]] == [None, None]
-    monkeypatch.setattr(benchmark, "side_by_side", lambda *_: ({}, {"ours": [300.0], "other": [250.0]}))
+    times = {"notebooks.a.ipynb": 2, "b.ipynb": 4, "tests.test_claims": 3, "tests.test_browser": 1, "tests.test_x": 2}
+    cases = "".join(f'<testcase classname="{name}" name="y" time="{seconds}"/>' for name, seconds in times.items())
+    report = f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
+    monkeypatch.setattr(benchmark, "side_by_side", lambda *_: ({"ours": report}, {"ours": [300.0], "other": [250.0]}))
     benchmark.main(["--quick", "--suite", "--out", str(file)])
     for _ in range(2):
         found = {found["against"]: found["value"] for found in json.loads(file.read_text())["rows"]}
         assert found == {"the bare execution of its notebooks": 1.2, "ten minutes": 0.5}
+        notes = [found["note"] for found in json.loads(file.read_text())["rows"]]
+        assert "50% are the notebooks, 25% the lessons once more" in notes[0] and " 8% Jup" in notes[0] and not notes[1]
         benchmark.main(["--quick", "--out", str(file)])
 
 
