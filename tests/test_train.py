@@ -1,7 +1,12 @@
 """Training, on models and texts small enough to do it many times."""
 
+import contextlib
 import itertools
 import json
+import os
+import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,8 +21,8 @@ TINY = train.Recipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3
 REAL_RECIPES = train.RECIPES
 
 
-@pytest.fixture(autouse=True, scope="module")
-def small():
+@contextlib.contextmanager
+def shortened():
     """Everything that makes training long, made short; measurements every tenth step."""
     config, repeated = train.Recipe.config, text.repeated_tokens(16, 2)
     held_out = text.windows(text.encode(DOCUMENTS), 80)[:3]
@@ -36,6 +41,12 @@ def small():
     torch.set_num_threads(threads)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small():
+    with shortened():
+        yield
+
+
 @pytest.fixture(scope="module")
 def finished(small, tmp_path_factory):
     """One uninterrupted run: its folder, and what `train` returned."""
@@ -44,8 +55,9 @@ def finished(small, tmp_path_factory):
 
 
 def _contents(folder):
-    """Everything that training left, but for the time that it took."""
-    found = {file.name: file.read_bytes() for file in folder.iterdir() if file.name != files.CHECKSUMS}
+    """Everything that training left, but for the time that it took, and for what a killed run could not tidy away."""
+    visible = [file for file in folder.iterdir() if not file.name.startswith(".") and file.name != files.CHECKSUMS]
+    found = {file.name: file.read_bytes() for file in visible}
     card = json.loads(found.pop("config.json"))
     assert card.pop("training_seconds") >= 0
     return found | {"card": card}
@@ -146,6 +158,49 @@ def test_an_interrupted_run_ends_like_any_other(finished, tmp_path, monkeypatch,
     assert not (folder / files.CHECKSUMS).exists()
     assert train.train(TINY, folder) == finished.row
     assert _contents(folder) == _contents(finished.folder)  # bit for bit
+
+
+def kill_at_every_moment(folders):
+    """Train in folders 0, 1, 2 ... and die at the change of a file with that number; then train to the end.
+
+    What a killed process leaves is on the disk, so there are no more moments than changes of files: in the middle of
+    each. Run by a process of its own, because one that has trained cannot be forked and train again.
+    """
+
+    def child(folder, moment=None):
+        changes = itertools.count()
+
+        def kill(event, arguments):
+            if event not in ("os.rename", "os.remove") or not (file := Path(arguments[0])).exists():
+                return
+            if file.parent == folder and next(changes) == moment:
+                if event == "os.rename":  # of what was just written, which is only half there now
+                    os.truncate(file, file.stat().st_size // 2)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        if pid := os.fork():
+            return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        sys.addaudithook(kill)
+        with shortened():
+            train.train(TINY, folder)
+        os._exit(0)
+
+    for moment in itertools.count():
+        if not child(folders / str(moment), moment):
+            return
+        assert not child(folders / str(moment))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork a process")
+def test_a_killed_run_ends_like_any_other(finished, tmp_path):
+    script = f"import pathlib, test_train; test_train.kill_at_every_moment(pathlib.Path({str(tmp_path)!r}))"
+    subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent, check=True)
+    # three states, two snapshots, weights, card, history, checksums, the state removed; and one that was not killed
+    assert {folder.name for folder in tmp_path.iterdir()} == {str(moment) for moment in range(11)}
+    for folder in tmp_path.iterdir():
+        assert _contents(folder) == _contents(finished.folder)  # bit for bit
+        for name in _contents(folder).keys() - {"card"}:
+            files.verified(folder / name)
 
 
 def test_ctrl_c_is_no_traceback(tmp_path, monkeypatch, capsys):
