@@ -97,5 +97,5 @@ def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -
     n = pattern.shape[-1]
     if not 2 <= period < n - 1:
         raise ValueError(f"A pattern over {n} positions holds no second pass of period {period!r}.")
-    followed = [pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1) for ago in range(period, n - 1, period)]
+    followed = [pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1) for ago in range(period, n, period)]
     return sum(followed) / (n - 1 - period)  # on average over the destinations of the second pass and later

@@ -68,7 +68,7 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("heads.value_weighted", "run_with_cache(tokens, names_filter"): "saves the time for the logits, not used here",
     ("heads.value_weighted", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
     ("heads.silence", "«return z → return None"): "z is changed in place, and TransformerLens keeps it",
-    ("heads.prefix_matching_score", "n - «1 → (0)»"): "the diagonal that it adds has two entries, the first two",
+    ("heads.prefix_matching_score", "shape[-«1 → (2)»"): "the pattern is square",
     ("paths.path_terms", "[«0 → (-1)», :, 0]"): "the model has one layer: the first is the last",
     ("paths.path_terms", "[0, :, «0 → (-1)»]"): "there is one text: the first is the last",
 }
