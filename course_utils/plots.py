@@ -69,10 +69,14 @@ def heatmap(
     ylabel: str = "",
     xlabel: str = "",
     *,
+    label: str = "",
     centred: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
-    """A small matrix with a token on every row and column; `centred` puts white at zero, blue below, red above."""
+    """A small matrix with a token on every row and column; `label` says what the colours measure.
+
+    `centred` puts white at zero, blue below, red above.
+    """
     matrix = np.asarray(matrix)
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(
@@ -82,7 +86,7 @@ def heatmap(
     limit = np.abs(matrix).max()
     scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": "viridis"}
     drawn = axes.imshow(matrix, aspect="auto", **scale)
-    plt.colorbar(drawn, ax=axes)
+    plt.colorbar(drawn, ax=axes, label=label)
     axes.set_xticks(
         range(len(columns)), [visible(c) for c in columns], rotation=90, family="monospace", parse_math=False
     )

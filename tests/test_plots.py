@@ -72,8 +72,9 @@ def test_heatmap_names_rows_and_columns(kind):
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("from", "to")
 
 
-def test_a_centred_heatmap_is_white_at_zero():
-    axes = _draw(plots.heatmap(torch.tensor([[-1.0, 3.0]]), ["row"], ["a", "b"], "Title", centred=True))
+def test_a_centred_heatmap_is_white_at_zero_and_says_its_unit():
+    axes = _draw(plots.heatmap(torch.tensor([[-1.0, 3.0]]), ["row"], ["a", "b"], "Title", label="nats", centred=True))
+    assert axes.images[0].colorbar.ax.get_ylabel() == "nats"
     assert axes.images[0].get_clim() == (-3, 3) and axes.images[0].get_cmap().name == "RdBu_r"
 
 
