@@ -145,7 +145,6 @@ def _distance(left: Any, right: Any) -> float:
     return 0.0 if _plain(left) == _plain(right) else math.inf
 
 
-@checked
 def shown(value: Any, unit: str = "", entry: Mapping = {}) -> str:
     """A value as lessons print it: as many digits as its tolerance in the table is worth, three without one."""
     if isinstance(value, dict):
