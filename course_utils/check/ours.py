@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from course_utils.files import NOTEBOOKS
+from course_utils._files import NOTEBOOKS
 
 BLANK = "your code here"  # what the stub's NotImplementedError says
 EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)

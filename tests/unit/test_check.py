@@ -1,0 +1,101 @@
+"""The checks are checked: each accepts its solution, says ○ to the blank, and tells every typical mistake."""
+
+import importlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from course_utils import check
+from course_utils.check import ours
+from course_utils.check.exercises import EXERCISES
+from course_utils.tools import authoring
+
+# Lessons that still keep their mistakes in tests/mistakes, without the sentences: exercise → what is wrong → answer.
+CASES = {name: dict(made.mistakes) for name, made in EXERCISES.items()}
+for file in sorted((Path(__file__).parent / "mistakes").glob("*.py")):
+    for name, mistakes in importlib.import_module(f"mistakes.{file.stem}").MISTAKES.items():
+        CASES[name] = {mistake: (answer, "") for mistake, answer in mistakes.items()}
+MISTAKES = [(name, mistake) for name, mistakes in CASES.items() for mistake in mistakes]
+LEARNERS = [cell for path in authoring.learner_notebooks() for cell in json.loads(path.read_text("utf-8"))["cells"]]
+OURS = "  The lesson goes on with ours."
+
+
+def fails(*_):
+    raise KeyError("something of the learner's own")
+
+
+NONSENSE = {
+    "None": lambda *_: None,
+    "a text": lambda *_: "42",
+    "a list": lambda *_: [[1, 2], [3]],
+    "a scalar": lambda *_: torch.tensor(0.5),
+    "no number": lambda *_: float("nan"),
+    "wrong shape": lambda *_: torch.zeros(2, 3, 4),
+    "not a number": lambda *arguments: torch.full((7, 7), float("nan")),
+    "empty": lambda *_: torch.zeros(0),
+    "exception": fails,
+    "no parameters": lambda: None,
+    "no function": 3,
+}
+
+
+def said(capsys, name, answer) -> list[str]:
+    """The lines that the check prints; it returns the answer after ✓, and ours otherwise."""
+    kept = EXERCISES[name](answer)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0][2:].startswith(name) and max(map(len, lines)) < 200
+    assert kept is (answer if lines[0][0] == "✓" else ours.find(name).function)
+    assert lines[0][0] != "✗" or lines[-1] == OURS
+    return lines
+
+
+def test_every_exercise_has_its_place():
+    headings = [name for cell in LEARNERS for name in ours.EXERCISE.findall("".join(cell["source"]))]
+    assert sorted(headings) == sorted(EXERCISES)
+    assert all(getattr(check, name) is made for name, made in EXERCISES.items())
+    assert all(mistakes for mistakes in CASES.values())
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_solution_is_right(capsys, name):
+    space = {}
+    exec(f"{ours.find(name).imports}\n{ours.find(name).solution}", space)
+    assert said(capsys, name, space[name]) == [f"✓ {name}"]
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_the_blank_is_not_attempted(capsys, name):
+    def blank(*_):
+        raise NotImplementedError("your code here")
+
+    assert said(capsys, name, blank) == [f"○ {name}: not attempted yet. The lesson goes on with ours."]
+
+
+@pytest.mark.parametrize(("name", "mistake"), MISTAKES)
+def test_a_typical_mistake_is_told(capsys, name, mistake):
+    answer, sentence = CASES[name][mistake]
+    line = said(capsys, name, answer)[0]
+    assert line.startswith(f"✗ {name}: ") and line.endswith((".", "?"))
+    assert "your function stopped" not in line and "can't read" not in line
+    assert sentence in line
+
+
+@pytest.mark.parametrize(("name", "mistake"), [case for case in MISTAKES if CASES[case[0]][case[1]][1]])
+def test_a_sentence_is_long_enough_to_tell_it_from_others(name, mistake):
+    assert len(CASES[name][mistake][1].split()) >= 3
+
+
+@pytest.mark.parametrize("kind", NONSENSE)
+@pytest.mark.parametrize("name", EXERCISES)
+def test_nonsense_gets_a_sentence(capsys, name, kind):
+    assert said(capsys, name, NONSENSE[kind])[0].startswith(f"✗ {name}: ")
+
+
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_has_hints_a_stub_and_a_solution(name):
+    found = ours.find(name)
+    assert len(found.hints) >= 1 and all(len(hint) > 10 for hint in found.hints)
+    assert any("".join(cell["source"]) == found.stub for cell in LEARNERS)
+    assert found.solution.startswith(f"def {name}(") and "###" not in found.solution
