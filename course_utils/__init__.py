@@ -6,27 +6,23 @@ Submodules load on first use, so `import course_utils` costs nothing until a les
 import importlib
 
 _MODULES = (
-    "arguments",
-    "authoring",
-    "benchmark",
     "bigrams",
     "check",
     "circuits",
     "composition",
-    "export",
-    "files",
     "formation",
+    "fourier",
+    "gpt",
     "heads",
+    "measure",
     "models",
     "paths",
-    "pieces",
     "plots",
-    "progress",
-    "survey",
     "tasks",
     "text",
+    "tools",
     "train",
-    "waves",
+    "transforms",
 )
 __all__ = [*_MODULES, "load"]
 
