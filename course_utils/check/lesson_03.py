@@ -5,7 +5,9 @@ from collections.abc import Callable
 import torch
 
 from course_utils import bigrams
-from course_utils.check.tools import close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import close, demand, number, tensor
 
 
 @exercise
