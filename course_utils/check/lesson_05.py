@@ -132,9 +132,9 @@ def order_violations(answer: Answer) -> None:
         own == 15,
         f"when position 1 always wins, the 15 lists with a > b are in the wrong order; yours found {own:g}.",
     )
-    level = torch.zeros(6, 6)
+    level = -torch.ones(6, 6).tril(-1)  # equal to the last token's score, 0, where a > b, and below it where a < b
     demand(
-        number(answer(level, level)) == 15,
+        number(answer(level, torch.zeros(6, 6))) == 15,
         "when two scores are equal, the first is not larger: by the formula the 15 lists with a > b fail.",
     )
     for size in (2, 6, 7, 10):
@@ -246,7 +246,7 @@ error_bound.mistakes = {
     "none seen, so none": (lambda n, confidence: 0.0, "more right answers should leave"),
     "one error assumed": (lambda n, confidence: 1 / (n + 1), "you must allow a higher rate"),
     "no root": (lambda n, confidence: 1 - (1 - confidence) / n, "more right answers should leave"),
-    "divided": (lambda n, confidence: confidence / n, "20 right answers in a row would have the probability"),
+    "divided": (lambda n, confidence: confidence / n, "2 right answers in a row would have the probability 0.276"),
     "in per cent": (
         lambda n, confidence: 100 * (1 - (1 - confidence) ** (1 / n)),
         "after one right answer yours is 95",
