@@ -4,6 +4,7 @@ Submodules load on first use, so `import course_utils` costs nothing until a les
 """
 
 import importlib
+from typing import Any
 
 _MODULES = (
     "bigrams",
@@ -27,7 +28,7 @@ _MODULES = (
 __all__ = [*_MODULES, "load"]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name == "load":
