@@ -118,7 +118,7 @@ def growth(curves: Mapping[str, Mapping], title: str) -> Sequence[Axes]:
         axes.legend(title="exponent", fontsize=8, title_fontsize=8, loc="lower right")
     panels[0][0].set_ylabel("time, longest = 1")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return panels[0]
+    return list(panels[0])
 
 
 @checked

@@ -98,7 +98,7 @@ def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor,
 
 
 @checked
-def examples(task: Task) -> tuple[list[Int[Tensor, "n length"]], list[Int[Tensor, "n length"]]]:
+def examples(task: Task) -> tuple[list[Int[Tensor, "_n _length"]], list[Int[Tensor, "_n _length"]]]:
     """For each length, the inputs to train on, and those held out.
 
     There are too many lists to have them all: batches of the task "largest" are drawn afresh, and what is held out are
@@ -115,7 +115,7 @@ def examples(task: Task) -> tuple[list[Int[Tensor, "n length"]], list[Int[Tensor
 
 @checked
 def batch_of(
-    task: Task, step: NotNegative, training: Sequence[Int[Tensor, "n length"]] = ()
+    task: Task, step: NotNegative, training: Sequence[Int[Tensor, "_n _length"]] = ()
 ) -> Int[Tensor, "batch length"]:
     """The inputs of one training step: they depend on the seed and the step alone, so a run can be resumed."""
     generator = torch.Generator().manual_seed(task.seed * 1_000_000_007 + step)
