@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -14,6 +15,8 @@ from course_utils._arguments import Count, NotNegative, checked
 class Task:
     """How one small model is made: all that its weights depend on. It answers at the last position of its input."""
 
+    snapshots: ClassVar[tuple[int, ...]] = ()  # no field, and so the same for all: only the finished weights are kept
+    muon: ClassVar[None] = None  # AdamW for all weights
     rule: str  # "largest" of the list, or "sum" of the last two
     d_vocab: int
     lengths: tuple[int, ...]  # of the inputs; every batch has one, drawn at random
@@ -28,7 +31,12 @@ class Task:
     held_out: float = 0.2  # the share of pairs that training never asks for; random lists need no such care
     seed: int = 0
 
-    def config(self) -> dict:
+    @property
+    def adamw(self) -> dict[str, Any]:
+        """The options of AdamW."""
+        return {"lr": self.adamw_lr, "betas": (0.9, 0.98), "weight_decay": self.adamw_decay}
+
+    def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: one layer, one head, positions in the stream."""
         return {
             "n_layers": 1,
@@ -44,8 +52,13 @@ class Task:
         }
 
 
-_SUM = {"rule": "sum", "d_vocab": 128, "d_model": 128, "d_mlp": 128, "steps": 3_000, "batch": 512}
-_RATE = {"adamw_lr": 2e-2, "adamw_decay": 0.1, "warmup": 900, "hold": 0.3}  # a lower peak left more pairs wrong
+_SUM: dict[str, Any] = {"rule": "sum", "d_vocab": 128, "d_model": 128, "d_mlp": 128, "steps": 3_000, "batch": 512}
+_RATE: dict[str, Any] = {
+    "adamw_lr": 2e-2,
+    "adamw_decay": 0.1,
+    "warmup": 900,
+    "hold": 0.3,
+}  # a lower peak left more pairs wrong
 TASKS = {
     "max-of-list": Task("largest", d_vocab=64, lengths=(2, 3, 4, 5, 6), d_model=32, d_mlp=0, steps=3_000, batch=512),
     "addition": Task(lengths=(2,), **_SUM, **_RATE),
@@ -54,7 +67,7 @@ TASKS = {
 
 
 @checked
-def answers(task: Task, tokens: Int[Tensor, "batch length"]) -> Int[Tensor, "batch"]:
+def answers(task: Task, tokens: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
     """What the model should say about each input."""
     return tokens.amax(-1) if task.rule == "largest" else tokens[:, -2:].sum(-1)
 
@@ -75,7 +88,7 @@ def sequences(length: int, d_vocab: Count = 128) -> Int[Tensor, "n length"]:
 
 
 @checked
-def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch"]:
+def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor, " batch"]:
     """Which inputs end in a pair that training never asked for, in this order or the other.
 
     a + b = b + a, and a model that treats both places alike would know the one from the other.
