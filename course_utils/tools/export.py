@@ -107,7 +107,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     What is too long for one slide goes on below it. An exercise shows the learner's blank first; the answer is below.
     """
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
-    topics = []
+    topics: list[list[str]] = []
     for cell in solution.cells:
         blocks = list(_cell(cell))
         if cell.cell_type == "code" and blanks.get(cell.id, cell.source) != cell.source:
