@@ -10,6 +10,7 @@ _MODULES = (
     "bigrams",
     "check",
     "circuits",
+    "claims",
     "composition",
     "formation",
     "fourier",
@@ -25,14 +26,20 @@ _MODULES = (
     "train",
     "transforms",
 )
-__all__ = [*_MODULES, "load"]
+_SHORT = {
+    "claim": "claims",
+    "identity": "claims",
+    "load": "models",
+    "predict": "claims",
+}  # from which module
+__all__ = [*_MODULES, *_SHORT]
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "load":
-        return importlib.import_module(f"{__name__}.models").load
+    if name in _SHORT:
+        return getattr(importlib.import_module(f"{__name__}.{_SHORT[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

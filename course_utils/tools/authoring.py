@@ -22,7 +22,9 @@ import nbformat
 from nbformat import NotebookNode
 from PIL import Image
 
-from course_utils._files import NOTEBOOKS, write_atomically
+from course_utils import claims
+from course_utils._files import NOTEBOOKS, get_back, write_atomically
+from course_utils.tools import utf8_output
 
 SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
@@ -35,6 +37,7 @@ MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE) 
 MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")]
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
+STATEMENT = re.compile(r"\b(claim|identity)\(")
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
 TAGS = KINDS | {"interactive", "nbval-ignore-output"}
 METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
@@ -103,6 +106,7 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     )
     client.reset_execution_trackers()
     environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}  # agg would store no picture
+    environment[claims.MODE] = "strict"
     # stderr: the kernel's own log; what cells print there is kept
     with client.setup_kernel(stderr=subprocess.DEVNULL, env=environment):
         for number, cell in enumerate(notebook.cells):
@@ -195,8 +199,8 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
         yield f'has the unknown tag "{tag}".'
     if rows and len(tags & KINDS) != 1:
         yield f"is tagged {', '.join(rows)}, so it also needs one of the tags {', '.join(sorted(KINDS))}."
-    if rows and not (cell.cell_type == "code" and "assert" in cell.source):
-        yield f"is tagged {', '.join(rows)} and asserts nothing."
+    if rows and not (cell.cell_type == "code" and STATEMENT.search(cell.source)):
+        yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
     if "nbval-ignore-output" in tags and "interactive" not in tags:
         yield "is tagged nbval-ignore-output without interactive: only what is not stored may go uncompared."
 
@@ -213,6 +217,8 @@ def _code_problems(cell: NotebookNode) -> Iterator[str]:
     for line in cell.source.splitlines():
         if len(line) > MAX_WIDTH:
             yield f"has a line of {len(line)} characters, {MAX_WIDTH} is the limit: {line.strip()[:40]!r}…"
+    if re.search(r"^\s*assert\b", cell.source, re.MULTILINE):
+        yield "has a bare assert, whose expected value a reader sees before the question: call claim or identity."
     if re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source):
         yield "has a comment that switches nbval off."
 
@@ -261,6 +267,11 @@ def learner_notebooks() -> list[Path]:
     return sorted(path for path in SOLUTIONS.parent.glob("*.ipynb") if not path.stem.endswith("_mine"))
 
 
+def lessons() -> list[Path]:
+    """The solution notebooks, in order."""
+    return sorted(SOLUTIONS.glob("*.ipynb"))
+
+
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     notebook, learner = read(path), learner_path(path)
@@ -306,10 +317,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
     options = parser.parse_args(arguments)
+    utf8_output()
     if options.notebooks:
         paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
         paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
+    if not paths:
+        parser.error(f"There is no lesson in {SOLUTIONS}. {get_back('notebooks')}")
     status = 0
     for path in paths:
         print(f"{path.name} ...", end=" ", flush=True)
