@@ -13,6 +13,7 @@ import nbval.plugin
 import pytest
 
 collect_ignore_glob = ["notebooks/*_mine.ipynb"]  # learners' own copies
+os.environ.setdefault("COURSE_CLAIMS", "strict")  # a statement that does not hold fails its cell
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # pyproject.toml runs two files at a time: one core for each kernel
 # Large tensors: glibc would hand them back to the system and fetch them again page by page, a third of lesson 04's time
 os.environ.update(MALLOC_MMAP_THRESHOLD_=str(2**33), MALLOC_TRIM_THRESHOLD_=str(2**33))

@@ -6,36 +6,39 @@ Submodules load on first use, so `import course_utils` costs nothing until a les
 import importlib
 
 _MODULES = (
-    "arguments",
-    "authoring",
-    "benchmark",
     "bigrams",
     "check",
     "circuits",
+    "claims",
     "composition",
-    "export",
-    "files",
     "formation",
+    "fourier",
+    "gpt",
     "heads",
+    "measure",
     "models",
     "paths",
-    "pieces",
     "plots",
-    "progress",
-    "survey",
     "tasks",
     "text",
+    "tools",
     "train",
-    "waves",
+    "transforms",
 )
-__all__ = [*_MODULES, "load"]
+_SHORT = {
+    "claim": "claims",
+    "identity": "claims",
+    "load": "models",
+    "predict": "claims",
+}  # from which module
+__all__ = [*_MODULES, *_SHORT]
 
 
 def __getattr__(name: str):
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
-    if name == "load":
-        return importlib.import_module(f"{__name__}.models").load
+    if name in _SHORT:
+        return getattr(importlib.import_module(f"{__name__}.{_SHORT[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from course_utils.arguments import Count, checked
-from course_utils.files import DATA, verified, write_atomically
+from course_utils._arguments import Count, checked
+from course_utils._files import DATA, verified, write_atomically
 from course_utils.text import D_VOCAB
 
 

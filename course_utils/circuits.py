@@ -9,7 +9,7 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
-from course_utils.arguments import Count, NotNegative, checked
+from course_utils._arguments import Count, NotNegative, checked
 from course_utils.models import check_head
 
 SIDE = 1024  # a full circuit is made in square pieces of this side, 4 MB: small enough to stay in the cache

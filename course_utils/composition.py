@@ -10,7 +10,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from course_utils import circuits
-from course_utils.arguments import Count, NotNegative, checked
+from course_utils._arguments import Count, NotNegative, checked
 
 
 def _reading(model, mode: str) -> tuple[Tensor, Tensor]:

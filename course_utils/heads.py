@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from course_utils.arguments import checked
+from course_utils._arguments import checked
 from course_utils.models import check_head
 
 

@@ -1,6 +1,5 @@
 """`load("two-layer")`: the course's models from `data/`, and a few well-known ones from the hub."""
 
-import copy
 import difflib
 import json
 import warnings
@@ -12,7 +11,6 @@ import torch
 from huggingface_hub import HfApi, constants
 from huggingface_hub.errors import HTTPError
 from huggingface_hub.utils import get_session
-from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -21,8 +19,8 @@ with warnings.catch_warnings():  # 3.9 announces that 4.0 drops HookedTransforme
     from transformer_lens import HookedTransformer, HookedTransformerConfig
 
 from course_utils import text
-from course_utils.arguments import Count, checked
-from course_utils.files import DATA, verified, write_atomically
+from course_utils._arguments import Count, checked
+from course_utils._files import DATA, verified, write_atomically
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
@@ -69,6 +67,25 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     return model.eval().requires_grad_(False)
 
 
+def history(name: str) -> list[dict]:
+    """How a bundled model was trained: a row for each measurement, the first of them before the first step.
+
+    Losses in nats; scores of heads as [layer][head] (see `measure`). Raises ValueError for an unknown name.
+    """
+    return _stored(name, "history.json")
+
+
+def card(name: str) -> dict:
+    """What a bundled model is: its configuration, recipe, corpus and results. Raises ValueError for an unknown name."""
+    return _stored(name, "config.json")
+
+
+def _stored(name: str, file: str):
+    if name not in bundled():
+        raise ValueError(f"There is no bundled model {name!r}; these come with the course: {bundled()}.")
+    return json.loads(verified(DATA / name / file).read_text(encoding="utf-8"))
+
+
 def _weights(folder: Path, step: int | None, device: str) -> dict[str, Tensor]:
     """The stored float16 weights, as float32."""
     steps = [0, *sorted(int(f.stem.split("-")[1]) for f in folder.glob("step-*.safetensors"))]
@@ -107,29 +124,6 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(".b_" not in name)
     return model
-
-
-@checked
-def rotated(model: HookedTransformer, Q: Float[Tensor, "d_model d_model"]) -> HookedTransformer:
-    """A copy of the model whose residual stream is turned: `x @ Q` stands where `x` stood, and the logits are the same.
-
-    What writes to the stream, and W_pos, which is added to it or to what is read of it, is multiplied by Q; what reads
-    is multiplied by Qᵀ first. Attention-only models without LayerNorm. Raises ValueError for another model, and unless
-    Q is orthogonal. Elhage et al. 2021, "Virtual Weights and the Residual Stream".
-    """
-    cfg = model.cfg
-    if not cfg.attn_only or cfg.normalization_type is not None:
-        raise ValueError("Only an attention-only model without LayerNorm can be turned like this.")
-    if Q.shape != (cfg.d_model, cfg.d_model) or not torch.allclose(Q @ Q.T, torch.eye(len(Q)).to(Q), atol=1e-4):
-        raise ValueError(f"Q must be an orthogonal matrix of shape [{cfg.d_model}, {cfg.d_model}].")
-    turned = copy.deepcopy(model)
-    for name, weight in turned.named_parameters():
-        kind = name.rsplit(".", 1)[-1]
-        if kind in ("W_E", "W_pos", "W_O", "b_O"):
-            weight.data = weight.data @ Q
-        elif kind in ("W_Q", "W_K", "W_V", "W_U"):
-            weight.data = Q.T @ weight.data
-    return turned
 
 
 def check_head(model, layer: int, head: int) -> None:

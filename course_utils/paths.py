@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from course_utils import circuits, heads
-from course_utils.arguments import checked
+from course_utils._arguments import checked
 
 
 @checked

@@ -9,7 +9,7 @@ from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from course_utils.arguments import checked
+from course_utils._arguments import checked
 from course_utils.text import visible
 
 Matrix = Shaped[Tensor, "row column"] | Shaped[np.ndarray, "row column"]
@@ -101,7 +101,7 @@ def growth(curves: Mapping[str, Mapping], title: str) -> Sequence[Axes]:
     """How cost grows with size, one panel for each piece of work, both axes logarithmic.
 
     Each curve has "sizes" and "time", "unit" (what is counted), and two exponents, "exponent" and "expected": the lines
-    have these slopes and meet the points in their middle. `course_utils.benchmark` measures such curves.
+    have these slopes and meet the points in their middle. `course_utils.tools.benchmark` measures such curves.
     """
     figure, panels = plt.subplots(1, len(curves), figsize=(2.5 * len(curves), 2.9), sharey=True, squeeze=False)
     for axes, (name, curve) in zip(panels[0], curves.items(), strict=True):

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from course_utils.arguments import Count, NotNegative, checked
+from course_utils._arguments import Count, NotNegative, checked
 
 
 @dataclass(frozen=True)

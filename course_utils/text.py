@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from jaxtyping import Int
 
-from course_utils.arguments import Count, NotNegative, checked
-from course_utils.files import DATA, verified
+from course_utils._arguments import Count, NotNegative, checked
+from course_utils._files import DATA, verified
 
 START = "<|start|>"  # opens every document and every context; id 0
 D_VOCAB = 4096

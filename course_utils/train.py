@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 from tqdm import tqdm
 
-from course_utils import heads, tasks, text
-from course_utils.arguments import Count, checked
-from course_utils.files import write_atomically, write_checksums
+from course_utils import measure, tasks, text
+from course_utils._arguments import checked
+from course_utils._files import write_atomically, write_checksums
 from course_utils.models import initial, save_weights, snapshot_name
 
 
@@ -128,36 +127,6 @@ def batch_of(stream: Tensor, recipe: Recipe, step: int) -> Tensor:
     return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)  # every context opens with the start token
 
 
-@checked
-@torch.no_grad()
-def measure(
-    model,
-    tokens: Int[Tensor, "batch pos"],
-    repeated: Int[Tensor, "batch2 pos2"],
-    period: Count | None = None,
-    window: Count = 32,
-) -> dict:
-    """What the history records: losses in nats on held-out text and on repeated random tokens, scores per head.
-
-    `repeated` repeats every `period` tokens (PERIOD of them unless told). In-context learning is the mean loss of the
-    last `window` predictions less that of the second `window` ones (after Olsson et al. 2022).
-    """
-    device, period = model.cfg.device, period or PERIOD
-    losses = torch.cat([model(rows.to(device), return_type="loss", loss_per_token=True) for rows in tokens.split(16)])
-    repeated_loss = model(repeated.to(device), return_type="loss", loss_per_token=True).mean(0)
-    row = {
-        "held_out_loss": losses[:, 1:].mean().item(),  # what follows the start token is anybody's guess
-        "in_context_learning": (losses[:, -window:].mean() - losses[:, window : 2 * window].mean()).item(),
-        "first_pass_loss": repeated_loss[1:period].mean().item(),
-        "second_pass_loss": repeated_loss[period + 1 : 2 * period].mean().item(),
-    }
-    if model.cfg.n_layers:
-        patterns = heads.patterns(model, repeated.to(device))
-        row["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
-        row["prefix_matching"] = heads.prefix_matching_score(patterns, period).mean(-1).tolist()
-    return row
-
-
 class OnText:
     """A text model in training: what the loop below asks of it."""
 
@@ -173,7 +142,7 @@ class OnText:
             return self.model(batch, return_type="loss")
 
     def measure(self) -> dict:
-        return measure(self.model, self.tokens, self.repeated)
+        return measure.on_text(self.model, self.tokens) | measure.on_repeats(self.model, self.repeated, PERIOD)
 
     def card(self, steps: int) -> dict:
         n_ctx = self.recipe.config()["n_ctx"]

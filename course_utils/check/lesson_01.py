@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_utils import pieces
+from course_utils import gpt
 from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
 
 
@@ -56,7 +56,7 @@ def merge(answer: Callable) -> None:
     result = asked(["a", "a", "a"], ("a", "a"))
     demand(result == ["aa", "a"], "of a, a, a the first two become one token, and the third is left: go left to right.")
     tokens = list("the theory of the other")
-    demand(asked(tokens, ("t", "h")) == pieces.merge(tokens, ("t", "h")), "a longer text is not merged rightly.")
+    demand(asked(tokens, ("t", "h")) == gpt.merge(tokens, ("t", "h")), "a longer text is not merged rightly.")
 
 
 @exercise
@@ -425,6 +425,6 @@ def beam_search(answer: Callable) -> None:
             f"with a width that drops nothing it finds log p = {wide:.3f}, and a text with {best:.3f} exists.",
         )
         demand(
-            close(value, pieces.beam_search(log_probs, start, 2, steps)[1]),
+            close(value, gpt.beam_search(log_probs, start, 2, steps)[1]),
             "with width 2 it keeps the wrong texts: compare all candidates of a step by their whole log-probability.",
         )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_utils import heads, models
+from course_utils import heads, models, transforms
 from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
 
 CONFIG = {"n_layers": 2, "d_model": 6, "n_heads": 2, "d_head": 3, "n_ctx": 5, "d_vocab": 11}
@@ -135,7 +135,7 @@ def patched(answer: Callable) -> None:
 
 def _copy_with(model, like, kinds: tuple[str, ...]):
     """`model`, with the weights of these kinds taken from `like`."""
-    mixed = models.rotated(model, torch.eye(6))
+    mixed = transforms.rotated(model, torch.eye(6))
     source = dict(like.named_parameters())
     for name, weight in mixed.named_parameters():
         if name.endswith(kinds):
@@ -164,7 +164,7 @@ def rotate(answer: Callable) -> None:
         "the embedding writes x Qᵀ; it should write x Q, and what reads undoes it with Qᵀ.",
     )
     demand(close(turned.W_E, model.W_E @ Q), "the embedding should write x Q where it wrote x.")
-    right = models.rotated(model, Q)
+    right = transforms.rotated(model, Q)
     for kind, says in {
         "W_O": "what the heads write is not turned as the embedding is: W_O writes to the stream too.",
         "W_pos": "W_pos is not turned: it is added to what queries and keys read, so it has to turn with the stream.",

@@ -6,8 +6,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_utils import formation, heads
+from course_utils import heads
 from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.formation import events, language
 from course_utils.models import sinusoids
 
 
@@ -40,7 +41,7 @@ def predictable(answer: Callable) -> None:
         not asked([0, 5, 6, 7], [0, 5, 6, 8])[1].any(), "what one document teaches should not be known in the next one."
     )
     tokens = torch.randint(0, 6, (3, 30), generator=torch.Generator().manual_seed(0))
-    demand(torch.equal(asked(*tokens.tolist()), formation.predictable(tokens)), "in longer documents some differ.")
+    demand(torch.equal(asked(*tokens.tolist()), language.predictable(tokens)), "in longer documents some differ.")
 
 
 @exercise
@@ -208,7 +209,7 @@ def permutation_test(answer: Callable) -> None:
     demand(close(value, 2 / 5), "groups may differ in size: 5 | 1 2 3 4 is matched by 1 | 2 3 4 5 alone, 2 of 5.")
     first, second = [1.0, 4, 2, 9], [3.0, 5, 8, 30]
     demand(
-        close(asked(first, second), formation.permutation_test(first, second)),
+        close(asked(first, second), events.permutation_test(first, second)),
         "on 1 4 2 9 against 3 5 8 30 the share is wrong: compare means, over every way to choose the first group.",
     )
 

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import torch
 
-from course_utils import models, waves
+from course_utils import fourier, models
 from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
 
 TINY = {"n_layers": 1, "d_model": 6, "n_heads": 1, "d_head": 6, "n_ctx": 4, "d_vocab": 7, "d_mlp": 6, "act_fn": "relu"}
@@ -120,7 +120,7 @@ def fourier_power(answer: Callable) -> None:
     )
     noisy = random(16, 2)
     demand(
-        not close(tensor(answer(noisy), shape, means)[8] / 2, waves.power(noisy)[8]),
+        not close(tensor(answer(noisy), shape, means)[8] / 2, fourier.power(noisy)[8]),
         "frequency n/2 has no partner n − k, so it is not counted twice.",
     )
     demand(
@@ -129,7 +129,7 @@ def fourier_power(answer: Callable) -> None:
     )
     W = random(17, 3, seed=1) + torch.tensor([0.0, 5, -3])
     found = tensor(answer(W), (9, 3), means)
-    demand(close(found, waves.power(W)), "with an odd number of rows the last frequency has a partner too.")
+    demand(close(found, fourier.power(W)), "with an odd number of rows the last frequency has a partner too.")
 
 
 @exercise
@@ -191,7 +191,7 @@ def projected(answer: Callable) -> None:
         "other or to the constant: fit all of them at once, by least squares.",
     )
     demand(
-        close(tensor(answer(W, [1.3, 6]), (20, 3), means), waves.projected(W, [1.3, 6])),
+        close(tensor(answer(W, [1.3, 6]), (20, 3), means), fourier.projected(W, [1.3, 6])),
         "on noise, this is not the least-squares fit of the constant and the waves.",
     )
 

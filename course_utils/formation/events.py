@@ -1,0 +1,58 @@
+"""When something happens on a training curve, and whether several runs agree on the order."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from course_utils._arguments import NotNegative, checked
+
+
+@checked
+def best_head_curve(history: list[dict], score: str, layer: NotNegative) -> list[float]:
+    """The curve of the head that ends with the highest score: chosen once, at the end, then followed back."""
+    last = history[-1][score][layer]
+    head = last.index(max(last))
+    return [row[score][layer][head] for row in history]
+
+
+@checked
+def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5, least: float = 0.0) -> float:
+    """When a share of a curve's rise (or fall) is reached for good, in steps, by straight lines between measurements.
+
+    The rise goes from the first value to the mean of the last four. Not a number if it is no larger than `least`, or
+    if the curve ends on the wrong side: then nothing happened.
+    """
+    first, final = values[0], sum(values[-4:]) / 4
+    level, sign = first + share * (final - first), 1 if final > first else -1
+    before = max(
+        i for i, value in enumerate(values) if i == 0 or sign * (value - level) < 0
+    )  # the last time short of it
+    if abs(final - first) <= least or before == len(values) - 1:
+        return math.nan
+    part = (level - values[before]) / (values[before + 1] - values[before])
+    return steps[before] + part * (steps[before + 1] - steps[before])
+
+
+@checked
+def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """How often a fair coin gives an order at least as one-sided as that of these pairs, two-sided.
+
+    Ties are left out, and pairs in which something is not a number: one of the two did not happen.
+    """
+    differences = [b - a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
+    n, rarer = len(differences), min(sum(d > 0 for d in differences), sum(d < 0 for d in differences))
+    return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
+
+
+@checked
+def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """The share of all ways to deal the values to two such groups that part their means as far as here, or further."""
+    values, n = [*first, *second], len(first)
+
+    def distance(chosen: tuple[int, ...]) -> float:
+        inside = sum(values[i] for i in chosen)
+        return abs(inside / n - (sum(values) - inside) / (len(values) - n))
+
+    splits = list(itertools.combinations(range(len(values)), n))
+    observed = distance(splits[0]) * (1 - 1e-9)  # equal ones count, rounding or not
+    return sum(distance(split) >= observed for split in splits) / len(splits)

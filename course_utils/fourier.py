@@ -1,0 +1,82 @@
+"""Columns of numbers as waves: how much a frequency explains, what a few leave over, where the crests stand.
+
+A frequency counts waves over the n rows of a column. It need not be whole: nothing that is not periodic in n has to
+return to where it started.
+"""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from course_utils._arguments import Count, checked
+
+Frequencies = Sequence[float] | Float[Tensor, "freq"]
+
+
+@checked
+def power(W: Float[Tensor, "n column"]) -> Float[Tensor, "freq column"]:
+    """How much of each column's variance each whole frequency 0, 1, …, n/2 holds; they add up to the variance.
+
+    Row 0 is zero: a constant is no variation. By the discrete Fourier transform, in which every frequency but 0 and
+    n/2 occurs twice, as k and as n − k.
+    """
+    n = len(W)
+    found = torch.fft.rfft(W - W.mean(0), dim=0).abs() ** 2 / n**2
+    found[0] = 0
+    twice = torch.full((len(found), 1), 2.0)
+    if n % 2 == 0:
+        twice[-1] = 1
+    return twice * found
+
+
+def _columns(frequencies: Frequencies, n: Count) -> Float[Tensor, "freq n 3"]:
+    """The constant, the cosine and the sine of each frequency, in double precision."""
+    frequencies = torch.as_tensor(frequencies, dtype=torch.double)
+    if ((frequencies <= 0) | (frequencies > n / 2)).any():
+        raise ValueError(f"With {n} rows a frequency must be above 0 and at most {n / 2:g}.")
+    angles = 2 * math.pi * torch.outer(frequencies, torch.arange(n, dtype=torch.double)) / n
+    return torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], dim=-1)
+
+
+def _orthonormal(columns: Float[Tensor, "... n dim"]) -> Float[Tensor, "... n dim"]:
+    """The same span; zero where a column depends on the others, as the sine of n/2 does: it is 0 in every row."""
+    U, S, _ = torch.linalg.svd(columns, full_matrices=False)
+    return (U * (S / S[..., :1] > 1e-6)[..., None, :]).float()
+
+
+@checked
+def basis(frequencies: Frequencies, n: Count) -> Float[Tensor, "n dim"]:
+    """Orthonormal columns that span the constant and the cosine and sine of every frequency.
+
+    Raises ValueError for a frequency that n rows can't show: only those above 0 and up to n/2 differ from each other.
+    """
+    waves = _columns(frequencies, n)[..., 1:].permute(1, 0, 2).flatten(1)
+    found = _orthonormal(torch.cat([torch.ones(n, 1, dtype=torch.double), waves], dim=1))
+    return found[:, found.any(0)]
+
+
+@checked
+def projected(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "n column"]:
+    """What a constant and waves of these frequencies, fitted to each column by least squares, leave of it."""
+    Q = basis(frequencies, len(W))
+    return Q @ (Q.T @ W)
+
+
+@checked
+def explained(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "freq column"]:
+    """How much of each column's variance one wave explains, for each frequency alone; at whole ones this is `power`."""
+    Q = _orthonormal(_columns(frequencies, len(W)))  # [freq, n, 3]
+    return ((Q.transpose(1, 2) @ (W - W.mean(0))) ** 2).sum(1) / len(W)
+
+
+@checked
+def phase(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) -> Float[Tensor, "column"]:
+    """The angle φ, from −π to π, of the wave A cos(2π f row / n − φ) that fits each column best, beside a constant.
+
+    A > 0, so a crest stands where 2π f row / n = φ. Raises ValueError like `basis`.
+    """
+    _, along, across = torch.linalg.lstsq(_columns([frequency], len(W))[0], W.double()).solution
+    return torch.atan2(across, along).float()

@@ -1,0 +1,99 @@
+"""The course's statistics: on text, on repeated random tokens, and of any model as a whole."""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from course_utils import circuits, composition, heads, text
+from course_utils._arguments import Count, checked
+from course_utils.transforms import folded
+
+ROWS = 4  # of tokens that a model reads at a time
+
+
+@checked
+@torch.no_grad()
+def on_text(model, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict[str, float]:
+    """Losses on text, in nats per token: "held_out_loss", and "in_context_learning".
+
+    In-context learning is the mean loss of the last `window` predictions less that of the second `window` ones: below
+    0, the model profits from a longer context. After Olsson et al. 2022, "In-context Learning and Induction Heads".
+    """
+    loss = _losses(model, tokens)
+    return {
+        "held_out_loss": loss[:, 1:].mean().item(),  # what follows the start token is anybody's guess
+        "in_context_learning": (loss[:, -window:].mean() - loss[:, window : 2 * window].mean()).item(),
+    }
+
+
+@checked
+@torch.no_grad()
+def on_repeats(model, tokens: Int[Tensor, "batch pos"], period: Count) -> dict:
+    """Losses and scores of heads on random tokens that repeat every `period`, behind a start token.
+
+    "first_pass_loss" and "second_pass_loss" in nats per token; with layers also "previous_token" and "prefix_matching",
+    as [layer][head]: see `heads`.
+    """
+    loss = _losses(model, tokens).mean(0)
+    result = {
+        "first_pass_loss": loss[1:period].mean().item(),
+        "second_pass_loss": loss[period + 1 : 2 * period].mean().item(),
+    }
+    if model.cfg.n_layers:
+        rows = tokens.to(model.cfg.device).split(ROWS)
+        patterns = torch.cat([heads.patterns(model, some) for some in rows], dim=2)  # [layer, head, batch, dest, src]
+        result["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
+        result["prefix_matching"] = heads.prefix_matching_score(patterns, period).mean(-1).tolist()
+    return result
+
+
+@checked
+@torch.no_grad()
+def survey(model, period: Count = 64, batch: Count = 16) -> dict:
+    """The course's statistics of a model, whatever its size, positions, normalisation and MLPs.
+
+    Everything of `on_repeats`, on `batch` rows of uniformly drawn tokens, repeated three times with this `period`
+    (shorter if the context is). From the weights: "copying", as [layer][head]; with two layers or more, "composition":
+    the strongest pair of each mode, as mode → (score, [layer, head] that writes, [layer, head] that reads).
+
+    LayerNorm weights are folded in first and W_E and W_U centred where the model cannot see the difference. Where MLPs
+    stand between embedding and heads, or heads and logits, "copying" only knows the path around them.
+    """
+    model = folded(model)
+    period = min(period, (model.cfg.n_ctx - 1) // 3)
+    result = on_repeats(model, _repeated(model, period, batch), period)
+    if model.cfg.n_layers:
+        result["copying"] = _copying(model)
+    if model.cfg.n_layers > 1:
+        result["composition"] = {mode: _strongest(composition.scores(model, mode)) for mode in "QKV"}
+    return result
+
+
+def _losses(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
+    """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
+    rows = tokens.to(model.cfg.device).split(ROWS)
+    return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
+
+
+def _repeated(model, period: int, batch: int) -> Tensor:
+    """Repeated random tokens of the model's own vocabulary, behind its own start token."""
+    start = getattr(model.tokenizer, "bos_token_id", None) or 0
+    weights = torch.ones(model.cfg.d_vocab)
+    weights[start] = 0
+    tokens = text.repeated_tokens(period, batch, weights=weights, d_vocab=model.cfg.d_vocab)
+    tokens[:, 0] = start
+    return tokens
+
+
+def _copying(model) -> list[list[float]]:
+    """`circuits.copying_scores` of a folded copy, W_E and W_U centred where the model cannot see the difference."""
+    model.unembed.W_U.data -= model.W_U.mean(-1, keepdim=True)
+    if model.cfg.normalization_type:  # what LayerNorm subtracts, no head reads
+        model.embed.W_E.data -= model.W_E.mean(-1, keepdim=True)
+        model.unembed.W_U.data -= model.W_U.mean(0)
+    return circuits.copying_scores(model).tolist()
+
+
+def _strongest(scores: Tensor) -> tuple[float, list[int], list[int]]:
+    place = [int(i) for i in torch.unravel_index(scores.argmax(), scores.shape)]
+    return scores.max().item(), place[:2], place[2:]

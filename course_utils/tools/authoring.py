@@ -1,0 +1,332 @@
+"""Solutions → learner notebooks: `python -m course_utils.tools.authoring [NOTEBOOK ...] [--check]`.
+
+Only `notebooks/solutions/` is edited by hand. This module executes those notebooks, stores their outputs, and derives
+the learner's copies in `notebooks/`: answers blanked, outputs cleared. The same input gives the same bytes.
+"""
+
+import argparse
+import base64
+import copy
+import io
+import itertools
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+from PIL import Image
+
+from course_utils import claims
+from course_utils._files import NOTEBOOKS, write_atomically
+
+SOLUTIONS = NOTEBOOKS / "solutions"
+CELL_TIMEOUT = 600  # seconds
+MAX_LINES = 20  # of a code cell
+MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
+MAX_BYTES = 500_000  # of a stored notebook
+STUB = 'raise NotImplementedError("your code here")'  # `check` reads it as "not attempted yet"
+TEXT_STUB = "*Your answer here.*"
+MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)  # what was meant as a marker
+MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")]
+ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
+ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
+STATEMENT = re.compile(r"\b(claim|identity)\(")
+KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
+TAGS = KINDS | {"interactive", "nbval-ignore-output"}
+METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
+    "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+
+
+class CellFailed(Exception):
+    """A cell did not run to its end; the message shows the cell and why."""
+
+
+def read(path: Path) -> NotebookNode:
+    """The notebook in a file, as it stands there."""
+    return nbformat.v4.reads(path.read_text(encoding="utf-8"))  # nbformat.read would invent random cell ids
+
+
+def tidy(notebook: NotebookNode) -> NotebookNode:
+    """A copy without what changes from run to run and from machine to machine."""
+    notebook = copy.deepcopy(notebook)
+    notebook.update(metadata=nbformat.from_dict(METADATA), nbformat=4, nbformat_minor=5)
+    taken = {cell.get("id") for cell in notebook.cells}
+    seen = set()
+    for number, cell in enumerate(notebook.cells):
+        if not cell.get("id") or cell.id in seen:
+            cell.id = next(name for n in itertools.count(number) if (name := f"cell-{n}") not in taken)
+            taken.add(cell.id)
+        seen.add(cell.id)
+        tags = list(cell.metadata.get("tags", []))
+        if "interactive" in tags and "nbval-ignore-output" not in tags:
+            tags.append("nbval-ignore-output")  # what is not stored can't be compared
+        cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if cell.cell_type == "code":
+            cell.outputs = [output for output in cell.outputs if "interactive" not in tags or not _html(output)]
+            for output in cell.outputs:  # a widget is dead without its kernel, and its id is random
+                output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+    return notebook
+
+
+def dumps(notebook: NotebookNode) -> str:
+    """The text of a notebook's file, tidy.
+
+    Raises nbformat.ValidationError when it is not a valid notebook.
+    """
+    notebook = tidy(notebook)
+    nbformat.validate(notebook)
+    return nbformat.v4.writes(notebook) + "\n"
+
+
+def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
+    """A tidy copy of the notebook, run from top to bottom in a fresh kernel that works in `folder`.
+
+    Raises CellFailed when a cell fails, takes longer than CELL_TIMEOUT, or kills the kernel.
+    """
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+
+    notebook = tidy(notebook)
+    client = NotebookClient(
+        notebook,
+        timeout=CELL_TIMEOUT,
+        kernel_name="python3",
+        resources={"metadata": {"path": str(folder)}},
+        coalesce_streams=True,  # else one printed text is stored in pieces that depend on timing
+        record_timing=False,
+    )
+    client.reset_execution_trackers()
+    environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}  # agg would store no picture
+    environment[claims.MODE] = "strict"
+    # stderr: the kernel's own log; what cells print there is kept
+    with client.setup_kernel(stderr=subprocess.DEVNULL, env=environment):
+        for number, cell in enumerate(notebook.cells):
+            try:
+                client.execute_cell(cell, number, execution_count=client.code_cells_executed + 1)
+            except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+                shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""  # other errors show the cell
+                raise CellFailed(f"{_where(number, cell)} failed.\n{shown}{error}") from error
+    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
+        if "image/png" in output.get("data", {}):
+            output.data["image/png"] = _smaller(output.data["image/png"])
+    return tidy(notebook)
+
+
+def _smaller(png: str) -> str:
+    """A base64 picture in at most 256 colours: a third of the bytes, and no difference that a reader would see."""
+    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    stored = io.BytesIO()
+    picture.save(stored, "PNG", optimize=True)
+    return base64.b64encode(stored.getvalue()).decode()
+
+
+def derive(solution: NotebookNode) -> NotebookNode:
+    """The learner's notebook: answers blanked, hidden tests and outputs removed.
+
+    Raises ModuleNotFoundError without nbgrader, which only authors and CI need, and RuntimeError on unbalanced markers.
+    """
+    from nbconvert.preprocessors import ClearOutputPreprocessor
+    from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions  # seconds to import
+
+    begin, end, begin_hidden, end_hidden = MARKERS
+    notebook = tidy(solution)
+    for preprocessor in (
+        ClearHiddenTests(begin_test_delimeter=begin_hidden, end_test_delimeter=end_hidden, enforce_metadata=False),
+        ClearSolutions(
+            begin_solution_delimeter=begin,
+            end_solution_delimeter=end,
+            code_stub={"python": STUB},
+            text_stub=TEXT_STUB,
+            enforce_metadata=False,  # our cells carry none of nbgrader's grading metadata
+        ),
+        ClearOutputPreprocessor(),
+    ):
+        notebook, _ = preprocessor.preprocess(notebook, {})
+    notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
+    return notebook
+
+
+def problems(notebook: NotebookNode) -> list[str]:
+    """What is wrong with a solution notebook, one sentence each."""
+    return source_problems(notebook) + output_problems(notebook)
+
+
+def source_problems(notebook: NotebookNode) -> list[str]:
+    """What is wrong with what the author wrote; known without running anything."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        complaints = [*_marker_problems(cell), *_tag_problems(cell), *_code_problems(cell)]
+        found += [f"{_where(number, cell)} {complaint}" for complaint in complaints]
+    return found
+
+
+def _marker_problems(cell: NotebookNode) -> Iterator[str]:
+    inside = None
+    for line in cell.source.splitlines():
+        if not MARKER.search(line):
+            continue
+        if line.strip() not in MARKERS:  # nbgrader would overlook it, and the learner would read the answer
+            yield f'has "{line.strip()}", which is none of the markers {", ".join(MARKERS)}.'
+            return
+        _, side, region = line.split(maxsplit=2)
+        region = region.rstrip()
+        if side == "BEGIN" and inside:
+            yield f"has ### BEGIN {region} before ### END {inside}."
+            return
+        if side == "END" and inside != region:
+            yield f"has ### END {region} without its ### BEGIN {region}."
+            return
+        if line.rstrip() == MARKERS[0] and cell.cell_type == "code":
+            yield "has an answer outside a function: left blank, it would stop the lesson."
+        inside = region if side == "BEGIN" else None
+    if inside:
+        yield f"has ### BEGIN {inside} without its ### END {inside}."
+
+
+def _tag_problems(cell: NotebookNode) -> Iterator[str]:
+    tags = set(cell.metadata.get("tags", []))
+    rows = sorted(filter(ROW.fullmatch, tags))
+    for tag in sorted(tags - TAGS - set(rows)):
+        yield f'has the unknown tag "{tag}".'
+    if rows and len(tags & KINDS) != 1:
+        yield f"is tagged {', '.join(rows)}, so it also needs one of the tags {', '.join(sorted(KINDS))}."
+    if rows and not (cell.cell_type == "code" and STATEMENT.search(cell.source)):
+        yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
+    if "nbval-ignore-output" in tags and "interactive" not in tags:
+        yield "is tagged nbval-ignore-output without interactive: only what is not stored may go uncompared."
+
+
+def _code_problems(cell: NotebookNode) -> Iterator[str]:
+    if "../" in cell.source:
+        yield 'has "../", which is one place from notebooks/ and another from notebooks/solutions/.'
+    if cell.cell_type != "code":
+        return
+    if not cell.source.strip():
+        yield "is empty."
+    if (lines := len(cell.source.splitlines())) > MAX_LINES:
+        yield f"has {lines} lines: split it, {MAX_LINES} is the limit."
+    for line in cell.source.splitlines():
+        if len(line) > MAX_WIDTH:
+            yield f"has a line of {len(line)} characters, {MAX_WIDTH} is the limit: {line.strip()[:40]!r}…"
+    if re.search(r"^\s*assert\b", cell.source, re.MULTILINE):
+        yield "has a bare assert, whose expected value a reader sees before the question: call claim or identity."
+    if re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source):
+        yield "has a comment that switches nbval off."
+
+
+def output_problems(notebook: NotebookNode) -> list[str]:
+    """What is wrong with the stored outputs."""
+    found = []
+    for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "code":
+            found += [f"{_where(number, cell)} {complaint}" for complaint in _output_problems(cell)]
+    if (size := len(dumps(notebook).encode())) > MAX_BYTES:
+        found.append(f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller pictures.")
+    return found
+
+
+def _output_problems(cell: NotebookNode) -> Iterator[str]:
+    if cell.get("execution_count") is None:
+        yield "has not been executed, so nbval would compare nothing."
+    for output in cell.outputs:
+        if output.output_type == "error":
+            yield f"stores an error: {output.ename}: {output.evalue}."
+        elif output.get("name") == "stderr":
+            yield f"stores stderr, which differs between machines: {output.text.strip()[:80]!r}."
+        elif "<script" in _html(output) and "interactive" not in cell.metadata.get("tags", []):
+            yield "stores JavaScript: tag it interactive, and store a static picture beside it."
+        if address := ADDRESS.search(output.get("text", "") + output.get("data", {}).get("text/plain", "")):
+            yield f"stores the memory address {address[0]}, another on every run: end the last line with a semicolon."
+
+
+def _html(output: NotebookNode) -> str:
+    return output.get("data", {}).get("text/html", "")
+
+
+def _where(number: int, cell: NotebookNode) -> str:
+    first_line = next(iter(cell.source.strip().splitlines()), "")
+    return f'Cell {number} ("{first_line[:40]}")'  # as in notebook.cells[number]
+
+
+def learner_path(solution: Path) -> Path:
+    """Where a solution notebook's learner copy stands."""
+    return solution.parent.parent / solution.name
+
+
+def learner_notebooks() -> list[Path]:
+    """The lessons in `notebooks/`, but for learners' own copies of them."""
+    return sorted(path for path in SOLUTIONS.parent.glob("*.ipynb") if not path.stem.endswith("_mine"))
+
+
+def lessons() -> list[Path]:
+    """The solution notebooks, in order."""
+    return sorted(SOLUTIONS.glob("*.ipynb"))
+
+
+def update(path: Path) -> list[str]:
+    """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
+    notebook, learner = read(path), learner_path(path)
+    if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
+        mine = f"{learner.name[:2]}_mine.ipynb"
+        return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
+    if found := source_problems(notebook):
+        return found
+    try:
+        notebook = execute(notebook, path.parent)
+    except CellFailed as error:
+        return [str(error)]
+    if found := problems(notebook):
+        return found
+    texts = {path: dumps(notebook), learner: dumps(derive(notebook))}
+    for target, text in texts.items():
+        write_atomically(target, lambda temporary, text=text: temporary.write_bytes(text.encode()))
+    return []
+
+
+def out_of_step(path: Path) -> list[str]:
+    """What is wrong with a solution notebook and its learner copy as they stand, without executing anything."""
+    notebook, learner = read(path), learner_path(path)
+    if found := problems(notebook):
+        return found
+    remedy = f"run python -m course_utils.tools.authoring {path.stem}"
+    if path.read_bytes() != dumps(notebook).encode():
+        found.append(f"It was saved by something else since it was last executed: {remedy}")
+    if not learner.is_file():
+        found.append(f"It has no learner copy: {remedy}")
+    elif learner.read_bytes() != dumps(derive(notebook)).encode():
+        found.append(f"Its learner copy is out of step: {remedy}")
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; 1 when a notebook has a problem, else 0."""
+    parser = argparse.ArgumentParser(prog="python -m course_utils.tools.authoring", description=__doc__.splitlines()[0])
+    parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
+    parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
+    options = parser.parse_args(arguments)
+    if options.notebooks:
+        paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
+    else:  # a learner notebook without a solution is reported as the solution that is missing
+        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
+    status = 0
+    for path in paths:
+        print(f"{path.name} ...", end=" ", flush=True)
+        start = time.monotonic()
+        if not path.is_file():
+            found = ["There is no such notebook in notebooks/solutions/."]
+        else:
+            found = out_of_step(path) if options.check else update(path)
+        print("\n  ".join(found) if found else f"ok, {time.monotonic() - start:.0f} s", flush=True)
+        status |= bool(found)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

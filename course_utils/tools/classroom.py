@@ -1,0 +1,176 @@
+"""How large a class one machine holds: figures for notebooks/TEACHING.md, measured by hand and not in CI.
+
+    python course_utils/tools/classroom.py kernels --lesson 07_induction_heads --memory 24
+    python course_utils/tools/classroom.py hub --lesson 03_zero_layers --users 10
+
+The first fills memory with kernels that have run a lesson, one after the other, and times the last one beside the
+first. The second starts a JupyterHub (`pip install jupyterhub`, `npm install -g configurable-http-proxy`) and lets all
+users run the lesson at the same time, through the hub's proxy, as their browsers would.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+from jupyter_client.manager import start_new_kernel
+
+from course_utils.tools import authoring
+
+GIB = 2**30
+HUB = """
+c.JupyterHub.authenticator_class = "dummy"
+c.JupyterHub.spawner_class = "simple"
+c.JupyterHub.bind_url = "http://127.0.0.1:{port}"
+c.JupyterHub.hub_port = {port} + 1
+c.ConfigurableHTTPProxy.api_url = "http://127.0.0.1:" + str({port} + 2)
+c.JupyterHub.services = [{{"name": "class", "api_token": "{token}"}}]
+c.JupyterHub.load_roles = [{{"name": "class", "scopes": ["admin:users", "admin:servers", "access:servers"],
+                            "services": ["class"]}}]
+c.Authenticator.allow_all = True
+c.SimpleLocalProcessSpawner.home_dir_template = "{folder}/{{username}}"
+c.Spawner.args = ["--allow-root"]
+c.Spawner.environment = {{"OMP_NUM_THREADS": "1"}}  # ten kernels with two threads each stand in each other's way
+c.Spawner.http_timeout = c.Spawner.start_timeout = 300
+c.JupyterHub.concurrent_spawn_limit = 0
+"""
+
+
+def sources(lesson: str) -> list[str]:
+    """The code of a learner's notebook, cell by cell."""
+    notebook = authoring.read(authoring.learner_path(authoring.SOLUTIONS / f"{lesson}.ipynb"))
+    return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def kernels(lesson: str, memory: float) -> None:
+    """Start kernels until one more would not fit into `memory` GiB."""
+    cells, running, seconds = sources(lesson), [], []
+    used = 0.0
+    try:
+        while not running or used * (len(running) + 1) / len(running) < memory:
+            started = time.monotonic()
+            manager, client = start_new_kernel(kernel_name="python3", env=os.environ | {"OMP_NUM_THREADS": "1"})
+            running.append((manager, client))
+            for cell in cells:
+                reply = client.execute_interactive(cell, output_hook=lambda message: None, timeout=600)
+                assert reply["content"]["status"] == "ok", cell
+            seconds.append(time.monotonic() - started)
+            processes = [psutil.Process(manager.provisioner.pid) for manager, _ in running]
+            used = sum(process.memory_full_info().pss for process in processes) / GIB
+            print(f"kernel {len(running):3}: {seconds[-1]:5.1f} s, all together {used:5.2f} GiB", flush=True)
+        print(f"{len(running)} kernels fit; the last took {seconds[-1] / seconds[0]:.2f} times as long as the first")
+    finally:
+        for manager, client in running:
+            client.stop_channels()
+            manager.shutdown_kernel(now=True)
+
+
+class Hub:
+    """A JupyterHub in a temporary folder, and its REST interface."""
+
+    def __init__(self, folder: Path, port: int):
+        self.url, self.token = f"http://127.0.0.1:{port}", uuid.uuid4().hex
+        config = folder / "jupyterhub_config.py"
+        config.write_text(HUB.format(port=port, token=self.token, folder=folder))
+        self.log = open(folder / "log", "w")  # noqa: SIM115
+        command = [sys.executable, "-m", "jupyterhub", "-f", str(config)]
+        environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+        self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)
+        self.wait_for("/hub/api/")
+
+    def ask(self, path: str, method: str = "GET", body: dict | None = None):
+        headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
+        data = json.dumps(body or {}).encode() if method == "POST" else None
+        with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers, method=method)) as answer:
+            return json.loads(answer.read() or "null")
+
+    def wait_for(self, path: str, ready=lambda answer: True, patience: float = 300):
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                if ready(answer := self.ask(path)):
+                    return answer
+            except OSError:
+                pass
+            if time.monotonic() > deadline or self.process.poll() is not None:
+                raise TimeoutError(f"{path} does not answer; see {self.log.name}.")
+            time.sleep(0.5)
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait(timeout=60)
+        self.log.close()
+
+
+def learn(hub: Hub, user: str, cells: list[str]) -> float:
+    """One user: a server of their own, a kernel, every cell of the lesson. Returns the seconds that the cells took."""
+    import websocket
+
+    hub.ask(f"/hub/api/users/{user}", "POST")
+    hub.ask(f"/hub/api/users/{user}/server", "POST")
+    hub.wait_for(f"/hub/api/users/{user}", lambda answer: answer["servers"].get("", {}).get("ready"))
+    kernel = hub.ask(f"/user/{user}/api/kernels", "POST", {"name": "python3"})["id"]
+    address = f"{hub.url.replace('http', 'ws')}/user/{user}/api/kernels/{kernel}/channels"
+    socket = websocket.create_connection(address, header=[f"Authorization: token {hub.token}"], timeout=600)
+    started = time.monotonic()
+    for number, cell in enumerate(cells):
+        header = {"msg_id": f"{number}", "msg_type": "execute_request", "session": user, "username": user}
+        header |= {"version": "5.3", "date": ""}
+        content = {"code": cell, "silent": False, "store_history": True, "user_expressions": {}}
+        content |= {"allow_stdin": False, "stop_on_error": True}
+        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+        socket.send(json.dumps(message))
+        while True:
+            reply = json.loads(socket.recv())
+            if reply["msg_type"] == "execute_reply" and reply["parent_header"].get("msg_id") == f"{number}":
+                break
+        assert reply["content"]["status"] == "ok", (user, cell, reply["content"])
+    socket.close()
+    return time.monotonic() - started
+
+
+def hub(lesson: str, users: int, port: int = 18700) -> None:
+    """All users of a hub run the lesson side by side."""
+    cells = sources(lesson)
+    with tempfile.TemporaryDirectory() as folder:
+        server = Hub(Path(folder), port)
+        try:
+            alone = learn(server, "teacher", cells)
+            with ThreadPoolExecutor(users) as pool:
+                names = [f"learner-{number}" for number in range(users)]
+                seconds = sorted(pool.map(lambda name: learn(server, name, cells), names))
+        except BaseException:
+            print((Path(folder) / "log").read_text()[-5_000:], file=sys.stderr)
+            raise
+        finally:
+            server.close()
+    ratios = f"{seconds[0] / alone:.1f} to {seconds[-1] / alone:.1f}"
+    print(f"{users} users ran {lesson}, none failed; {ratios} times as long as one alone ({os.cpu_count()} cores)")
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, lesson in (("kernels", "07_induction_heads"), ("hub", "03_zero_layers")):
+        command = commands.add_parser(name)
+        command.add_argument("--lesson", default=lesson)
+        if name == "kernels":
+            command.add_argument("--memory", type=float, default=24, help="GiB")
+        else:
+            command.add_argument("--users", type=int, default=10)
+    options = vars(parser.parse_args())
+    {"kernels": kernels, "hub": hub}[options.pop("command")](**options)
+
+
+if __name__ == "__main__":
+    main()

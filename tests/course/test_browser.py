@@ -1,0 +1,234 @@
+"""A learner's first minutes, in the real JupyterLab and a real browser, with the network cut.
+
+The server is started by the README's own command. Without Chromium these tests are skipped; `.ci/run` installs it.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from nbformat import v4
+from printed import commands
+
+from course_utils.tools import authoring, progress
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+NAME = "03_zero_layers.ipynb"
+EXPLORER = "04_one_layer.ipynb"
+ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
+PATIENCE = 180_000  # milliseconds, for what takes seconds on a quiet machine
+SETTINGS = {  # all cells stay in the page; no question about Jupyter's news
+    "notebook-extension/tracker": {"windowingMode": "none"},
+    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
+}
+SMALL = {  # notebooks of one cell
+    "endless.ipynb": "import time\nprint('on and on')\nwhile True:\n    time.sleep(0.1)",
+    "heads.ipynb": "import torch\nfrom course_utils import plots\n"
+    "plots.attention_heads(torch.rand(3, 4, 4).tril(), ['a', 'b', 'c', 'd'])",
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """JupyterLab on a copy of the lessons: its folder and its address."""
+    home = tmp_path_factory.mktemp("learner")
+    shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
+    lesson = authoring.read(home / "notebooks" / EXPLORER)
+    lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
+    (home / "notebooks" / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
+    for name, code in SMALL.items():
+        notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
+        (home / "notebooks" / name).write_text(v4.writes(notebook))
+    for name, settings in SETTINGS.items():
+        file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings))
+    (home / "config").mkdir()
+    config = {"ServerApp": {"allow_root": True, "open_browser": False, "port": 0}}
+    (home / "config" / "jupyter_server_config.json").write_text(json.dumps(config))
+    environment = os.environ | {
+        "HOME": str(home),
+        "JUPYTER_CONFIG_DIR": str(home / "config"),
+        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
+        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
+    }
+    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin", str(Path(sys.executable).parent))
+    with open(home / "log", "w") as log:
+        process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + PATIENCE / 1000
+        while not (found := list((home / "runtime").glob("jpserver-*.json"))):
+            assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text()
+            time.sleep(0.2)
+        yield home / "notebooks", json.loads(found[0].read_text())
+    finally:
+        process.terminate()
+        process.wait(timeout=60)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # CI may run as root
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_notebook(server, browser):
+    """A function that opens one of the lessons; no request of the page leaves this machine."""
+    folder, info = server
+    page = browser.new_page(viewport={"width": 1300, "height": 1000})
+    page.set_default_timeout(PATIENCE)
+    outside = []
+
+    def only_here(route):
+        if route.request.url.startswith((info["url"], "data:", "blob:")):
+            return route.continue_()
+        outside.append(route.request.url)
+        return route.abort()
+
+    page.route("**/*", only_here)
+
+    def open_notebook(name):
+        page.goto(f"{info['url']}lab/tree/{name}?reset&token={info['token']}")
+        notebook = json.loads((folder / name).read_text(encoding="utf-8"))
+        code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+        page.wait_for_function(f"document.querySelectorAll('.jp-CodeCell').length == {len(code)}")
+        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")  # no dialog asks for a kernel
+        return page
+
+    yield open_notebook
+    page.close()
+    assert not outside
+
+
+def menu(page, name, entry):
+    page.click(f".lm-MenuBar-itemLabel:text-is('{name}')")
+    page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
+
+
+def start_all(page):
+    """Run all cells; again if JupyterLab, still busy with opening the notebook, forgot the click."""
+    for _ in range(5):
+        menu(page, "Run", "Run All Cells")
+        page.wait_for_timeout(3_000)
+        if "[ ]:" not in page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts():
+            return
+
+
+def run_all(page):
+    """Run all cells and wait until each has its number."""
+    start_all(page)
+    page.wait_for_function(
+        "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\[\\d+\\]/.test(p.innerText))"
+    )
+
+
+def wait_until(page, condition, otherwise):
+    """Until the condition holds; no sleep in between, which would hold up the page's requests too."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not condition():
+        assert time.monotonic() < deadline, otherwise()
+        page.wait_for_timeout(200)
+
+
+def rewrite(page, cell, source):
+    """Put other code into a cell, as from the clipboard, and run it."""
+    cell.locator(".cm-content").click()
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(source)
+    page.keyboard.press("Shift+Enter")
+
+
+def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server, open_notebook):
+    folder, _ = server
+    page = open_notebook(NAME)
+    run_all(page)
+    outputs = page.locator(".jp-OutputArea-output")
+    assert not page.locator("[data-mime-type$='.stderr'], [data-mime-type$='.error']").count()
+    solution = authoring.read(authoring.SOLUTIONS / NAME)
+    drawn = sum("image/png" in output.get("data", {}) for cell in solution.cells for output in cell.get("outputs", []))
+    assert page.locator(".jp-OutputArea-output img").count() == drawn > 3
+    exercises = [cell for cell in solution.cells if authoring.MARKERS[0] in cell.source]
+    assert outputs.filter(has_text="not attempted yet").count() == len(exercises) > 3
+
+    (answer,) = (cell.source for cell in exercises if "check.direct_path(" in cell.source)
+    cell = page.locator(".jp-CodeCell", has_text="check.direct_path(")
+    rewrite(page, cell, answer.replace("W_E @ W_U", "(W_E @ W_U).T"))
+    cell.locator("text=✗ direct_path").wait_for()
+    rewrite(page, cell, answer)
+    cell.locator("text=✓ direct_path").wait_for()
+
+    menu(page, "File", "Save Notebook")
+    wait_until(
+        page, lambda: progress.marks(folder)["03"]["direct_path"] == "✓", lambda: f"marks: {progress.marks(folder)}"
+    )
+
+
+def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):
+    page = open_notebook("endless.ipynb")
+    start_all(page)
+    cell = page.locator(".jp-CodeCell").first
+    cell.locator(".jp-OutputArea-output:has-text('on and on')").wait_for()
+    menu(page, "Kernel", "Interrupt Kernel")
+    cell.locator("text=KeyboardInterrupt").first.wait_for()
+    menu(page, "Kernel", "Restart Kernel…")
+    page.click(".jp-Dialog button:has-text('Restart')")
+    rewrite(page, cell, "print(6 * 7)")
+    cell.locator(".jp-OutputArea-output:has-text('42')").wait_for()
+    cell.locator(".jp-InputPrompt:has-text('[1]')").wait_for()  # counting starts anew
+
+
+def test_circuitsvis_answers_the_mouse(open_notebook):
+    page = open_notebook("heads.ipynb")
+    start_all(page)
+    page.wait_for_selector("h3:text-is('Head 0 Zoomed')")
+    page.hover("h4:text-is('Head 2')")
+    page.wait_for_selector("h3:text-is('Head 2 Zoomed')")
+    assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
+
+
+def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
+    page = open_notebook(EXPLORER)
+    run_all(page)
+    expected = page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text().strip().split("|")
+    assert len({*expected}) == len(ASKED)
+    box, head = page.locator(".widget-text input[list]"), page.locator(".widget-dropdown select")
+    table = page.locator(".jp-CodeCell", has=box).locator(".widget-html-content pre")
+
+    def shows(text):
+        wait_until(page, lambda: text in table.inner_text(), lambda: f"{table.inner_text()!r} shown, not {text!r}")
+
+    def type_source(source):
+        box.click(click_count=3)  # marks what is there
+        page.keyboard.press("Delete")
+        page.keyboard.type(source)
+        page.keyboard.press("Enter")
+
+    shows(expected[0].strip())
+    type_source("assertEqual")
+    shows(expected[1].strip())
+    head.select_option("2")
+    shows(expected[2].strip())
+    for typed in (" for", "·for"):  # a leading space, as itself and as the lesson writes it
+        type_source("assertEqual")
+        shows(expected[2].strip())
+        type_source(typed)
+        shows(expected[3].strip())
+    type_source("<")  # which HTML would swallow
+    shows(expected[4].strip())
+    for typed, sentence in (("", "Type a source"), ("nosuchthing", "That is 4 tokens")):
+        type_source(typed)
+        shows(sentence)
+    type_source("·open")
+    shows("source ·open")  # it recovers

@@ -1,0 +1,56 @@
+"""No claim is empty: on untrained weights every claim of every lesson must fail, and every identity must hold."""
+
+import json
+
+import pytest
+from nbclient import NotebookClient
+from nbformat.v4 import new_code_cell
+
+from course_utils import claims
+from course_utils.tools import authoring
+
+UNTRAINED = """
+import functools, os
+import course_utils.models
+course_utils.models.load = functools.partial(course_utils.models.load, step=0)
+os.environ["COURSE_CLAIMS"] = "record:{}"
+import matplotlib
+matplotlib.use("template")  # draws nothing: nobody looks at the pictures
+"""
+
+
+@pytest.mark.parametrize("path", authoring.lessons(), ids=lambda path: path.stem)
+def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
+    record = tmp_path / "statements"
+    notebook = authoring.read(path)
+    notebook.cells.insert(0, new_code_cell(UNTRAINED.format(record.as_posix())))
+    client = NotebookClient(notebook, timeout=180, kernel_name="python3", allow_errors=True)
+    client.execute(cwd=str(path.parent))
+    broken = [
+        f"{output.ename}: {output.evalue}\n{cell.source}"
+        for cell in notebook.cells
+        for output in cell.get("outputs", [])
+        if output.output_type == "error"
+    ]
+    assert not broken, "These cells need trained weights to run at all:\n\n" + "\n\n".join(broken)
+
+    facts = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    table = claims.table(path.stem)
+    claimed = {fact["statement"]: fact for fact in facts if fact["kind"] == "claim"}
+    assert claimed.keys() == table.keys(), "the lesson claims what its table does not have, or the other way round"
+    empty = [s for s, fact in claimed.items() if fact["holds"] and "always" not in table[s]]
+    assert not empty, f"These claims do not depend on training: {empty}"
+    reasons = [s for s, fact in claimed.items() if not fact["holds"] and "always" in table[s]]
+    assert not reasons, f"These were said to hold on any weights: {reasons}"
+    identities = [fact["statement"] for fact in facts if fact["kind"] == "identity" and not fact["holds"]]
+    assert not identities, f"These identities do not hold: {identities}"
+
+
+def test_no_statement_stands_in_two_tables():
+    assert sum(len(claims.table(path.stem)) for path in authoring.lessons()) == len(claims.expectations())
+
+
+def test_every_entry_of_a_table_expects_something():
+    for statement, entry in claims.expectations().items():
+        assert entry.keys() <= {"value", "tolerance", "least", "most", "control", "always", "source", "unit"}, statement
+        assert entry.keys() & {"value", "least", "most"} and ": " not in statement, statement

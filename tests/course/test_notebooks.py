@@ -1,0 +1,39 @@
+"""Every lesson's two notebooks, as they are stored."""
+
+import pytest
+
+from course_utils.tools import authoring
+
+LESSONS = sorted(authoring.SOLUTIONS.glob("*.ipynb"))
+lessons = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+
+
+@lessons
+def test_solution_has_no_problems(path):
+    """No cell over 20 lines, valid tags, balanced markers, no error or stderr stored, at most 500 KB."""
+    assert authoring.problems(authoring.read(path)) == []
+
+
+@lessons
+def test_every_code_cell_of_a_solution_was_executed(path):
+    cells = [cell for cell in authoring.read(path).cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))  # nbval compares no other cell
+
+
+@lessons
+def test_both_notebooks_are_as_authoring_writes_them(path):
+    solution, learner = authoring.read(path), authoring.learner_path(path)
+    assert path.read_bytes() == authoring.dumps(solution).encode()
+    assert learner.read_bytes() == authoring.dumps(authoring.derive(solution)).encode()
+
+
+@lessons
+def test_no_answer_reaches_the_learner(path):
+    learner = authoring.read(authoring.learner_path(path))
+    assert learner.metadata.kernelspec.name == "python3"  # else JupyterLab greets the learner with a dialog
+    assert not any(marker in cell.source for cell in learner.cells for marker in authoring.MARKERS)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in learner.cells)
+
+
+def test_every_learner_notebook_has_a_solution():
+    assert authoring.learner_notebooks() == [authoring.learner_path(path) for path in LESSONS]

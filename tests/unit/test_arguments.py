@@ -1,0 +1,241 @@
+"""Every public function against a table of bad inputs: one clear sentence each, and none from inside torch."""
+
+import inspect
+import math
+import traceback
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from transformer_lens import FactoredMatrix
+
+import course_utils
+from course_utils import (
+    bigrams,
+    circuits,
+    composition,
+    fourier,
+    gpt,
+    heads,
+    measure,
+    models,
+    paths,
+    plots,
+    tasks,
+    text,
+    train,
+    transforms,
+)
+from course_utils.formation import events, language, runs
+
+
+def _model(n_layers):
+    config = {"n_layers": n_layers, "d_model": 16, "n_heads": 2, "d_head": 8, "n_ctx": 12, "d_vocab": 30, "seed": 0}
+    shape = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer"}
+    return models.initial(config | shape).requires_grad_(False)
+
+
+MODEL, SHALLOW = _model(2), _model(1)
+TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
+PATTERN = torch.ones(5, 5).tril() / 5
+NAMES = ["a", "b", "c", "d", "e"]
+FACTORED = FactoredMatrix(torch.rand(6, 2), torch.rand(2, 6))
+TABLE = torch.rand(6, 6)
+X, W, BIAS = torch.rand(2, 5, 8), torch.rand(2, 8, 4), torch.rand(8)
+TASK = tasks.TASKS["addition"]
+HEAD = {"model": MODEL, "layer": 0, "head": 1}
+CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
+GOOD = {  # a call of each function that is right
+    bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
+    bigrams.add_alpha: {"counts": TABLE, "alpha": 0.5},
+    bigrams.kneser_ney: {"counts": (9 * TABLE).round()},
+    bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
+    bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
+    circuits.qk: HEAD,
+    circuits.ov: HEAD,
+    circuits.full_qk: HEAD,
+    circuits.full_ov: HEAD,
+    circuits.direct_path: {"model": MODEL},
+    circuits.eigenvalues: {"matrix": FACTORED},
+    circuits.copying_score: {"matrix": FACTORED},
+    circuits.copying_scores: {"model": MODEL},
+    circuits.row_maxima: {"matrix": FACTORED},
+    circuits.top_skip_trigrams: {**HEAD, "k": 3},
+    circuits.copying_null: {"model": MODEL, "samples": 2, "seed": 0},
+    circuits.self_rate: {"table": TABLE, "k": 2},
+    circuits.top_entries: {"matrix": FACTORED, "k": 3},
+    composition.scores: {"model": MODEL, "mode": "K"},
+    composition.null: {"model": MODEL, "mode": "K", "samples": 2, "seed": 0},
+    composition.match_matrix: {"model": MODEL, "later": (1, 0), "earlier": (0, 1)},
+    language.bigram_probabilities: {"seed": 0},
+    language.documents: {"n": 2, "seed": 0},
+    language.predictable: {"tokens": TOKENS},
+    runs.logits: {"model": MODEL, "tokens": TOKENS},
+    runs.previous_token_weights: {"W_pos": models.sinusoids(9, 8), "d_head": 4, "scale": 2.0},
+    runs.offsets: {"model": MODEL, "tokens": TOKENS, "period": 3, "most": 2},
+    runs.match_positivity: {"model": MODEL},
+    runs.door_scores: {"model": MODEL, "tokens": TOKENS, "period": 3},
+    events.best_head_curve: {"history": [{"copying": [[0.1, 0.2]]}], "score": "copying", "layer": 0},
+    events.event_time: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "share": 0.5, "least": 0.1},
+    events.sign_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
+    events.permutation_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
+    heads.patterns: {"model": MODEL, "tokens": TOKENS},
+    heads.value_weighted: {"model": MODEL, "tokens": TOKENS},
+    heads.ablated: {"model": MODEL},
+    heads.patched: {"model": MODEL, "name": "blocks.0.hook_resid_pre", "value": torch.rand(2, 9, 16), "index": (0,)},
+    heads.previous_token_score: {"pattern": PATTERN},
+    heads.prefix_matching_score: {"pattern": PATTERN, "period": 2},
+    models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
+    transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
+    models.sinusoids: {"n_ctx": 5, "d_model": 4},
+    paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
+    gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
+    gpt.lm_loss: {"logits": torch.rand(2, 9, 30), "tokens": TOKENS},
+    gpt.layer_norm: {"x": X, "w": BIAS, "b": BIAS, "eps": 1e-5},
+    gpt.attention: {"x": X, "W_Q": W, "W_K": W, "W_V": W, "W_O": W.mT},
+    gpt.mlp: {"x": X, "W_in": W[0], "b_in": BIAS[:4], "W_out": W[0].T, "b_out": BIAS},
+    gpt.block: {"x": X, "ln1": torch.tanh, "attn": torch.tanh, "ln2": torch.tanh, "mlp": torch.tanh},
+    gpt.transformer: {
+        "tokens": TOKENS,
+        "W_E": torch.rand(30, 8),
+        "W_pos": torch.rand(12, 8),
+        "blocks": [torch.tanh],
+        "ln_final": torch.tanh,
+        "W_U": torch.rand(8, 30),
+    },
+    gpt.probabilities: {"logits": torch.rand(4), "temperature": 0.5},
+    gpt.beam_search: {
+        "log_probs": lambda texts: torch.rand(len(texts), 7).log_softmax(-1),
+        "tokens": TOKENS[0],
+        "width": 2,
+        "steps": 2,
+    },
+    plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
+    plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
+    plots.growth: {"curves": {"a": CURVE}, "title": ""},
+    plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
+    plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
+    plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
+    transforms.folded: {"model": MODEL},
+    measure.survey: {"model": MODEL, "period": 3, "batch": 2},
+    measure.on_text: {"model": MODEL, "tokens": TOKENS, "window": 2},
+    measure.on_repeats: {"model": MODEL, "tokens": TOKENS, "period": 3},
+    tasks.answers: {"task": TASK, "tokens": TOKENS},
+    tasks.sequences: {"length": 3, "d_vocab": 9},
+    tasks.is_held_out: {"task": TASK, "tokens": TOKENS},
+    tasks.examples: {"task": TASK},
+    tasks.batch_of: {"task": TASK, "step": 3, "training": [TOKENS]},
+    fourier.power: {"W": TABLE},
+    fourier.basis: {"frequencies": [1.0, 2.5], "n": 6},
+    fourier.projected: {"W": TABLE, "frequencies": [1.0, 2.5]},
+    fourier.explained: {"W": TABLE, "frequencies": [1.0, 2.5]},
+    fourier.phase: {"W": TABLE, "frequency": 1.5},
+    text.train_tokenizer: {"documents": ["a b", "b a"], "d_vocab": 260},
+    text.encode: {"documents": ["a b"]},
+    text.visible: {"token": " a"},
+    text.held_out_documents: {"kind": "prose"},
+    text.windows: {"stream": TOKENS[0], "n_ctx": 4},
+    text.held_out_tokens: {"kind": "prose", "n_ctx": 8},
+    text.repeated_tokens: {"length": 3, "batch": 2, "repeats": 2, "weights": [0.0, 1.0, 2.0], "d_vocab": 3, "seed": 0},
+}
+UNREACHED = {
+    "check",
+    "formation",
+    "load",
+    "tools",
+}  # what answers learners' functions, and what authors and teachers call
+MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
+MODULES += [events, language, runs]
+PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
+    *(
+        bigrams.save,
+        models.load,
+        models.history,
+        models.card,
+        models.save_weights,
+        models.snapshot_name,
+        models.check_head,
+    ),
+    *(
+        runs.start,
+        runs.train,
+        runs.result,
+        runs.sweep,
+        runs.histories,
+        runs.write,
+    ),
+    runs.planned,
+    *(train.interval, train.learning_rate, train.batch_of, train.train, train.main),
+}
+
+
+def _with_nan(value):
+    return torch.where(torch.arange(value.numel()).view(value.shape) == 0, math.nan, value)
+
+
+def _bad(name, value):
+    """What may be passed by mistake in place of a good value: what is wrong with it, and the thing itself."""
+    if name == "model":
+        return {"a name for the model": "two-layer", "None": None}
+    if isinstance(value, FactoredMatrix):
+        nan = FactoredMatrix(_with_nan(value.A), value.B)
+        return {"a text": "two-layer", "None": None, "a list": [1.0], "NaN": nan}
+    if isinstance(value, Tensor):
+        bad = {"a text": "tokens", "None": None, "a list": [1.0], "one number": 3, "nothing in it": value[:0]}
+        if value.is_floating_point():
+            bad |= {"NaN": _with_nan(value), "whole numbers": value.long()}
+        else:
+            bad["fractions"] = value.float() + 0.5
+        if name in ("tokens", "stream"):
+            bad |= {"a negative token": value - 100, "a token outside the vocabulary": value + 1_000}
+        return bad | {"no axis": value.flatten()[0]}
+    if isinstance(value, bool):
+        return {"a text": "yes", "None": None}
+    if isinstance(value, int):
+        return {"a text": "2", "half": 1.5, "None": None, "True": True, "negative": -7, "a list": [2]}
+    if isinstance(value, float):
+        return {"a text": "2", "None": None, "NaN": math.nan, "a list": [0.5]}
+    if isinstance(value, str):
+        return {"a number": 3, "None": None}
+    if isinstance(value, list) and value and isinstance(value[0], str):
+        return {"one text": "abcde", "a number": 3}
+    return {"a number": 3, "a text": "abc"}
+
+
+CALLS = [
+    pytest.param(function, name, bad, id=f"{function.__module__.split('.')[-1]}.{function.__name__}-{name}-{wrong}")
+    for function, good in GOOD.items()
+    for name, value in good.items()
+    for wrong, bad in _bad(name, value).items()
+    if not ("outside" in wrong and function in (gpt.beam_search, text.windows, language.predictable))  # know none
+    and not (wrong == "negative" and function is language.documents and name == "seed")  # negative ones: held out
+    and not (function is plots.heatmap and wrong in ("NaN", "whole numbers"))  # it draws both
+]
+
+
+def test_the_table_knows_every_public_function():
+    public = {
+        function
+        for module in MODULES
+        for name, function in vars(module).items()
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+    }
+    without_arguments = {function for function in public if not inspect.signature(function).parameters}
+    assert public - without_arguments - PERSONAL - {heads.ablated} == set(GOOD) - {heads.ablated}
+
+
+@pytest.mark.parametrize("function", GOOD, ids=lambda f: f"{f.__module__.split('.')[-1]}.{f.__name__}")
+def test_the_good_call_is_good(function):
+    with torch.random.fork_rng():
+        function(**GOOD[function])
+
+
+@pytest.mark.parametrize(("function", "name", "bad"), CALLS)
+def test_bad_input_is_one_clear_sentence(function, name, bad):
+    with pytest.raises((TypeError, ValueError, IndexError)) as caught:
+        function(**GOOD[function] | {name: bad})
+    message = str(caught.value)
+    assert message.endswith(".") and "\n" not in message and 20 < len(message) < 250
+    where = Path(traceback.extract_tb(caught.value.__traceback__)[-1].filename)
+    assert Path(course_utils.__file__).parent in where.parents  # raised by us, not met on the way

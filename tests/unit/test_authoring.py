@@ -1,0 +1,243 @@
+"""Solutions → learner notebooks."""
+
+import base64
+import copy
+import io
+import textwrap
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from PIL import Image
+
+from course_utils.tools import authoring
+
+ANSWER = textwrap.dedent("""\
+    def direct_path(W_E, W_U):
+        # rows are the current token
+        ### BEGIN SOLUTION
+        return W_E @ W_U
+        ### END SOLUTION
+    """).strip()
+HIDDEN = "### BEGIN HIDDEN TESTS\nassert direct_path(2, 3) == 6\n### END HIDDEN TESTS"
+
+
+def _executed(source, *outputs, tags=()):
+    return new_code_cell(source, execution_count=1, outputs=list(outputs), metadata={"tags": list(tags)})
+
+
+def _solution(*cells):
+    return new_notebook(cells=[new_markdown_cell("# Zero layers"), *cells])
+
+
+def _stream(text, name="stdout"):
+    return new_output("stream", name=name, text=text)
+
+
+def _display(**data):
+    return new_output("display_data", data={mime.replace("_", "/"): value for mime, value in data.items()})
+
+
+def test_derive_blanks_the_answer_and_keeps_the_rest():
+    solution = _solution(_executed(ANSWER, tags=["claim"]), _executed("print(1)\n" + HIDDEN, _stream("1\n")))
+    heading, exercise, check = authoring.derive(solution).cells
+    assert heading.source == "# Zero layers"
+    assert exercise.source.splitlines() == [*ANSWER.splitlines()[:2], f"    {authoring.STUB}"]
+    assert check.source.strip() == "print(1)" and check.outputs == [] and check.execution_count is None
+    assert exercise.metadata.tags == ["claim"]
+    assert [cell.id for cell in (heading, exercise, check)] == [cell.id for cell in solution.cells]
+
+
+def test_blank_stops_nothing_until_it_is_called():
+    names = {}
+    exec(authoring.derive(_solution(_executed(ANSWER))).cells[1].source, names)
+    with pytest.raises(NotImplementedError):
+        names["direct_path"](None, None)
+
+
+def test_derive_drops_a_cell_of_hidden_tests_alone():
+    assert len(authoring.derive(_solution(_executed(HIDDEN))).cells) == 1
+
+
+def test_written_answers_are_blanked_too():
+    solution = _solution(new_markdown_cell("Why?\n\n### BEGIN SOLUTION\nBecause.\n### END SOLUTION"))
+    assert authoring.derive(solution).cells[1].source == f"Why?\n\n{authoring.TEXT_STUB}"
+
+
+def test_same_bytes_on_repeat(tmp_path):
+    solution = _solution(_executed(ANSWER), _executed("1 + 1", _stream("2\n")))
+    for cell in solution.cells:  # as an editor without cell ids leaves them
+        del cell["id"]
+    solution.cells[2].id = "cell-1"
+    text, learner = authoring.dumps(solution), authoring.dumps(authoring.derive(solution))
+    assert (text, learner) == (authoring.dumps(solution), authoring.dumps(authoring.derive(solution)))
+    (tmp_path / "solution.ipynb").write_text(text, encoding="utf-8")
+    again = authoring.read(tmp_path / "solution.ipynb")
+    assert (text, learner) == (authoring.dumps(again), authoring.dumps(authoring.derive(again)))
+    assert [cell.id for cell in again.cells] == ["cell-0", "cell-2", "cell-1"]
+
+
+def test_copied_cell_gets_an_id_of_its_own():
+    notebook = _solution(_executed("1"))
+    notebook.cells.append(copy.deepcopy(notebook.cells[1]))
+    _, first, second = authoring.tidy(notebook).cells
+    assert first.id == notebook.cells[1].id != second.id
+
+
+def test_tidy_strips_what_varies():
+    cell = _executed("1", _display(text_plain="0%", **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}}))
+    cell.metadata.execution = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
+    notebook = _solution(cell)
+    notebook.metadata = {"kernelspec": {"name": "my-venv"}, "language_info": {"name": "python", "version": "3.11.2"}}
+    tidied = authoring.tidy(notebook)
+    assert tidied.metadata == authoring.METADATA
+    assert tidied.cells[1].metadata == {} and tidied.cells[1].outputs[0].data == {"text/plain": "0%"}
+    assert notebook.metadata.kernelspec.name == "my-venv"  # the original is left alone
+
+
+def test_interactive_cell_stores_its_picture_only():
+    outputs = [_display(text_html="<script>" + "x" * 2_000_000), _display(image_png="iVBORw0KGgo=")]
+    notebook = _solution(_executed("show(pattern)", *outputs, tags=["interactive"]))
+    tidied = authoring.tidy(notebook)
+    assert tidied.cells[1].outputs == outputs[1:]
+    assert tidied.cells[1].metadata.tags == ["interactive", "nbval-ignore-output"]
+    assert authoring.problems(tidied) == []
+
+
+def test_a_stored_picture_looks_the_same_and_is_smaller():
+    figure, axes = plt.subplots(figsize=(4, 3))
+    axes.imshow(np.random.default_rng(0).random((8, 8)), cmap="viridis")
+    axes.set_title("as in a lesson")
+    whole = io.BytesIO()
+    figure.savefig(whole, format="png")
+    plt.close(figure)
+    given = base64.b64encode(whole.getvalue()).decode()
+    stored = authoring._smaller(given)
+    assert stored == authoring._smaller(given) and len(stored) < len(given) / 2
+    before, after = (
+        np.asarray(Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB"), int) for png in (given, stored)
+    )
+    assert before.shape == after.shape and np.abs(before - after).max() < 32 and np.abs(before - after).mean() < 1
+
+
+def test_good_notebook_has_no_problems():
+    cells = [
+        _executed(ANSWER),
+        _executed("assert True\nprint(2)", _stream("2\n"), tags=["C11b", "claim"]),
+        _executed("\n".join(["x = 1"] * 20), tags=["live-training"]),
+    ]
+    assert authoring.problems(_solution(*cells)) == []
+
+
+@pytest.mark.parametrize(
+    ("cell", "complaint"),
+    [
+        (_executed(ANSWER.replace("    ### END SOLUTION", "")), "### BEGIN SOLUTION without its ### END"),
+        (_executed(ANSWER.replace("    ### BEGIN SOLUTION\n", "")), "### END SOLUTION without its ### BEGIN"),
+        (_executed(ANSWER.replace("return", "### BEGIN SOLUTION\n    return")), "BEGIN SOLUTION before ### END"),
+        (_executed(ANSWER.replace("### END SOLUTION", "### END HIDDEN TESTS")), "END HIDDEN TESTS without its"),
+        (_executed(ANSWER.replace("### BEGIN", "## Begin")), "none of the markers"),
+        (_executed(ANSWER.replace("### END", "#END")), "none of the markers"),
+        (_executed(ANSWER.replace("W_U\n", "W_U  ### END SOLUTION\n")), "none of the markers"),
+        (_executed("### BEGIN SOLUTION\nx = 1\n### END SOLUTION"), "outside a function"),
+        (new_markdown_cell("### BEGIN SOLUTION"), "without its ### END"),
+        (_executed("\n".join(["x = 1"] * 21)), "21 lines"),
+        (_executed("  "), "is empty"),
+        (_executed("open('../data/x')"), "another from notebooks/solutions/"),
+        (_executed("1  # NBVAL_SKIP\n# NBVAL_SKIP"), "switches nbval off"),
+        (_executed("assert 1", tags=["C3"]), "one of the tags claim, identity"),
+        (_executed("assert 1", tags=["C3", "claim", "identity"]), "one of the tags claim, identity"),
+        (_executed("1", tags=["C3", "claim"]), "asserts nothing"),
+        (new_markdown_cell("assert", metadata={"tags": ["C3", "claim"]}), "asserts nothing"),
+        (_executed("1", tags=["C3d"]), 'unknown tag "C3d"'),
+        (_executed("1", tags=["nbval-skip"]), 'unknown tag "nbval-skip"'),
+        (_executed("1", tags=["nbval-ignore-output"]), "without interactive"),
+        (new_code_cell("1"), "has not been executed"),
+        (_executed("1 / 0", new_output("error", ename="ZeroDivisionError", evalue="by zero")), "ZeroDivisionError"),
+        (_executed("1", _stream("UserWarning", "stderr")), "stderr"),
+        (_executed("1", _display(text_html="<script>draw()</script>")), "tag it interactive"),
+        (_executed("f", _display(text_plain="<function f at 0x7f108ae98810>")), "memory address 0x7f108ae98810"),
+        (_executed("print(f)", _stream("<function f at 0x7f108ae98810>")), "memory address"),
+        (_executed("1", _stream("x" * 500_000)), "500,000 is the limit"),
+        (_executed("x = " + "1" * 100), "has a line of 104 characters"),
+    ],
+)
+def test_problems(cell, complaint):
+    [problem] = authoring.problems(_solution(cell))
+    assert complaint in problem and problem.endswith((".", "…"))
+
+
+@pytest.fixture
+def course(tmp_path, monkeypatch):
+    """An empty course with notebooks/solutions/, in which `write(*cells)` writes 03.ipynb there and gives its path."""
+    monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "notebooks" / "solutions")
+    authoring.SOLUTIONS.mkdir(parents=True)
+
+    def write(*cells):
+        path = authoring.SOLUTIONS / "03.ipynb"
+        path.write_text(authoring.dumps(_solution(*cells)), encoding="utf-8")
+        return path
+
+    return write
+
+
+def _files():
+    return {path: path.read_bytes() for path in authoring.SOLUTIONS.parent.rglob("*") if path.is_file()}
+
+
+def test_update_then_check(course, capsys):
+    path = course(new_code_cell(ANSWER), new_code_cell("for i in range(99): print(i)"))
+    assert authoring.main([]) == 0
+    first = _files()
+    assert set(first) == {path, authoring.learner_path(path)}
+    assert [cell.execution_count for cell in authoring.read(path).cells[1:]] == [1, 2]
+    assert authoring.main(["notebooks/03.ipynb"]) == 0 and _files() == first  # the same bytes
+    assert authoring.main(["--check"]) == 0 and _files() == first
+
+    learner = authoring.learner_path(path)
+    learner.write_bytes(learner.read_bytes() + b"\n")
+    assert authoring.main(["--check", "03"]) == 1
+    learner.unlink()
+    assert authoring.main(["--check"]) == 1
+    path.write_bytes(first[path].replace(b'"name": "python"\n', b'"name": "python", "version": "3.11.2"\n'))
+    assert authoring.main(["--check"]) == 1
+    printed = capsys.readouterr().out
+    for complaint in ("copy is out of step", "has no learner copy", "saved by something else"):
+        assert complaint in printed
+
+
+def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
+    course(new_code_cell("loss = 1"), new_code_cell("%no_such_magic\nloss / 0"))
+    before = _files()
+    assert authoring.main([]) == 1 and _files() == before
+    printed = capsys.readouterr().out
+    for part in ('Cell 2 ("%no_such_magic") failed.\n', "\n%no_such_magic\nloss / 0\n", "UsageError"):
+        assert part in printed
+
+
+def test_source_problems_are_found_before_anything_runs(course, monkeypatch):
+    monkeypatch.setattr(authoring, "execute", None)
+    path = course(new_code_cell("### BEGIN SOLUTION"))
+    before = _files()
+    assert authoring.update(path) and _files() == before
+
+
+def test_work_in_a_learner_copy_is_not_overwritten(course):
+    path = course(new_code_cell(ANSWER))
+    assert authoring.update(path) == []
+    learner = authoring.learner_path(path)
+    worked_in = authoring.read(learner)
+    worked_in.cells[1].update(execution_count=1, source="return W_E @ W_U")
+    learner.write_text(authoring.dumps(worked_in), encoding="utf-8")
+    before = _files()
+    (complaint,) = authoring.update(path)
+    assert "rename it to 03_mine.ipynb" in complaint and _files() == before
+    learner.rename(learner.with_name("03_mine.ipynb"))
+    assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
+
+
+def test_missing_solution_is_named(course, capsys):
+    course(new_code_cell(ANSWER)).rename(authoring.SOLUTIONS.parent / "04.ipynb")
+    assert authoring.main(["--check"]) == authoring.main(["05"]) == 1
+    assert capsys.readouterr().out.count("no such notebook") == 2

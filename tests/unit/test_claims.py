@@ -1,0 +1,208 @@
+"""Claims, identities and predictions: what is printed, what fails, what is recorded, and what is kept of a guess."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from course_utils import claims
+
+TABLE = {
+    "a share": {"value": 0.968, "tolerance": 0.005},
+    "a loss": {"value": 3.5, "tolerance": 0.02},
+    "heads": {"value": [3, 5]},
+    "a count": {"value": 9469},
+    "scores": {"value": [0.73, 0.69], "tolerance": 0.01},
+    "by length": {"value": {"2": 0.1, "3": 0.2}, "tolerance": {"2": 0.01, "3": 0.1}},
+    "worst": {"least": 0.999},
+    "between": {"least": 0.1, "most": 0.2},
+    "true": {"value": True},
+    "a word": {"value": "key"},
+}
+
+
+@pytest.fixture(autouse=True)
+def lessons(monkeypatch, tmp_path):
+    monkeypatch.setattr(claims, "expectations", lambda: TABLE)
+    monkeypatch.setenv(claims.MODE, "strict")
+    monkeypatch.chdir(tmp_path)
+
+
+HOLDING = {
+    "a share": [0.968, 0.964, 0.9729, torch.tensor(0.97), np.float32(0.967)],
+    "a loss": [3.5, 3.519, np.float64(3.481)],
+    "heads": [[3, 5], (3, 5), torch.tensor([3, 5])],
+    "a count": [9469, torch.tensor(9469)],
+    "scores": [[0.73, 0.69], torch.tensor([0.735, 0.695])],
+    "by length": [{"2": 0.1, "3": 0.29}, {2: torch.tensor(0.105), 3: 0.2}],
+    "worst": [0.9991, 1, [0.9995, 1.0], {"a": 1.0}],
+    "between": [0.1, 0.2, [0.15, 0.16]],
+    "true": [True, torch.tensor(True), np.bool_(True)],
+    "a word": ["key"],
+}
+FAILING = {
+    "a share": [0.9, 0.98, math.nan, [0.968], True, "0.968"],
+    "a loss": [3.53, -3.5, math.inf],
+    "heads": [[5, 3], [3], [3, 5, 5], [3.0, 5.0], 3],
+    "a count": [9468, 9469.0, "9469"],
+    "scores": [[0.73, 0.67], [0.73], {"0": 0.73, "1": 0.69}],
+    "by length": [{"2": 0.12, "3": 0.2}, {"2": 0.1}, {"2": 0.1, "4": 0.2}, [0.1, 0.2]],
+    "worst": [0.99, math.nan, [1.0, 0.9], []],
+    "between": [0.09, 0.21, [0.15, 0.3]],
+    "true": [False, 1, "yes"],
+    "a word": ["value", ["key"]],
+}
+cases = [(statement, value) for statement, values in HOLDING.items() for value in values]
+failures = [(statement, value) for statement, values in FAILING.items() for value in values]
+
+
+@pytest.mark.parametrize(("statement", "value"), cases)
+def test_a_claim_that_holds_prints_one_line(capsys, statement, value):
+    assert claims.claim(statement, value) is None
+    assert capsys.readouterr().out.startswith(f"▪ {statement}: ")
+
+
+@pytest.mark.parametrize(("statement", "value"), failures)
+def test_a_claim_that_does_not_hold_fails(statement, value):
+    with pytest.raises(claims.ClaimFailed, match=f"{statement}: expected .*measured: "):
+        claims.claim(statement, value)
+
+
+@pytest.mark.parametrize(("statement", "value"), failures)
+def test_a_learner_is_told_what_we_measured(capsys, monkeypatch, statement, value):
+    monkeypatch.delenv(claims.MODE)
+    claims.claim(statement, value)
+    assert "\n  (on the course's own models: " in capsys.readouterr().out
+
+
+def test_a_statement_without_an_entry(capsys, monkeypatch):
+    with pytest.raises(claims.ClaimFailed, match=r"No table in notebooks/claims/ has 'news'; measured: 0.5"):
+        claims.claim("news", 0.5)
+    monkeypatch.delenv(claims.MODE)  # a learner's own, or a course without its tables
+    capsys.readouterr()
+    claims.claim("news", 0.5, "nats")
+    assert capsys.readouterr().out == "▪ news: 0.5 nats\n"
+
+
+@pytest.mark.parametrize(
+    ("statement", "value", "unit", "text"),
+    [
+        ("a share", 0.9681, "", "0.968"),
+        ("a share", 0.9681, "%", "96.8 %"),
+        ("a loss", 3.4999, "nats", "3.50 nats"),
+        ("a loss", -3.4999, "nats", "−3.50 nats"),
+        ("heads", [3, 5], "", "3, 5"),
+        ("a count", 9469, "lists", "9,469 lists"),
+        ("scores", torch.tensor([0.7312, 0.6899]), "", "0.73, 0.69"),
+        ("true", True, "", "yes"),
+        ("worst", 0.99987, "", "1"),
+        ("by length", {2: 0.1, 3: 0.2}, "", "2: 0.1, 3: 0.2"),
+    ],
+)
+def test_digits_follow_the_tolerance(capsys, monkeypatch, statement, value, unit, text):
+    monkeypatch.delenv(claims.MODE)
+    claims.claim(statement, value, unit)
+    assert capsys.readouterr().out.splitlines()[0] == f"▪ {statement}: {text}"
+
+
+def test_an_identity_holds_two_sides_together(capsys):
+    x = torch.rand(3, 4)
+    claims.identity("x = x", x, x + 1e-6)
+    claims.identity("x is not 2 x", x, x, control=2 * x)
+    claims.identity("lists", [1, 2], (1, 2))
+    claims.identity("true", bool(x.shape == (3, 4)))
+    assert capsys.readouterr().out.splitlines() == [
+        "≡ x = x (to 0.0001)",
+        "≡ x is not 2 x (to 0.0001); the control: differs",
+        "≡ lists (to 0.0001)",
+        "≡ true",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "more"),
+    [
+        (torch.zeros(2), torch.ones(2), {}),
+        (torch.zeros(2), torch.full((2,), math.nan), {}),
+        (torch.zeros(2), torch.full((2,), 1e-3), {}),
+        (1.0, 1.2, {"within": 0.1}),
+        (False, True, {}),
+        ([1], [2], {}),
+        (torch.zeros(2), torch.zeros(2), {"control": torch.zeros(2)}),  # a control that cannot refute
+    ],
+)
+def test_an_identity_that_does_not_hold_fails(left, right, more):
+    with pytest.raises(claims.ClaimFailed):
+        claims.identity("equal", left, right, **more)
+
+
+def test_recorded_statements_raise_nothing(monkeypatch, tmp_path):
+    monkeypatch.setenv(claims.MODE, f"record:{tmp_path / 'statements'}")
+    claims.claim("a share", 0.2)
+    claims.claim("news", torch.tensor([1, 2]))
+    claims.identity("equal", 1.0, 2.0)
+    lines = [json.loads(line) for line in (tmp_path / "statements").read_text().splitlines()]
+    assert [(line["kind"], line["statement"], line["holds"]) for line in lines] == [
+        ("claim", "a share", False),
+        ("claim", "news", False),
+        ("identity", "equal", False),
+    ]
+    assert lines[1]["value"] == [1, 2]
+
+
+# Predictions
+
+
+def test_a_prediction_shows_beside_its_claim(capsys, monkeypatch, tmp_path):
+    monkeypatch.delenv(claims.MODE)
+    claims._keep("door", guess="query")
+    claims._keep("gain", guess=0.4)
+    claims.claim("a word", "key", predicted="door")
+    claims.claim("a share", 0.968, predicted="gain")
+    claims.claim("a share", 0.45, predicted="gain")
+    out = capsys.readouterr().out
+    assert "  your prediction: query ✗\n" in out and "  your prediction: 0.4 ✗\n" in out
+    assert "▪ a share: 0.450\n  your prediction: 0.4 ✓\n" in out  # within a quarter
+    assert claims.guesses()["door"] == {"guess": "query", "truth": "key", "right": False}
+    claims.calibration()
+    assert capsys.readouterr().out == "Your predictions: 1 of 2 came true.\n"
+
+
+def test_a_blank_prediction_stops_nothing(capsys, monkeypatch):
+    monkeypatch.delenv(claims.MODE)
+    claims.claim("a word", "key", predicted="door")
+    claims.calibration()
+    assert capsys.readouterr().out == "▪ a word: key\nNo predictions yet.\n"
+
+
+def test_the_widget_keeps_what_is_chosen_and_typed():
+    box = claims._widget("door", "Which door?", ["query", "key"], "")
+    radio = box.children[1].children[0]
+    assert radio.value is None and claims.guesses() == {}
+    radio.value = "key"
+    assert claims.guesses() == {"door": {"guess": "key"}}
+    again = claims._widget("door", "Which door?", ["query", "key"], "")
+    assert again.children[1].children[0].value == "key"
+    text, note = claims._widget("gain", "How much?", [], "nats").children[1].children
+    text.value = "a lot"
+    assert "Type a number" in note.value and "gain" not in claims.guesses()
+    text.value = "−0,5"
+    assert note.value == "nats" and claims.guesses()["gain"] == {"guess": -0.5}
+    share = claims._widget("share", "How many?", [], "%").children[1].children[0]
+    share.value = "40"
+    assert claims.guesses()["share"] == {"guess": 0.4}
+    assert claims._widget("share", "How many?", [], "%").children[1].children[0].value == "40"
+
+
+def test_what_a_stored_notebook_shows_of_a_prediction(monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    claims.predict("door", "Which door?", ["query", "key"])
+    claims.predict("gain", "How much?", unit="nats")
+    assert [data["text/plain"] for data in shown] == [
+        "Predict: Which door?\nquery · key",
+        "Predict: How much?\na number in nats",
+    ]
+    assert all("application/vnd.jupyter.widget-view+json" in data for data in shown)

@@ -1,0 +1,164 @@
+"""Slides, pages and handouts: complete, and with nothing in them that a browser would have to load."""
+
+import itertools
+import re
+import sys
+from functools import cache
+
+import nbformat
+import pytest
+from bs4 import BeautifulSoup
+
+from course_utils.tools import export
+
+LESSONS = sorted(path.stem for path in (export.NOTEBOOKS / "solutions").glob("*.ipynb"))
+KINDS = ("slides", "page", "handout")
+LOADS = {"src", "srcset", "href", "data", "poster", "background", "action", "formaction", "xlink:href"}
+files = pytest.mark.parametrize(("kind", "lesson"), list(itertools.product(KINDS, LESSONS)))
+lessons = pytest.mark.parametrize("lesson", LESSONS)
+
+
+@cache
+def _made(kind, lesson):
+    return export.export(kind, lesson)
+
+
+@cache
+def _parsed(kind, lesson):
+    return BeautifulSoup(_made(kind, lesson), "html.parser")
+
+
+def _notebook(lesson, folder="solutions"):
+    return nbformat.read(export.NOTEBOOKS / folder / f"{lesson}.ipynb", as_version=4)
+
+
+def _loaded(page: BeautifulSoup) -> list[str]:
+    """What a browser would fetch for a page, links that wait for a click left aside."""
+    found = [tag.name for tag in page.find_all(["link", "iframe", "object", "embed", "base", "audio", "video"])]
+    for tag in page.find_all(True):
+        values = [value for name, value in tag.attrs.items() if name in LOADS and (tag.name, name) != ("a", "href")]
+        values += re.findall(r"url\(([^)]*)\)", str(tag.get("style", "")))
+        found += [f"{tag.name} {value[:60]}" for value in values if not value.startswith("data:")]
+    for style in page.find_all("style"):
+        found += re.findall(r"@import[^;]*|url\((?!['\"]?data:)[^)]*\)", style.text)
+    for script in page.find_all("script"):
+        found += re.findall(r"sourceMappingURL|importScripts|\bimport\s*\(|\bfrom\s*['\"]http", script.text)
+    return found
+
+
+@pytest.mark.parametrize(
+    "loader",
+    [
+        '<script src="https://cdn.example/reveal.js"></script>',
+        '<link rel="stylesheet" href="style.css">',
+        '<img src="figure.png">',
+        '<p style="background: url(paper.png)">',
+        "<style>@import url(https://fonts.example/a.css);</style>",
+        "<style>@font-face { src: url('a.woff2') }</style>",
+        "<script>import('https://cdn.example/mermaid.mjs')</script>",
+    ],
+)
+def test_the_test_sees_what_would_be_loaded(loader):
+    assert _loaded(BeautifulSoup(loader, "html.parser"))
+
+
+def test_a_link_and_an_inner_picture_load_nothing():
+    page = '<a href="https://example.org/paper"></a><img src="data:image/png;base64,AAAA">'
+    assert _loaded(BeautifulSoup(page, "html.parser")) == []
+
+
+@files
+def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
+    page = _parsed(kind, lesson)
+    assert _loaded(page) == []
+    assert len(_made(kind, lesson)) < 2e6
+    prose = re.sub(r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", " ", _made(kind, lesson), flags=re.DOTALL)
+    assert "$" not in prose and not re.search(r"\\[A-Za-z_]", prose)
+    assert page.find("math") and not page.find("merror")
+
+
+@pytest.mark.parametrize("kind", ["slides", "page"])
+@lessons
+def test_slides_and_page_show_all_that_is_stored(kind, lesson):
+    cells = _notebook(lesson).cells
+    outputs = [output for cell in cells for output in cell.get("outputs", [])]
+    figures = sum("image/png" in output.get("data", {}) for output in outputs)
+    page = _parsed(kind, lesson)
+    shown = page.find_all("img")
+    assert len(shown) == figures > 0 and all(int(img["width"]) > 100 < int(img["height"]) for img in shown)
+    text = page.get_text()
+    for output in outputs:
+        assert output.get("text", "") in text
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            for heading in re.findall(r"^#{1,3} (.*)", cell.source, flags=re.MULTILINE):
+                assert re.split("[`$&*]", heading)[0].strip() in text
+    assert "SOLUTION" not in text
+
+
+@lessons
+def test_a_slide_begins_at_each_heading_and_answers_wait_below(lesson):
+    sections = _parsed("slides", lesson).find("div", class_="deck").find_all("section", recursive=False)
+    assert all(section.find(True).name in ("h1", "h2", "h3") for section in sections)
+    for section in sections:  # one heading, or one with nothing of its own and the next
+        blocks = [block.name in ("h1", "h2", "h3") for block in section.find_all(True, recursive=False)]
+        assert not any(blocks[2:]) and len(blocks) > sum(blocks)
+    exercises = [section for section in sections if section.find("h3") and "Exercise" in section.h3.text]
+    assert exercises
+    for section in exercises:
+        blank, answer = section.find_all("div", class_="code")[:2]
+        assert "NotImplementedError" in blank.text and "new" not in blank["class"]
+        assert "NotImplementedError" not in answer.text and "new" in answer["class"]
+
+
+@lessons
+def test_a_handout_has_every_exercise_and_no_answer(lesson):
+    page = _parsed("handout", lesson)
+    text = page.get_text()
+    assert "The question" in text and "After this lesson you can" in text and "To think about" in text
+    assert not page.find("details") and not page.find("img") and "Summary" not in text
+    exercises = page.find_all("div", class_="exercise")
+    names = [exercise.h3.code.text for exercise in exercises]
+    cells = _notebook(lesson, ".").cells
+    headings = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    assert names == re.findall(r"^### Exercise \d+ · `(\w+)`", headings, flags=re.MULTILINE)
+    for name, exercise in zip(names, exercises, strict=True):
+        assert f"def {name}(" in exercise.text and "raise Not" not in exercise.text
+    blanks = {cell.id: cell.source for cell in cells}
+    for cell in _notebook(lesson).cells:  # no line of an answer that the blank does not have too
+        if cell.source != blanks.get(cell.id, cell.source):
+            answer = cell.source.split("### BEGIN SOLUTION\n")[1].split("### END SOLUTION")[0]
+            assert not [line for line in answer.splitlines() if len(line.strip()) > 12 and line.strip() in text]
+
+
+def test_markdown_becomes_elements_and_mathml():
+    one, two, three = export.markdown(
+        "A $\\text{d\\_head}$.\n\n$$\\lVert x \\rVert$$\n\n\\begin{matrix}a & b\\end{matrix}\n"
+    )
+    assert one.name == "p" and one.math["display"] == "inline" and one.find("mtext").text.strip() == "d_head"
+    assert two.find("math")["display"] == three.find("math")["display"] == "block" and len(three.find_all("mtd")) == 2
+
+
+def test_the_command_writes_the_files(tmp_path, capsys):
+    assert export.main(["handout", LESSONS[0], f"notebooks/{LESSONS[1]}.ipynb", "--out", str(tmp_path / "new")]) == 0
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [f"{x}.handout.html" for x in LESSONS[:2]]
+    assert LESSONS[1] in capsys.readouterr().out
+
+
+def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
+    with pytest.raises(SystemExit):
+        export.main(["page", "11_nothing", "--out", str(tmp_path)])
+    assert 'There is no lesson "11_nothing"' in capsys.readouterr().err
+    monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
+    export._rendered.cache_clear()
+    with pytest.raises(SystemExit):
+        export.main(["page", LESSONS[0], "--out", str(tmp_path)])
+    assert '".[teach]"' in capsys.readouterr().err
+    with pytest.raises(ValueError, match="choose slides, page, handout"):
+        export.export("poster", LESSONS[0])
+
+
+def test_reveal_is_as_published_and_brings_its_licence():
+    assert "MIT licensed" in (export.REVEAL / "reveal.js").read_text(encoding="utf-8")[:200]
+    assert "Permission is hereby granted" in (export.REVEAL / "LICENSE").read_text(encoding="utf-8")
+    assert sum(file.stat().st_size for file in export.REVEAL.iterdir()) < 200_000

@@ -1,0 +1,341 @@
+"""The formation runs: their language, their instruments, and sweeps that lose nothing."""
+
+import json
+import math
+from dataclasses import asdict, replace
+
+import joblib
+import pytest
+import torch
+
+from course_utils import _files, heads, models, text
+from course_utils.formation import __main__ as command
+from course_utils.formation import events, language, runs
+
+TINY = runs.Run(steps=2, batch=2)
+CONDITIONS = pytest.mark.parametrize("condition", runs.CONDITIONS)
+
+
+@pytest.fixture(scope="module")
+def repeated():
+    return text.repeated_tokens(runs.PERIOD, d_vocab=language.D_VOCAB)
+
+
+# The language
+
+
+def test_bigram_probabilities_are_probabilities():
+    table = language.bigram_probabilities()
+    torch.testing.assert_close(table.sum(1), torch.ones(64))
+    assert not table[:, 0].any()  # the start token only opens
+    assert torch.equal(table, language.bigram_probabilities(0)) and not torch.equal(
+        table, language.bigram_probabilities(1)
+    )
+
+
+def test_documents_depend_on_the_seed_alone():
+    assert torch.equal(language.documents(3, 5), language.documents(3, 5))
+    assert not torch.equal(language.documents(3, 5), language.documents(3, 6))
+
+
+def test_documents_open_with_the_start_token_and_never_repeat_it():
+    tokens = language.documents(200, 0)
+    assert tokens.shape == (200, 64) and not tokens[:, 0].any() and tokens[:, 1:].min() >= 1 and tokens.max() <= 63
+
+
+def test_a_document_has_two_names_of_its_own(monkeypatch):
+    monkeypatch.setattr(language, "SHARE", 1.0)  # nothing but names
+    for document in language.documents(20, 0)[:, 1:57].view(20, 7, 8).tolist():
+        assert len({tuple(name) for name in document}) in (1, 2)
+    first, second = language.documents(2, 0)[:, 1:9].tolist()
+    assert first != second
+
+
+def test_between_names_the_bigrams_rule(monkeypatch):
+    monkeypatch.setattr(language, "SHARE", 1e-9)
+    tokens = language.documents(2_000, 0)
+    counts = torch.zeros(64, 64)
+    counts.index_put_((tokens[:, :-1].flatten(), tokens[:, 1:].flatten()), torch.ones(2_000 * 63), accumulate=True)
+    often = counts.sum(1) > 1_000
+    error = (counts / counts.sum(1, keepdim=True) - language.bigram_probabilities())[often].abs()
+    assert often.sum() > 20 and error.max() < 0.06 and error.mean() < 0.004
+
+
+def test_a_third_of_the_tokens_is_predictable_and_few_after_shuffling():
+    tokens = language.documents(300, 0)
+    share = language.predictable(tokens).float().mean()
+    order = torch.rand(300, 64, generator=torch.Generator().manual_seed(0)).argsort(1)
+    assert 0.33 < share < 0.42 and language.predictable(tokens.gather(1, order)).float().mean() < 0.05
+
+
+def test_predictable_by_hand():
+    tokens = torch.tensor([[0, 5, 6, 7, 5, 6, 5, 7, 5, 7], [0, 5, 6, 5, 6, 6, 6, 6, 1, 1]])
+    hits = language.predictable(tokens).nonzero().tolist()
+    assert hits == [[0, 4], [0, 7], [0, 8], [1, 3], [1, 5], [1, 6]]  # 0 5 6 7 5[6]5 7[5][7] and 0 5 6 5[6]6[6][6]1 1
+
+
+# Models and measurements
+
+
+@CONDITIONS
+def test_the_short_way_gives_the_models_logits(condition):
+    model = runs.start(replace(runs.CONDITIONS[condition], seed=3))
+    tokens = language.documents(3, 0)
+    torch.testing.assert_close(runs.logits(model, tokens), model(tokens), atol=1e-4, rtol=1e-4)
+    short = tokens[:, :17]
+    torch.testing.assert_close(runs.logits(model, short), model(short), atol=1e-4, rtol=1e-4)
+
+
+@CONDITIONS
+def test_all_positions_start_as_the_same_sinusoids(condition):
+    model = runs.start(runs.CONDITIONS[condition])
+    torch.testing.assert_close(model.W_pos, models.sinusoids(64, 64))
+
+
+def test_planting_changes_where_one_head_looks_and_nothing_else(repeated):
+    plain, planted = (runs.start(replace(TINY, planted=planted)) for planted in (False, True))
+    with torch.no_grad():
+        before, after = (heads.previous_token_score(heads.patterns(m, repeated)).mean(-1)[0] for m in (plain, planted))
+    assert after[0] > 0.85 and before.max() < 0.1
+    for name, weight in planted.named_parameters():
+        other, changed = plain.get_parameter(name), name in ("blocks.0.attn.W_Q", "blocks.0.attn.W_K")
+        assert torch.equal(weight[1:], other[1:]) and torch.equal(weight[0], other[0]) != changed
+
+
+def test_previous_token_weights_look_back_by_one():
+    W_Q, W_K = runs.previous_token_weights(W_pos := models.sinusoids(50, 64), 16)
+    scores = (W_pos @ W_Q) @ (W_pos @ W_K).T
+    assert (scores.argmax(1)[1:] == torch.arange(49)).all()
+    assert not W_Q[16:].any() and not W_K[16:].any()
+
+
+def planted_induction():
+    """A model with one induction head made by hand: one-hot tokens, positions apart, each in its part of the stream."""
+    config = runs.Run().config() | {"d_model": 256, "d_head": 64}
+    model = models.initial(config).requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.zero_()
+    eye = torch.eye(64)
+    token, passed, position = slice(0, 64), slice(64, 128), slice(128, 192)
+    model.W_E[:, token] = eye
+    model.pos_embed.W_pos[:, position] = models.sinusoids(64, 64)
+    attn0, attn1 = model.blocks[0].attn, model.blocks[1].attn
+    W_Q, W_K = runs.previous_token_weights(models.sinusoids(64, 64), 16, scale=8.0)  # more: no stable solution
+    attn0.W_Q[0, position, :16], attn0.W_K[0, position, :16] = W_Q, W_K
+    attn0.W_V[0, token], attn0.W_O[0, :, passed] = eye, eye
+    attn1.W_Q[2, token], attn1.W_K[2, passed] = 10 * eye, 10 * eye
+    return model
+
+
+def test_paths_tell_k_composition(repeated):
+    scores = runs.door_scores(planted_induction(), repeated, runs.PERIOD)
+    assert scores["whole"][2] > 0.6 and max(scores["whole"][:2]) < 0.1
+    assert scores["keys"][2] < 0.1 and scores["queries"][2] > 0.95 * scores["whole"][2]
+
+
+def test_paths_tell_q_composition(repeated):
+    model = planted_induction()
+    attn = model.blocks[1].attn
+    attn.W_Q.data, attn.W_K.data = attn.W_K.data, attn.W_Q.data  # now the query reads what was passed on
+    whole, keys, queries = (heads_of[2] for heads_of in runs.door_scores(model, repeated, runs.PERIOD).values())
+    assert abs(whole - keys) < 0.01 and abs(whole - queries) > 0.02
+
+
+@CONDITIONS
+def test_the_whole_path_is_the_models_own_pattern(condition, repeated):
+    model = runs.start(runs.CONDITIONS[condition]).requires_grad_(False)
+    if model.cfg.n_layers < 2:
+        return
+    expected = heads.prefix_matching_score(heads.patterns(model, repeated), runs.PERIOD)[1].mean(-1)
+    torch.testing.assert_close(torch.tensor(runs.door_scores(model, repeated, runs.PERIOD)["whole"]), expected)
+
+
+def test_offsets_say_where_heads_look(repeated):
+    model = planted_induction()
+    found = runs.offsets(model, repeated, runs.PERIOD)
+    back, after = torch.tensor(found["back"]), torch.tensor(found["after"])
+    assert back.shape == after.shape == (4, 6)
+    assert back[0].argmax() == 1 and back[0, 1] > 0.9 and after[2].argmax() == 1 and after[2, 1] > 0.6
+    patterns = heads.patterns(model, repeated)
+    torch.testing.assert_close(back[:, 1], heads.previous_token_score(patterns)[0].mean(-1))
+    torch.testing.assert_close(after[:, 1], heads.prefix_matching_score(patterns, runs.PERIOD)[1].mean(-1))
+    pairs = [(dest, dest - ago + 2) for ago in (20, 40) for dest in range(ago + 1, 61)]  # two after an earlier copy
+    torch.testing.assert_close(after[2, 2], sum(patterns[1, 2, :, dest, src].mean() for dest, src in pairs) / 40)
+
+
+def test_matching_finds_the_pair_and_only_the_pair():
+    match = runs.match_positivity(planted_induction()).nan_to_num(0)
+    assert match[0, 2] > 0.99
+    match[0, 2] = 0
+    assert match.abs().max() < 0.01
+    assert runs.match_positivity(runs.start(TINY)).abs().max() < 0.7  # chance, at this size
+
+
+# Training
+
+
+@CONDITIONS
+def test_a_history_holds_what_the_lesson_draws(condition):
+    seen = []
+    run = replace(runs.CONDITIONS[condition], steps=2, batch=2)
+    model, history = runs.train(run, lambda rows: seen.append(len(rows)), every=1)
+    assert [row["step"] for row in history] == [0, 1, 2] and seen == [1, 2, 3]
+    assert not model.training and not any(p.requires_grad for p in model.parameters())
+    for row in history:
+        assert 3 < row["held_out_loss"] < 6 and 3 < row["first_pass_loss"] < 6 and 3 < row["second_pass_loss"] < 6
+        assert (
+            torch.tensor(row["prefix_matching"]).shape == (run.n_layers, 4) == torch.tensor(row["previous_token"]).shape
+        )
+        assert torch.tensor(row["back"]).shape == torch.tensor(row["after"]).shape == (4, 6)
+        for key in ("k_composition", "match"):
+            assert (key in row) == (run.n_layers == 2)
+            assert run.n_layers == 1 or torch.tensor(row[key]).shape == (4, 4)
+
+
+def test_how_often_one_looks_changes_nothing():
+    ends = [runs.train(TINY, every=every)[1][-1] for every in (1, 2)]
+    assert ends[0] == ends[1]
+    assert runs.train(replace(TINY, seed=1), every=2)[1][-1] != ends[0]
+
+
+def test_training_learns():
+    history = runs.train(replace(TINY, steps=25, batch=16), every=25)[1]
+    assert history[1]["held_out_loss"] < history[0]["held_out_loss"] - 0.03
+
+
+def test_a_result_leaves_the_threads_alone():
+    before = torch.get_num_threads()
+    kept = runs.result(TINY)
+    assert torch.get_num_threads() == before
+    assert kept["run"] == asdict(TINY) and set(kept["paths"]) == {"whole", "keys", "queries"}
+    one_layer = runs.result(replace(TINY, n_layers=1))
+    assert set(kept["composition"]) == set("QKV") and not {"paths", "composition"} & one_layer.keys()
+    for looks, history in ((kept["looks"], kept["history"]), (one_layer["looks"], one_layer["history"])):
+        assert torch.tensor([looks["back"], looks["after"]]).shape == (2, 4, 12)
+        assert [head[:6] for head in looks["after"]] == history[-1]["after"]
+
+
+# Times and tests
+
+
+STEPS = [0, 10, 20, 30, 40, 50, 60, 70]
+
+
+@pytest.mark.parametrize(
+    ("values", "share", "expected"),
+    [
+        ([0, 0, 0, 1, 1, 1, 1, 1], 0.5, 25),
+        ([0, 0, 0, 1, 1, 1, 1, 1], 0.25, 22.5),
+        ([4, 4, 4, 1, 1, 1, 1, 1], 0.5, 25),
+        ([2, 2, 2, 3, 3, 3, 3, 3], 0.5, 25),
+        ([0, 1, 0, 0, 1, 1, 1, 1], 0.5, 35),  # for good
+        ([0, 0, 1, 3, 1, 1, 1, 1], 0.5, 15),  # a peak is no end
+        ([0, 0, 0, 0, 2, 2, 2, 6], 0.5, 37.5),  # the mean of four
+    ],
+)
+def test_event_times(values, share, expected):
+    assert events.event_time(STEPS, values, share) == pytest.approx(expected)
+
+
+def test_no_event_is_not_a_number():
+    assert math.isnan(events.event_time(STEPS, [1.0] * 8))
+    assert math.isnan(events.event_time(STEPS, [0, 0, 0, 1, 1, 1, 1, 1], least=1.0))
+    assert math.isnan(events.event_time(STEPS, [0, 0, 0, 0, 0, 9, 9, 0]))  # it ends on the wrong side
+
+
+def test_the_best_head_is_chosen_at_the_end():
+    history = [{"score": [[0.1, 0.9], [0.5, 0.2]]}, {"score": [[0.3, 0.2], [0.1, 0.4]]}]
+    assert events.best_head_curve(history, "score", 0) == [0.1, 0.3]
+    assert events.best_head_curve(history, "score", 1) == [0.2, 0.4]
+
+
+def test_the_sign_test_counts_coins():
+    assert events.sign_test([1] * 5, [2] * 5) == events.sign_test([2] * 5, [1] * 5) == 2 / 32
+    assert events.sign_test([1, 1, 1, 1, 3], [2] * 5) == 12 / 32
+    assert events.sign_test([1, 3], [2, 2]) == 1 == events.sign_test([], [])
+    assert events.sign_test([1] * 5 + [7, math.nan, 7], [2] * 5 + [7, 7, math.nan]) == 2 / 32
+
+
+def test_the_permutation_test_deals_all_ways():
+    assert events.permutation_test([1, 2, 3], [11, 12, 14]) == 2 / 20
+    assert events.permutation_test([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == 2 / 252
+    assert events.permutation_test([5], [1, 2, 3, 4]) == 2 / 5
+    assert events.permutation_test([0.1, 0.2], [0.1, 0.2]) == 1
+
+
+# Many runs
+
+
+RUNS = {"tiny 1": replace(TINY, seed=1), "tiny 2": replace(TINY, seed=2)}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("runs")
+    return folder, runs.sweep(RUNS, folder)
+
+
+def test_a_sweep_returns_what_single_runs_give(swept):
+    assert swept[1] == json.loads(json.dumps({name: runs.result(run) for name, run in RUNS.items()}))
+
+
+def test_a_finished_run_is_not_made_again(swept, monkeypatch):
+    monkeypatch.setattr(runs, "train", lambda run: pytest.fail("trained again"))
+    assert runs.sweep(RUNS, swept[0]) == swept[1]
+
+
+def test_an_interrupted_sweep_goes_on(swept, tmp_path, monkeypatch):
+    train, trained = runs.train, []
+
+    def stops_at_the_second(run):
+        trained.append(run.seed)
+        if len(trained) == 2:
+            raise KeyboardInterrupt
+        return train(run)
+
+    monkeypatch.setattr(runs, "train", stops_at_the_second)
+    with pytest.raises(KeyboardInterrupt):
+        runs.sweep(RUNS, tmp_path)
+    assert runs.sweep(RUNS, tmp_path) == swept[1]
+    assert trained == [1, 2, 2]
+
+
+def test_another_recipe_of_the_same_name_is_trained(swept, tmp_path):
+    runs.sweep({"tiny 1": RUNS["tiny 1"]}, tmp_path)
+    other = runs.sweep({"tiny 1": RUNS["tiny 2"]}, tmp_path)
+    assert other["tiny 1"] == swept[1]["tiny 2"]
+
+
+def test_a_dask_cluster_takes_the_runs_over(swept, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+    with cluster, distributed.Client(cluster) as client, joblib.parallel_config(backend="dask"):
+        assert runs.sweep(RUNS, tmp_path, jobs=-1) == swept[1]
+        assert client.run_on_scheduler(lambda dask_scheduler: dask_scheduler.transition_counter) > 0  # they went there
+    assert len(list(tmp_path.glob("*.json"))) == 2
+
+
+def test_the_command_writes_what_the_lesson_reads(tmp_path, monkeypatch, capsys):
+    tiny = {name: replace(run, steps=2, batch=2) for name, run in runs.CONDITIONS.items()}
+    monkeypatch.setattr(runs, "CONDITIONS", tiny)
+    command.main(["--seeds", "7", "--out", str(tmp_path)])
+    assert capsys.readouterr().out == f"{tmp_path / 'histories.json'}: 4 runs\n"
+    stored = runs.histories(tmp_path)
+    assert list(stored) == list(tiny) and all(len(results) == 1 for results in stored.values())
+    assert stored["planted"][0]["run"] == json.loads(json.dumps(asdict(replace(tiny["planted"], seed=7))))
+    (tmp_path / "histories.json").write_text("{}")
+    with pytest.raises(OSError, match="damaged"):
+        runs.histories(tmp_path)
+
+
+def test_the_stored_runs_are_those_that_the_command_plans():
+    stored = runs.histories()
+    planned = runs.planned()
+    assert (_files.DATA / "formation" / "histories.json").stat().st_size < 1e6
+    assert list(stored) == list(runs.CONDITIONS)
+    found = {f"{c} {kept['run']['seed']}": kept for c, results in stored.items() for kept in results}
+    assert found.keys() == planned.keys() and len(found) == 20  # as data/README.md says
+    for name, kept in found.items():
+        assert kept["run"] == json.loads(json.dumps(asdict(planned[name])))
+        assert torch.tensor([kept["looks"]["back"], kept["looks"]["after"]]).shape == (2, 4, 12)
+        assert [row["step"] for row in kept["history"]] == list(range(0, 501, 25))

@@ -1,0 +1,111 @@
+"""The package as a whole: its pins, its imports, and the files that come with it."""
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import yaml
+
+import course_utils
+from course_utils import _files
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "course_utils"
+MODULES = sorted(
+    [file.stem for file in PACKAGE.glob("*.py") if not file.stem.startswith("_")]
+    + [file.parent.name for file in PACKAGE.glob("*/__init__.py")]
+)
+DATA_FILES = sorted(
+    file for file in _files.DATA.rglob("*") if file.is_file() and not {"__pycache__", ".DS_Store"} & set(file.parts)
+)
+
+
+def _python(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_pins_of_pip_and_conda_are_the_same():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    (pip,) = (entry["pip"] for entry in environment["dependencies"] if isinstance(entry, dict))
+    expected = project["dependencies"] + project["optional-dependencies"]["test"]
+    assert sorted(pip) == sorted([*expected, "-e ."])
+    (python,) = (e for e in environment["dependencies"] if isinstance(e, str) and e.startswith("python="))
+    least, limit = (int(n) for n in re.fullmatch(r">=3\.(\d+),<3\.(\d+)", project["requires-python"]).groups())
+    assert least <= int(python.removeprefix("python=3.")) < limit
+
+
+def test_binder_builds_on_the_same_torch_and_a_python_of_ours():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (torch,) = (pin for pin in project["dependencies"] if pin.startswith("torch=="))
+    build = (ROOT / ".binder" / "postBuild").read_text(encoding="utf-8")
+    assert f'"{torch}"' in build and "pip install --no-cache-dir -e ." in build
+    version = re.fullmatch(r"python-3\.(\d+)", (ROOT / ".binder" / "runtime.txt").read_text().strip())[1]
+    assert 10 <= int(version) < 14
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = "{'torch', 'transformer_lens', 'transformers', 'matplotlib', 'numpy', 'nbformat'}"
+    assert _python(f"import sys, course_utils; print(sorted({heavy} & set(sys.modules)))").strip() == "[]"
+
+
+def test_every_public_name_resolves():
+    assert set(course_utils.__all__) == {*MODULES, "load"} <= set(dir(course_utils))
+    for name in MODULES:
+        assert getattr(course_utils, name).__name__ == f"course_utils.{name}"
+    assert course_utils.load is course_utils.models.load
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match=r"course_utils.*no attribute 'modles'"):
+        course_utils.modles  # noqa: B018
+    with pytest.raises(ImportError):
+        from course_utils import modles  # noqa: F401
+
+
+def test_imports_go_one_way():
+    """The layers stand in pyproject.toml."""
+    command = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([command], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_data_fits_its_budget():
+    assert sum(file.stat().st_size for file in DATA_FILES) <= 60e6
+
+
+@pytest.mark.parametrize("file", DATA_FILES, ids=lambda file: file.relative_to(_files.DATA).as_posix())
+def test_a_data_file_is_intact_and_no_pickle(file):
+    if file.name != _files.CHECKSUMS and file.suffix != ".md":
+        assert _files.verified(file) == file
+    with open(file, "rb") as stream:
+        opening = stream.read(9)
+    if file.suffix == ".safetensors":  # the length of the header, whose first byte can be any, then the header
+        assert opening[8:] == b"{"
+    else:
+        assert opening[:1] != b"\x80"  # how a pickle opens
+    if zipfile.is_zipfile(file):  # numpy's archives, and torch's, in which a pickle sits
+        assert file.suffix == ".npz"
+        with np.load(file, allow_pickle=False) as arrays:
+            assert all(isinstance(array, np.ndarray) for array in arrays.values())
+
+
+@pytest.mark.parametrize("sums", [f for f in DATA_FILES if f.name == _files.CHECKSUMS], ids=lambda f: f.parent.name)
+def test_checksums_name_files_that_exist(sums):
+    listed = [line.split()[1] for line in sums.read_text().splitlines()]
+    assert listed and all((sums.parent / name).is_file() for name in listed)
+
+
+@pytest.mark.parametrize("command", [["check"], ["format", "--check"]])
+def test_ruff_is_clean(command):
+    done = subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOT)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,56 @@
+"""Which exercises are done."""
+
+import json
+
+import pytest
+
+from course_utils.tools import authoring, progress
+
+
+def _notebook(path, **printed):
+    """A lesson as JupyterLab saves it: per exercise a heading, and what its check printed."""
+    cells = []
+    for number, (name, text) in enumerate(printed.items(), 1):
+        heading = f"### Exercise {number} · `{name}` &nbsp; ●○○ · 5 minutes\n\nWrite it."
+        cells.append({"cell_type": "markdown", "source": heading.splitlines(keepends=True)})
+        output = {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
+        cells.append({"cell_type": "code", "source": f"check.{name}({name})", "outputs": [output] if text else []})
+    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+
+
+def test_the_last_word_of_every_check_counts(tmp_path):
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✗ b: a sum of 2.\n", c="○ c: not attempted yet.\n", d="")
+    assert progress.marks(tmp_path) == {"03": {"a": "✓", "b": "✗", "c": "○", "d": "○"}}
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✗ a: no.\n✓ a\n", b="✓ b\n✗ b: no longer.\n")
+    assert progress.marks(tmp_path)["03"] == {"a": "✓", "b": "✗"}
+
+
+def test_the_best_copy_counts(tmp_path):
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="○ a: not attempted yet.\n", b="✓ b\n")
+    _notebook(tmp_path / "03_mine.ipynb", a="✓ a\n", b="✗ b: no.\n")
+    _notebook(tmp_path / "07_induction_heads.ipynb", z="")
+    assert progress.marks(tmp_path) == {"03": {"a": "✓", "b": "✓"}, "07": {"z": "○"}}
+
+
+def test_the_lessons_as_they_come_are_blank_and_the_solutions_done():
+    done = progress.marks(authoring.SOLUTIONS)
+    assert len(done) >= 8 and {mark for lesson in done.values() for mark in lesson.values()} == {"✓"}
+    for path in authoring.learner_notebooks():
+        assert dict(progress._marks_of(path)) == dict.fromkeys(done[path.name[:2]], "○")
+
+
+def test_command_line(tmp_path, capsys):
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✗ b: no.\n", c="")
+    progress.main([str(tmp_path)])
+    assert capsys.readouterr().out.split() == ["03", "✓✗○", "1", "of", "3", "✗", "b,", "○", "c"]
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', '{"cells": [{}]}', '{"cells": [{"source": [1]}]}'])
+def test_bad_input_is_one_sentence(tmp_path, capsys, text):
+    with pytest.raises(SystemExit):
+        progress.main([str(tmp_path)])
+    assert f"There is no lesson in {tmp_path}" in capsys.readouterr().err
+    (tmp_path / "03_zero_layers.ipynb").write_text(text)
+    with pytest.raises(SystemExit):
+        progress.main([str(tmp_path)])
+    assert "03_zero_layers.ipynb is no notebook that can be read" in capsys.readouterr().err
