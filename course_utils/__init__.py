@@ -16,6 +16,7 @@ _MODULES = (
     "gpt",
     "heads",
     "measure",
+    "microscope",
     "models",
     "paths",
     "plots",

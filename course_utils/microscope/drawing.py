@@ -6,8 +6,9 @@ one has a curve from each position that is read to the one that reads it.
 """
 
 import math
+import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
@@ -46,10 +47,10 @@ class Scene:
     token: int  # whose logit is taken apart
     weighted: bool = False
     step: int = len(STEPS)
-    names: list[str] = field(default_factory=list)
 
-    def __post_init__(self):
-        self.names = [self.called(token) for token in self.base.tokens.tolist()]
+    @cached_property
+    def names(self) -> list[str]:
+        return [self.called(token) for token in self.base.tokens.tolist()]
 
     def called(self, token: int) -> str:
         """A token as the picture names it."""
@@ -172,7 +173,7 @@ def _style() -> str:
 
 
 def svg(scene: Scene) -> str:
-    """The whole picture."""
+    """The whole picture, for the page that answers mouse and keyboard."""
     layout = Layout(scene)
     panel, height = _panel(scene, layout.panel)
     on = "".join(
@@ -180,20 +181,41 @@ def svg(scene: Scene) -> str:
         f".micro:has(.c{i}:is(:hover,:focus)) .arcs .d{i} text{{display:block}}"
         for i in range(layout.n)
     )
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="micro" width="{WIDTH}" height="{n(height)}" '
-        f'viewBox="0 0 {WIDTH} {n(height)}" role="group" aria-label="{escape(alt(scene))}">',
-        f"<style>{_style()}{on}</style>",
-        f'<rect width="100%" height="100%" fill="var(--bg)"/>',
-        _text(0, 14, scene.view.capitalize(), "b"),
-        _text(70, 14, VIEWS[scene.view], "s"),
-        *_bands(scene, layout),
-        *_columns(scene, layout),
-        *_lanes(scene, layout),
-        *panel,
-        "</svg>",
-    ]
-    return "".join(parts)
+    return _document(
+        [
+            _text(0, 14, scene.view.capitalize(), "b"),
+            _text(70, 14, VIEWS[scene.view], "s"),
+            *_bands(scene, layout),
+            *_columns(scene, layout),
+            *_lanes(scene, layout),
+            *panel,
+        ],
+        height,
+        alt(scene),
+        on,
+    )
+
+
+def panel(scene: Scene) -> str:
+    """The panels of a view alone, without the pipes."""
+    parts, height = _panel(scene, 14)
+    return _document(parts, height, alt(scene))
+
+
+def _document(parts: list[str], height: float, label: str, rules: str = "") -> str:
+    size = f'width="{WIDTH}" height="{n(height)}" viewBox="0 0 {WIDTH} {n(height)}"'
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="micro" {size} role="group" aria-label="{escape(label)}">'
+        f'<style>{_style()}{rules}</style><rect width="100%" height="100%" fill="var(--bg)"/>{"".join(parts)}</svg>'
+    )
+
+
+def still(drawn: str) -> str:
+    """A drawing without what only a live one needs; its columns still answer the mouse and the Tab key."""
+    drawn = re.sub(r'<(rect|path|circle)[^>]*class="(ring|edge)"[^>]*/>', "", drawn)
+    drawn = re.sub(r'<g data-do="cut"[^>]*></g>|<g class="switch"[^>]*></g>', "", drawn)
+    drawn = re.sub(r'(<g class="col [^"]*") data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button"', r'\1 tabindex="0"', drawn)
+    return re.sub(r' data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button" aria-label="[^"]*"( aria-pressed="[^"]*")?', "", drawn)
 
 
 def _bands(scene: Scene, layout: Layout) -> Iterator[str]:
@@ -305,20 +327,23 @@ def _arcs(scene: Scene, layout: Layout, head: Head, rail: float) -> Iterator[str
         values = _values(run, scene.weighted)[head]
         yield f'<g class="{style}">'
         for dest in range(layout.n):
+            least = LEAST if layout.n <= 32 or dest == scene.position else 0.1
             row = values[dest, : dest + 1].tolist()
             strongest = sorted(range(dest + 1), key=row.__getitem__)[-4:]
-            curves, words = [], []
+            curves, words = {}, []  # curves of one width are one path
             for src, value in enumerate(row):
                 share = value / largest if scene.weighted else value
-                if share < LEAST:
+                if share < least:
                     continue
                 path, peak = _curve(layout, src, dest, y, way)
-                curves.append(f'<path d="{path}" stroke-width="{n(max(0.5, most * share))}"/>')
+                width = n(max(1, round(2 * most * share)) / 2)
+                curves[width] = curves.get(width, "") + path
                 if src in strongest and share >= 0.08 and (way > 0 or scene.now.cuts):
                     words.append(_text((layout.x(src) + layout.x(dest)) / 2 - 9 * (src == dest), peak, number(value)))
             selected = " sel" if dest == scene.position else ""
             if curves:
-                yield f'<g class="d{dest}{selected}">{"".join(curves)}{"".join(words)}</g>'
+                drawn = "".join(f'<path stroke-width="{width}" d="{path}"/>' for width, path in sorted(curves.items()))
+                yield f'<g class="d{dest}{selected}">{drawn}{"".join(words)}</g>'
         yield "</g>"
 
 
@@ -432,7 +457,8 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
                 if strength > 0.01:
                     fill = f' opacity="{0.3 * strength:.2f}"'
                     inside.append(_rect(middle - cell / 2 + 0.5, top + 0.5, cell - 1, 19, "cell", fill))
-                inside.append(_text(middle, top + 14, shown, "small m"))
+                if shown:
+                    inside.append(_text(middle, top + 14, shown, "small m"))
         style = f"l{layer % 2}" + " later" * (number_of > scene.step)
         parts.append(_act("step", str(number_of), f"step {number_of}, {title}", "".join(inside), style))
         left += width + gap
@@ -447,8 +473,8 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
 
 
 def _fitting(value: float) -> str:
-    """A number of at most five characters."""
-    return number(value, 2 if 0 <= value < 9.995 else 1 if abs(value) < 99.95 else 0)
+    """A number of at most four characters."""
+    return number(value, 2 if 0 <= value < 9.995 else 1 if -9.95 < value < 99.95 else 0)
 
 
 def _levels(scene: Scene, y: float) -> tuple[list[str], float]:
@@ -567,7 +593,7 @@ def _doors(scene: Scene, y: float) -> tuple[list[str], float]:
             if shut:
                 inside.append(_cross(left + cell / 2 + 17, y + 17, 7))
             label = f"{'open' if shut else 'shut'}: {runs.name(door)}, score {value:.2f}"
-            parts.append(_act("cut", cut_name(door), label, "".join(inside)))
+            parts.append(_act("cut", cut_name(door), label, "".join(inside), "door"))
         y += 34
     return parts, y
 

@@ -12,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from course_utils import heads, tasks
-from course_utils.arguments import checked
+from course_utils._arguments import checked
 from course_utils.models import check_head
 
 Head = tuple[int, int]  # (layer, head)
