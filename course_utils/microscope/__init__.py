@@ -25,9 +25,10 @@ __all__ = ["Figure", "figure", "runs", "show"]
 
 
 class Figure:
-    """A drawing without a kernel: `svg` is its text, `alt` what it shows in words, `answers` what was asked of it."""
+    """A drawing without a kernel: `svg` is its text, `alt` what it shows in words, `answers` what else it unfolds."""
 
-    def __init__(self, scene: Scene):
+    def __init__(self, scene: Scene, live: bool = False):
+        self.live = live  # whether the live drawing follows
         self.svg = drawing.still(drawing.svg(scene))
         self.alt = drawing.alt(scene)
         self.answers = _answers(scene)
@@ -38,13 +39,13 @@ class Figure:
             f"<details><summary>{escape(question)}</summary>{_image(*answer)}</details>"
             for question, answer in self.answers.items()
         )
-        html = f'<div class="microscope-still">{_image(self.svg, self.alt)}{folded}</div>{HIDE}'
+        html = f'<div class="microscope-still">{_image(self.svg, self.alt)}{folded}</div>{HIDE * self.live}'
         return {"text/html": html, "text/plain": self.alt}
 
 
 # JupyterLab puts an error in the place of a widget whose kernel is gone; the still drawing stands above it.
 HIDE = (
-    "<style>.jp-OutputArea-child:has(.microscope-still)+.jp-OutputArea-child:has(.jupyter-widgets:not(:has(*)))"
+    "<style>.jp-OutputArea-child:has(.microscope-still)+.jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro-live))"
     "{display:none}</style>"
 )
 
@@ -111,7 +112,7 @@ def show(
     from course_utils.microscope.widget import Microscope  # slow to import, and only a live notebook needs it
 
     scene = _scene(model, text, view, heads, cut, ask, weighted)
-    display(Figure(scene))
+    display(Figure(scene, live=True))
     display(Microscope(scene).view(), raw=True)
 
 

@@ -26,8 +26,9 @@ VIEWS = {  # what each shows, in a sentence
     "paths": "a logit is a sum: what came straight from the token, and what each head added",
     "doors": "what a head writes, later heads read as queries, keys or values; each of these doors can be shut",
 }
+MORE = " (here: attention × length of what the source gives)"
 WIDTH, LEFT, RIGHT = 940, 78, 86  # of the picture, and of its margins
-CLOSED, OPEN, BELOW = 13, 60, 30  # heights of a lane; BELOW is for the curves as they were before a cut
+CLOSED, OPEN, BELOW = 12, 54, 28  # heights of a lane; BELOW is for the curves as they were before a cut
 LEAST = 0.04  # attention below this is not drawn
 STEPS, TITLES = ("scores", "mask", "pattern", "values"), ("scores", "mask", "softmax", "× values")
 INDENT = 328  # where the panel beside the predictions begins
@@ -126,7 +127,7 @@ def _act(do: str, key: str, label: str, inside: str, style: str = "", more: str 
     )
 
 
-def _short(name: str, most: int = 11) -> str:
+def _short(name: str, most: int = 10) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
@@ -139,8 +140,8 @@ class Layout:
         shown = [*scene.names, *map(scene.called, scene.best)]
         self.flat = max(len(_short(name)) for name in shown) * 6.7 + 6 < self.pitch
         self.angle = 0 if self.flat else 55 if self.pitch > 16 else 70
-        label = 18 if self.flat else 64
-        self.bars = label + 46  # the bottom of the bars that show how likely the best guess is
+        label = 18 if self.flat else 56
+        self.bars = label + 38  # the bottom of the bars that show how likely the best guess is
         self.top = y = self.bars + 10
         self.lanes: dict[Head, tuple[float, float]] = {}
         self.bands = []
@@ -183,8 +184,7 @@ def svg(scene: Scene) -> str:
     )
     return _document(
         [
-            _text(0, 14, scene.view.capitalize(), "b"),
-            _text(70, 14, VIEWS[scene.view], "s"),
+            _text(0, 12, f"{scene.view.capitalize()}: {VIEWS[scene.view]}{MORE * scene.weighted}", "s"),
             *_bands(scene, layout),
             *_columns(scene, layout),
             *_lanes(scene, layout),
