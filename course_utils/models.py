@@ -1,11 +1,12 @@
 """`load("two-layer")`: the course's models from `data/`, and a few well-known ones from the hub."""
 
+import contextlib
 import difflib
 import json
 import warnings
+from collections.abc import Iterator
 from numbers import Integral
 from pathlib import Path
-from unittest import mock
 
 import torch
 from huggingface_hub import HfApi, constants
@@ -20,14 +21,17 @@ with warnings.catch_warnings():  # 3.9 announces that 4.0 drops HookedTransforme
 
 from course_utils import text
 from course_utils._arguments import Count, checked
-from course_utils._files import DATA, verified, write_atomically
+from course_utils._files import DATA, get_back, verified, write_atomically
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
 
 def bundled() -> list[str]:
     """The names of the models that come with the course; "addition/seed-1" is "addition" trained with another seed."""
-    return sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
+    names = sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
+    if not names:
+        raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
+    return names
 
 
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:
@@ -152,10 +156,21 @@ def _hub_answers() -> bool:
     return True
 
 
+@contextlib.contextmanager
+def _set(owner, name: str, value) -> Iterator[None]:
+    """Another value for an attribute, for a while."""
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
 def _from_hub(name: str, device: str) -> HookedTransformer:
     # For the attn-only models TransformerLens asks the hub which files there are, even when the cache has them all.
-    known = mock.patch.object(HfApi, "list_repo_files", return_value=["model_final.pth"])
-    offline = mock.patch.object(constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE or not _hub_answers())
+    known = _set(HfApi, "list_repo_files", lambda *_, **__: ["model_final.pth"])
+    offline = _set(constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE or not _hub_answers())
     try:
         with known, offline:
             return HookedTransformer.from_pretrained(name, device=device).eval().requires_grad_(False)

@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int
 
 from course_utils._arguments import Count, NotNegative, checked
-from course_utils._files import DATA, verified
+from course_utils._files import DATA, recorded, verified
 
 START = "<|start|>"  # opens every document and every context; id 0
 D_VOCAB = 4096
@@ -108,11 +108,11 @@ def visible(token: str) -> str:
 @checked
 def held_out_documents(kind: str = "*") -> list[str]:
     """Our own texts in `data/held_out/`, which no model was trained on: `kind` is "code", "prose" or "*" for both."""
-    suffixes = {"code": "*.py", "prose": "*.txt", "*": "*.*"}
+    suffixes = {"code": ".py", "prose": ".txt", "*": ""}
     if kind not in suffixes:
         raise ValueError(f'kind must be one of "code", "prose", "*", not {kind!r}.')
-    files = sorted((DATA / "held_out").glob(suffixes[kind]))
-    return [verified(f).read_text(encoding="utf-8") for f in files]
+    names = sorted(name for name in recorded(DATA / "held_out") if name.endswith(suffixes[kind]))
+    return [verified(DATA / "held_out" / name).read_text(encoding="utf-8") for name in names]
 
 
 @checked

@@ -271,9 +271,11 @@ def _finish(run: OnText | OnTask, folder: Path, state: dict) -> None:
         "torch": torch.__version__,
         "result": state["history"][-1],
     }
-    write_atomically(folder / "config.json", lambda path: path.write_text(json.dumps(card, indent=1) + "\n"))
+    write_atomically(
+        folder / "config.json", lambda path: path.write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
+    )
     history = "[\n" + ",\n".join(json.dumps(row) for row in state["history"]) + "\n]\n"
-    write_atomically(folder / "history.json", lambda path: path.write_text(history))
+    write_atomically(folder / "history.json", lambda path: path.write_text(history, encoding="utf-8"))
 
 
 def main(arguments: list[str] | None = None) -> None:

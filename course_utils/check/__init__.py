@@ -2,8 +2,12 @@
 
 `check.direct_path(direct_path)` looks at properties first (a shape, a sum, what must not matter), so that a wrong
 answer hears which one fails; it never shows the right answer.
+After ✓ the lesson goes on with the learner's function, else with ours: `direct_path = check.direct_path(direct_path)`.
+`check.hint("direct_path")` shows the next hint, `check.solution("direct_path")` our solution once the exercise has been
+attempted, and `check.reset("direct_path")` gives the blank back.
 """
 
+from course_utils.check.exercises import hint, reset, solution
 from course_utils.check.lesson_01 import (
     attention,
     beam_search,

@@ -9,7 +9,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils import gpt
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 
 def pair(value: object, means: str) -> tuple:

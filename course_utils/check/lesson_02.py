@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from course_utils import heads, models, transforms
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 CONFIG = {"n_layers": 2, "d_model": 6, "n_heads": 2, "d_head": 3, "n_ctx": 5, "d_vocab": 11}
 CONFIG |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}

@@ -8,7 +8,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformer_lens import FactoredMatrix
 
 from course_utils import circuits, models, paths
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 
 def _model():

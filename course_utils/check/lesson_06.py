@@ -7,7 +7,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_utils import models
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 
 def _model():

@@ -7,7 +7,9 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from course_utils import circuits, heads
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 PERIOD, LENGTH = 5, 16  # a start token and three passes
 
@@ -68,8 +70,8 @@ def induction_score(answer: Callable) -> None:
     value = number(answer(divided, PERIOD))
     demand(
         close(value, 1),
-        "in the third pass there are two earlier copies; a head that divides its attention between what followed the "
-        f"one and what followed the other is always right and should score 1, not {value:.2f}.",
+        "in the third pass there are two earlier copies; a head that divides its attention between what followed each "
+        f"is always right and should score 1, not {value:.2f}.",
     )
     pattern = random(13, 13).exp().tril()
     pattern /= pattern.sum(1, keepdim=True)

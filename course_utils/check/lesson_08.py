@@ -7,7 +7,9 @@ import torch
 from torch import Tensor
 
 from course_utils import heads
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 from course_utils.formation import events, language
 from course_utils.models import sinusoids
 

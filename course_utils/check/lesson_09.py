@@ -7,7 +7,9 @@ from types import SimpleNamespace
 import torch
 
 from course_utils import fourier, models
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 TINY = {"n_layers": 1, "d_model": 6, "n_heads": 1, "d_head": 6, "n_ctx": 4, "d_vocab": 7, "d_mlp": 6, "act_fn": "relu"}
 TINY |= {"normalization_type": None, "positional_embedding_type": "standard", "seed": 0}

@@ -6,7 +6,9 @@ from collections.abc import Callable
 import torch
 
 from course_utils import models
-from course_utils.check.tools import Wrong, close, demand, exercise, number, random, tensor
+from course_utils.check.exercises import exercise
+from course_utils.check.fixtures import random
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 TINY = {"n_layers": 1, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 12, "d_vocab": 9, "attn_only": True}
 TINY |= {"normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}

@@ -240,7 +240,7 @@ def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict]:
     work = (joblib.delayed(_named_result)(name, runs[name]) for name in missing)
     finished = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
     for name, kept in tqdm(finished, total=len(missing), unit="run"):
-        write_atomically(files[name], lambda path, kept=kept: path.write_text(json.dumps(kept)))
+        write_atomically(files[name], lambda path, kept=kept: path.write_text(json.dumps(kept), encoding="utf-8"))
     return {name: json.loads(files[name].read_text()) for name in runs}
 
 
@@ -249,7 +249,7 @@ def _named_result(name: str, run: Run) -> tuple[str, dict]:
 
 
 def _is_stored(file: Path, run: Run) -> bool:
-    return file.exists() and json.loads(file.read_text())["run"] == json.loads(json.dumps(asdict(run)))
+    return file.exists() and json.loads(file.read_text(encoding="utf-8"))["run"] == json.loads(json.dumps(asdict(run)))
 
 
 @checked
@@ -277,7 +277,7 @@ def write(results: dict[str, dict], folder: Path) -> None:
             f"{json.dumps(condition)}: [\n" + ",\n".join(json.dumps(_rounded(kept)) for kept in of_one) + "\n]"
         )
     content = "{\n" + ",\n".join(lines) + "\n}\n"
-    write_atomically(folder / "histories.json", lambda path: path.write_text(content))
+    write_atomically(folder / "histories.json", lambda path: path.write_text(content, encoding="utf-8"))
     write_checksums(folder)
 
 

@@ -22,7 +22,8 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from course_utils import claims
-from course_utils._files import NOTEBOOKS, write_atomically
+from course_utils._files import NOTEBOOKS, get_back, write_atomically
+from course_utils.tools import utf8_output
 
 SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
@@ -311,10 +312,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
     options = parser.parse_args(arguments)
+    utf8_output()
     if options.notebooks:
         paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
         paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
+    if not paths:
+        parser.error(f"There is no lesson in {SOLUTIONS}. {get_back('notebooks')}")
     status = 0
     for path in paths:
         print(f"{path.name} ...", end=" ", flush=True)

@@ -27,6 +27,7 @@ from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, models, train
 from course_utils._files import CHECKSUMS, DATA, ROOT, write_atomically, write_checksums
+from course_utils.tools import utf8_output
 
 K = 100  # entries, and skip-trigrams
 REACHED = 0.4  # the prefix-matching score that `--long` trains up to
@@ -550,6 +551,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--threads", type=int, help="of torch (its own choice)")
     parser.add_argument("--out", type=Path, help="the file for the results (data/benchmark.json)")
     options = parser.parse_args(arguments)
+    utf8_output()
     if options.threads:
         torch.set_num_threads(options.threads)
     scale = QUICK if options.quick else PAPER

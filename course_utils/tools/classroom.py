@@ -80,8 +80,8 @@ class Hub:
     def __init__(self, folder: Path, port: int):
         self.url, self.token = f"http://127.0.0.1:{port}", uuid.uuid4().hex
         config = folder / "jupyterhub_config.py"
-        config.write_text(HUB.format(port=port, token=self.token, folder=folder))
-        self.log = open(folder / "log", "w")  # noqa: SIM115
+        config.write_text(HUB.format(port=port, token=self.token, folder=folder), encoding="utf-8")
+        self.log = open(folder / "log", "w", encoding="utf-8")  # noqa: SIM115
         command = [sys.executable, "-m", "jupyterhub", "-f", str(config)]
         environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)

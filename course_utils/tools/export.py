@@ -23,7 +23,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from course_utils._files import NOTEBOOKS
+from course_utils._files import NOTEBOOKS, get_back
+from course_utils.tools import utf8_output
 
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 (MIT), as its npm package has it
 WITHOUT_NUMBER = re.compile(r"\D")  # how the headings of tables, summaries and the like begin: the others are numbered
@@ -305,7 +306,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
     options = parser.parse_args(arguments)
+    utf8_output()
     names = options.lessons or sorted(path.stem for path in (NOTEBOOKS / "solutions").glob("*.ipynb"))
+    if not names:
+        parser.error(f"There is no lesson in {NOTEBOOKS}. {get_back('notebooks')}")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
         stem = Path(name).name.removesuffix(".ipynb")

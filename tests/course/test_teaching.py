@@ -129,6 +129,7 @@ def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
     assert not any(marker in cell.source for cell in released.cells for marker in authoring.MARKERS)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
 def test_nbgraders_command_works_as_printed(checkout):
     done = subprocess.run(["sh", "-ec", commands(DOCUMENT, "nbgrader")], cwd=checkout, capture_output=True, text=True)

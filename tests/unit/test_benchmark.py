@@ -44,6 +44,7 @@ def _complete(results):
         assert math.isfinite(curve["exponent"]) and curve["expected"] > 0
 
 
+@pytest.mark.slow
 def test_a_quick_run_from_end_to_end(tmp_path, capsys, monkeypatch):
     programs = []
     monkeypatch.setattr(benchmark, "_child", lambda code: programs.append(compile(code, "", "exec")) or "0.5")
@@ -145,6 +146,7 @@ def test_the_naive_ways_are_right():
     assert benchmark.copying_loop(model)[1] == pytest.approx(expected.item(), abs=1e-4)
 
 
+@pytest.mark.slow
 def test_peak_memory_is_this_processs_own():
     def peak():
         return float(

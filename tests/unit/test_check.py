@@ -1,36 +1,25 @@
 """The checks are checked: each accepts its solution, says ○ to the blank, and tells every typical mistake."""
 
 import importlib
-import re
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from course_utils import check
+from course_utils.check import ours
+from course_utils.check.exercises import EXERCISES
 from course_utils.tools import authoring
 
-EXERCISE = re.compile(r"^def (\w+)\(.*?### END SOLUTION\n.*?(?=^\S|\Z)", re.MULTILINE | re.DOTALL)
-IMPORT = re.compile(r"^(?:import|from) .*", re.MULTILINE)
-
-
-def solutions() -> dict:
-    """Every exercise's solution, by name, as it stands in the lessons."""
-    found = {}
-    for path in sorted(authoring.SOLUTIONS.glob("*.ipynb")):
-        code = [cell.source + "\n" for cell in authoring.read(path).cells if cell.cell_type == "code"]
-        imports = "\n".join(line for source in code for line in IMPORT.findall(source))
-        for exercise in filter(None, map(EXERCISE.search, code)):
-            space = {}
-            exec(f"{imports}\n{exercise[0]}", space)
-            found[exercise[1]] = space[exercise[1]]
-    return found
-
-
-MISTAKES = {}  # exercise → what is wrong → an answer that is wrong in this way
+# Lessons that still keep their mistakes in tests/mistakes, without the sentences: exercise → what is wrong → answer.
+CASES = {name: dict(made.mistakes) for name, made in EXERCISES.items()}
 for file in sorted((Path(__file__).parent / "mistakes").glob("*.py")):
-    MISTAKES |= importlib.import_module(f"mistakes.{file.stem}").MISTAKES
-CASES = [(name, mistake) for name, mistakes in MISTAKES.items() for mistake in mistakes]
+    for name, mistakes in importlib.import_module(f"mistakes.{file.stem}").MISTAKES.items():
+        CASES[name] = {mistake: (answer, "") for mistake, answer in mistakes.items()}
+MISTAKES = [(name, mistake) for name, mistakes in CASES.items() for mistake in mistakes]
+LEARNERS = [cell for path in authoring.learner_notebooks() for cell in json.loads(path.read_text("utf-8"))["cells"]]
+OURS = "  The lesson goes on with ours."
 
 
 def fails(*_):
@@ -52,49 +41,61 @@ NONSENSE = {
 }
 
 
-def said(capsys, name, answer) -> str:
-    """The one line that the check prints."""
-    assert getattr(check, name)(answer) is None
+def said(capsys, name, answer) -> list[str]:
+    """The lines that the check prints; it returns the answer after ✓, and ours otherwise."""
+    kept = EXERCISES[name](answer)
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 1
-    assert lines[0][2:].startswith(name)
-    return lines[0]
+    assert lines[0][2:].startswith(name) and max(map(len, lines)) < 200
+    assert kept is (answer if lines[0][0] == "✓" else ours.find(name).function)
+    assert lines[0][0] != "✗" or lines[-1] == OURS
+    return lines
 
 
-def test_every_exercise_has_a_check_and_its_mistakes():
-    assert set(solutions()) == set(MISTAKES)
+def test_every_exercise_has_its_place():
+    headings = [name for cell in LEARNERS for name in ours.EXERCISE.findall("".join(cell["source"]))]
+    assert sorted(headings) == sorted(EXERCISES)
+    assert all(getattr(check, name) is made for name, made in EXERCISES.items())
+    assert all(mistakes for mistakes in CASES.values())
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_the_solution_is_right(capsys, name):
-    assert said(capsys, name, solutions()[name]) == f"✓ {name}"
+    space = {}
+    exec(f"{ours.find(name).imports}\n{ours.find(name).solution}", space)
+    assert said(capsys, name, space[name]) == [f"✓ {name}"]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_the_blank_is_not_attempted(capsys, name):
     def blank(*_):
         raise NotImplementedError("your code here")
 
-    assert said(capsys, name, blank) == f"○ {name}: not attempted yet."
+    assert said(capsys, name, blank) == [f"○ {name}: not attempted yet. The lesson goes on with ours."]
 
 
-@pytest.mark.parametrize(("name", "mistake"), CASES)
+@pytest.mark.parametrize(("name", "mistake"), MISTAKES)
 def test_a_typical_mistake_is_told(capsys, name, mistake):
-    line = said(capsys, name, MISTAKES[name][mistake])
+    answer, sentence = CASES[name][mistake]
+    line = said(capsys, name, answer)[0]
     assert line.startswith(f"✗ {name}: ") and line.endswith((".", "?"))
-    assert "stopped with" not in line
+    assert "your function stopped" not in line and "can't read" not in line
+    assert sentence in line
+
+
+@pytest.mark.parametrize(("name", "mistake"), [case for case in MISTAKES if CASES[case[0]][case[1]][1]])
+def test_a_sentence_is_long_enough_to_tell_it_from_others(name, mistake):
+    assert len(CASES[name][mistake][1].split()) >= 3
 
 
 @pytest.mark.parametrize("kind", NONSENSE)
-@pytest.mark.parametrize("name", MISTAKES)
+@pytest.mark.parametrize("name", EXERCISES)
 def test_nonsense_gets_a_sentence(capsys, name, kind):
-    line = said(capsys, name, NONSENSE[kind])
-    assert line.startswith(f"✗ {name}: ") and len(line) < 200
+    assert said(capsys, name, NONSENSE[kind])[0].startswith(f"✗ {name}: ")
 
 
-def test_the_answers_randomness_is_left_alone(capsys):
-    torch.manual_seed(0)
-    expected = torch.rand(1)
-    torch.manual_seed(0)
-    check.direct_path(lambda W_E, W_U: torch.rand(7, 7))
-    assert torch.rand(1) == expected
+@pytest.mark.parametrize("name", EXERCISES)
+def test_an_exercise_has_hints_a_stub_and_a_solution(name):
+    found = ours.find(name)
+    assert len(found.hints) >= 1 and all(len(hint) > 10 for hint in found.hints)
+    assert any("".join(cell["source"]) == found.stub for cell in LEARNERS)
+    assert found.solution.startswith(f"def {name}(") and "###" not in found.solution

@@ -306,6 +306,7 @@ def test_another_recipe_of_the_same_name_is_trained(swept, tmp_path):
     assert other["tiny 1"] == swept[1]["tiny 2"]
 
 
+@pytest.mark.slow
 def test_a_dask_cluster_takes_the_runs_over(swept, tmp_path):
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)

@@ -375,6 +375,7 @@ def hub(tmp_path_factory):
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_an_empty_cache_without_network_is_one_clear_sentence(hub):
     assert hub["empty"].keys() == set(models.HUB)
     for name, (kind, message) in hub["empty"].items():

@@ -191,6 +191,7 @@ def kill_at_every_moment(folders):
         assert not child(folders / str(moment))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork a process")
 def test_a_killed_run_ends_like_any_other(finished, tmp_path):
     script = f"import pathlib, test_train; test_train.kill_at_every_moment(pathlib.Path({str(tmp_path)!r}))"
@@ -234,6 +235,7 @@ def test_the_run_of_another_recipe_is_not_continued(tmp_path, monkeypatch, other
     assert (tmp_path / ".state.pt").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_minutes_choose_the_number_of_steps(tmp_path, monkeypatch):
     recipe = replace(TINY, n_layers=0, steps=10_000, snapshots=(), batch=1)
     clock = itertools.count()

@@ -1,0 +1,97 @@
+"""Questions that a check asks of what an answer returned; each raises `Wrong` with the sentence for the learner."""
+
+import math
+import tracemalloc
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class Wrong(Exception):
+    """A property that the answer lacks, in one sentence for the learner."""
+
+
+def tensor(value: object, shape: tuple[int, ...], means: str) -> Tensor:
+    """A copy of the answer as a finite tensor of the right shape; `means` says what the axes are."""
+    if not isinstance(value, Tensor):
+        raise Wrong(f"it should return a tensor, not {type(value).__name__}.")
+    if tuple(value.shape) != shape:
+        raise Wrong(f"the result has shape {list(value.shape)}; it should be {list(shape)}, {means}.")
+    if value.is_complex():
+        raise Wrong("the result holds complex numbers.")
+    copy = value.detach().to_dense().to(torch.float32, copy=True)  # an answer may use the same memory again
+    if not copy.isfinite().all():
+        raise Wrong("the result holds values that are infinite or not a number.")
+    return copy
+
+
+def number(value: object) -> float:
+    """The answer as one finite number: Python's, numpy's, a fraction, or a tensor with one entry; no truth value."""
+    kind = type(value).__name__
+    if isinstance(value, Tensor | np.ndarray):
+        kind = f"a tensor of shape {list(value.shape)}"
+        value = value.item() if math.prod(value.shape) == 1 else None
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise Wrong(f"it should return one number, not {kind}.")
+    result = float(value)
+    if not math.isfinite(result):
+        raise Wrong(f"the result is {result}: look for a division by 0 or a logarithm of 0.")
+    return result
+
+
+def pair(value: object, means: str) -> tuple[Any, Any]:
+    """The answer as two things; `means` names them, "the direct path and the heads"."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise Wrong(f"it should return two things, {means}, not {type(value).__name__}.")
+    return value[0], value[1]
+
+
+def demand(holds: bool | Tensor, otherwise: str) -> None:
+    """Raise `Wrong` with the sentence `otherwise` unless the property holds."""
+    if not bool(holds):
+        raise Wrong(otherwise)
+
+
+def close(a: Tensor | float, b: Tensor | float) -> bool:
+    """Equal but for rounding."""
+    return torch.allclose(torch.as_tensor(a).float(), torch.as_tensor(b).float(), rtol=1e-4, atol=1e-5)
+
+
+def largest_table(call: Callable[[], object]) -> int:
+    """How many entries the largest array has that `call()` makes on its way, in torch, numpy or Python.
+
+    A bound from above: numpy and Python are counted by the byte. Compare it with n² for an n of 1,000 or more, where
+    n² bytes are far more than anything else takes.
+    """
+    tracing = tracemalloc.is_tracing()
+    if not tracing:
+        tracemalloc.start()
+    tracemalloc.reset_peak()
+    before, _ = tracemalloc.get_traced_memory()
+    try:
+        with _Largest() as largest:
+            call()
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        if not tracing:
+            tracemalloc.stop()
+    return max(largest.entries, peak - before)
+
+
+class _Largest(TorchDispatchMode):
+    """The number of entries of the largest tensor that any operation returns; a view counts as what it views."""
+
+    entries = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = function(*args, **(kwargs or {}))
+        for part in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(part, Tensor) and part.layout is torch.strided:
+                stored = part.untyped_storage().nbytes() // part.element_size()
+                self.entries = max(self.entries, min(stored, part.numel()))
+        return result

@@ -1,0 +1,391 @@
+"""What every check does with a learner's function, whatever the exercise: side effects, time, exceptions, print."""
+
+import contextlib
+import random
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import torch
+from transformer_lens import ActivationCache, FactoredMatrix
+
+from course_utils import check
+from course_utils.check import exercises, guard, ours
+from course_utils.check.fixtures import tiny_model
+from course_utils.check.questions import Wrong, largest_table, number, pair, tensor
+
+TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
+CACHE = {"not": "data"}
+BLANK = 'def answer(x):\n    raise NotImplementedError("your code here")'
+
+
+@pytest.fixture
+def double(monkeypatch):
+    """An exercise that is no lesson's: `double(x) → 2 x`."""
+
+    def double(answer):
+        for x in (torch.ones(2), torch.arange(3.0)):
+            if not torch.equal(tensor(answer(x), tuple(x.shape), "[pos]"), 2 * x):
+                raise Wrong("that is not twice as much.")
+
+    monkeypatch.setattr(exercises, "EXERCISES", {})
+    ours_here = ours.Ours("double", "def double(x):\n    return 2 * x\n", "", ())
+    monkeypatch.setattr(ours, "_all", lambda: {"double": ours_here})
+    return exercises.exercise(double)
+
+
+def told(function, *arguments) -> str:
+    """The sentence that a call gets."""
+    with pytest.raises(Wrong) as caught:
+        guard.Guarded(function)(*arguments)
+    assert len(f"✗ in_context_learning_score: {caught.value}") < 230
+    return str(caught.value)
+
+
+# --- the verdict, and what the lesson goes on with ---
+
+
+def test_right_wrong_and_blank(double, capsys):
+    def right(x):
+        return x + x
+
+    assert double(right) is right
+    assert double(lambda x: x) is ours.find("double").function
+    assert double(space(BLANK)) is ours.find("double").function
+    assert capsys.readouterr().out.splitlines() == [
+        "✓ double",
+        "✗ double: that is not twice as much.",
+        "  The lesson goes on with ours.",
+        "○ double: not attempted yet. The lesson goes on with ours.",
+    ]
+
+
+def space(source: str, **names):
+    """The function `answer` of a source."""
+    exec(compile(source, "<cell>", "exec"), names)
+    return names["answer"]
+
+
+def test_our_function_is_no_answer(double, capsys):
+    double(double(lambda x: x))
+    assert "○ double: this is our function" in capsys.readouterr().out
+
+
+def test_only_our_own_blank_is_a_blank(double, capsys):
+    def of_torch(x):
+        return torch.ones(2, dtype=torch.int64).log_softmax(-1)
+
+    def own(x):
+        raise NotImplementedError("later")
+
+    def below(x):
+        return space(BLANK)(x)
+
+    for answer in (of_torch, own, below):
+        double(answer)
+        assert capsys.readouterr().out.startswith("✗ double: your function stopped in the line")
+
+
+def test_numpy_arrays_are_taken_and_come_back_as_tensors(double, capsys):
+    kept = double(lambda x: 2 * x.numpy().astype(np.float64))
+    assert capsys.readouterr().out == "✓ double\n"
+    result = kept(torch.ones(2))
+    assert isinstance(result, torch.Tensor) and result.dtype == torch.float32
+
+
+def test_a_check_that_breaks_says_so(monkeypatch, capsys, double):
+    double.check = lambda answer: answer(torch.ones(2)).nothing
+    double(lambda x: 2 * x)
+    assert "✗ double: the check can't read what your function returns (AttributeError" in capsys.readouterr().out
+
+
+# --- side effects ---
+
+
+def in_place(x):
+    x += 1
+
+
+def test_a_changed_argument_is_named():
+    assert told(in_place, torch.ones(2)).startswith("it changes `x`, which it was given")
+    assert told(in_place, np.ones(2)).startswith("it changes `x`, which")
+    assert told(lambda words: words.append("b"), ["a"]).startswith("it changes `words`, which")
+    assert told(lambda a, b: b[1].zero_(), 3, (None, torch.ones(1))).startswith("it changes `b[1]`, which")
+    assert told(lambda table: table.pop("a"), {"a": 1}).startswith("it changes `table")
+    assert told(lambda seen: seen.add(2), {1}).startswith("it changes `seen")
+    assert told(lambda lists: lists[0].sort(), [[2, 1]]).startswith("it changes `lists[0][0]`")
+    assert told(lambda ov: ov.A.mul_(2), FactoredMatrix(torch.ones(2, 1), torch.ones(1, 2))).startswith(
+        "it changes `ov.A`"
+    )
+    assert told(lambda x: x.requires_grad_(), torch.ones(1)).startswith("it changes `x.requires_grad`")
+    assert told(lambda x: x.sum().backward(), torch.ones(1, requires_grad=True)).startswith(
+        "it leaves a gradient in `x`"
+    )
+
+
+def test_nan_and_untouched_arguments_are_no_change():
+    x = torch.tensor([1.0, float("nan")])
+    guard.Guarded(lambda *given: given)(x, np.array([np.nan]), [1, [2]], {"a": x}, {1, 2}, float("nan"), x.to_sparse())
+
+
+def test_a_changed_model_is_told():
+    def hooked(model):
+        model.add_hook("blocks.0.hook_resid_pre", lambda value, hook: value)
+
+    def switched(model):
+        model.set_use_attn_result(True)
+
+    def scaled(model):
+        model.W_V.data *= 2  # W_V is stacked from the layers: a copy
+        model.blocks[1].attn.W_V.data *= 2
+
+    assert told(hooked, tiny_model()).startswith("it leaves a hook on `model`, at blocks.0.hook_resid_pre")
+    assert told(switched, tiny_model()).startswith("it leaves `model.cfg.use_attn_result` set to True")
+    assert told(scaled, tiny_model()).startswith("it changes `model.blocks.1.attn.W_V`")
+    assert told(lambda model: model.train(), tiny_model()).startswith("it changes `model")
+    assert told(lambda model: model.requires_grad_(), tiny_model()).startswith("it changes `model")
+    assert told(lambda model: model.blocks[0].attn.IGNORE.zero_(), tiny_model()).startswith(
+        "it changes `model.blocks.0.attn.IGNORE`"
+    )
+
+
+def test_using_a_model_and_a_cache_is_no_change():
+    model, tokens = tiny_model(), torch.tensor([[0, 3, 1]])
+
+    def uses(model, cache):
+        model.run_with_cache(tokens)
+        model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_resid_pre", lambda value, hook: 2 * value)])
+        return cache["resid_post", 1]
+
+    _, cache = model.run_with_cache(tokens)
+    guard.Guarded(uses)(tiny_model(), cache)
+    assert isinstance(cache, ActivationCache)
+    assert told(lambda cache: cache.cache_dict["hook_embed"].zero_(), cache).startswith("it changes `cache")
+
+
+@pytest.mark.parametrize(
+    ("switch", "sentence"),
+    [
+        (lambda: torch.set_grad_enabled(False), "gradients"),
+        (lambda: torch.set_default_dtype(torch.float64), "default dtype"),
+        (lambda: torch.set_default_device("meta"), "default device"),
+        (lambda: torch.set_num_threads(torch.get_num_threads() + 1), "number of threads"),
+        (lambda: torch.use_deterministic_algorithms(True), "deterministic"),
+        (lambda: torch.manual_seed(3), "seeds torch"),
+    ],
+)
+def test_a_switch_of_torch_is_told_and_set_back(double, capsys, switch, sentence):
+    before = [read() for read, _, _ in guard.SWITCHES]
+
+    def answer(x):
+        switch()
+        return x
+
+    double(answer)
+    assert sentence in capsys.readouterr().out
+    assert [read() for read, _, _ in guard.SWITCHES] == before
+
+
+def test_switches_are_set_back_after_an_exception(double):
+    def answer(x):
+        torch.set_grad_enabled(False)
+        raise ValueError
+
+    double(answer)
+    assert torch.is_grad_enabled()
+
+
+def test_the_answers_randomness_is_left_alone(double):
+    def drawn():
+        return torch.rand(1).item(), np.random.rand(), random.random()
+
+    def seed():
+        torch.manual_seed(0)
+        np.random.seed(0)
+        random.seed(0)
+
+    seed()
+    expected = drawn()
+    seed()
+    double(lambda x: drawn() and 2 * x)
+    assert drawn() == expected
+
+
+# --- time, exceptions, print ---
+
+
+@pytest.mark.parametrize("catching", ["", "        except Exception:\n            pass\n"])
+def test_an_endless_loop_ends(monkeypatch, catching):
+    monkeypatch.setattr(guard, "SECONDS", 0.3)
+    tried = f"        try:\n            x\n{catching}" if catching else "        x\n"
+    assert told(space(f"def answer(x):\n    while True:\n{tried}"), 1).startswith("after 0.3 seconds it was still")
+
+
+def test_a_loop_that_swallows_everything_ends(monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.3)
+
+    def stubborn(x):
+        for _ in range(2):
+            try:
+                while True:
+                    pass
+            except:  # noqa: E722
+                pass
+
+    guard.Guarded(stubborn)(1)  # the first try was cut short, and so was the second
+
+
+def test_no_late_interruption(monkeypatch):
+    monkeypatch.setattr(guard, "SECONDS", 0.001)
+    for _ in range(200):
+        with contextlib.suppress(Wrong):
+            guard.Guarded(lambda: sum(range(20_000)))()
+    assert sum(range(1_000_000)) == 499_999_500_000
+
+
+def test_an_exception_is_told_with_the_learners_line():
+    def shapes(x):
+        y = x @ torch.ones(5, 2)
+        return y
+
+    sentence = told(shapes, torch.ones(3))
+    assert sentence.startswith("your function stopped in the line `y = x @ torch.ones(5, 2)` with RuntimeError: mat1")
+    assert told(lambda x: x, 1, 2).startswith(
+        "the check calls your function with 2 arguments, and that fails: too many"
+    )
+    assert "with SystemExit" in told(lambda x: exit(), 1)
+    assert "no message" in told(space("def answer(x):\n    raise ValueError"), 1)
+
+
+def test_what_the_check_hands_over_may_raise_wrong():
+    def refuses():
+        raise Wrong("each part once.")
+
+    assert told(lambda part: part(), refuses) == "each part once."
+
+
+def helper():
+    return TABLE.sum()
+
+
+def test_a_notebook_variable_is_named(double, capsys):
+    double(lambda x: x @ TABLE)
+    assert capsys.readouterr().out.splitlines()[1].startswith("  It reads `TABLE` of the notebook")
+    assert guard.notebook_data(lambda x: [helper() for _ in x]) == ["TABLE"]
+    assert guard.notebook_data(lambda x: (x.TABLE, CACHE)) == []
+
+
+def test_print_is_shown_once(double, capsys):
+    def answer(x):
+        print("x is", x.tolist())
+        return 2 * x
+
+    double(answer)
+    assert capsys.readouterr().out == "x is [1.0, 1.0]\n✓ double\n"
+
+
+def test_the_call_that_fails_shows_what_it_printed(double, capsys):
+    def answer(x):
+        print(len(x))
+        return 2 * x if len(x) == 2 else None / x
+
+    double(answer)
+    assert capsys.readouterr().out.startswith("3\n✗ double: your function stopped")
+
+
+def test_a_long_print_is_cut(double, capsys):
+    double(lambda x: [print("y" * 100) for _ in range(1000)] and 2 * x)
+    printed = capsys.readouterr().out
+    assert len(printed) < 2100 and printed.endswith("…\n✓ double\n")
+
+
+# --- questions ---
+
+
+@pytest.mark.parametrize("value", [2, 2.0, Fraction(2), np.float32(2), np.int64(2), np.array(2), torch.tensor([[2]])])
+def test_every_number_is_a_number(value):
+    assert number(value) == 2.0 and type(number(value)) is float
+
+
+@pytest.mark.parametrize("value", [True, np.bool_(True), torch.tensor(True), "2", None, 2j, [2], torch.ones(2)])
+def test_what_is_no_number_is_told(value):
+    with pytest.raises(Wrong, match="it should return one number, not"):
+        number(value)
+
+
+def test_a_tensor_is_copied():
+    value = torch.ones(2)
+    copy = tensor(value, (2,), "[pos]")
+    value += 1
+    assert torch.equal(copy, torch.ones(2))
+    assert tensor(value.to_sparse(), (2,), "[pos]").layout is torch.strided
+
+
+def test_a_pair():
+    assert pair([1, 2], "a and b") == (1, 2)
+    with pytest.raises(Wrong, match="two things, a and b, not int"):
+        pair(3, "a and b")
+
+
+@pytest.mark.parametrize(
+    ("make", "large"),
+    [
+        (lambda a, b: (a @ b).sum(), True),
+        (lambda a, b: a[:, 0][:, None] * b[0], True),
+        (lambda a, b: a.numpy() @ b.numpy(), True),
+        (lambda a, b: np.ones((1000, 1000), dtype=bool), True),
+        (lambda a, b: [[0] * 1000 for _ in range(1000)], True),
+        (lambda a, b: (b @ a).trace(), False),
+        (lambda a, b: b.numpy() @ a.numpy(), False),
+        (lambda a, b: a[:, :1].expand(1000, 1000).shape, False),
+    ],
+)
+def test_a_large_table_is_seen_in_torch_numpy_and_python(make, large):
+    a, b = torch.ones(1000, 2), torch.ones(2, 1000)
+    assert (largest_table(lambda: make(a, b)) >= 1000**2) == large
+
+
+# --- hint, solution, reset ---
+
+
+@pytest.fixture
+def fresh(monkeypatch):
+    for name in ("direct_path", "qk_scores"):
+        monkeypatch.setattr(exercises.EXERCISES[name], "attempted", False)
+        monkeypatch.setattr(exercises.EXERCISES[name], "hints_shown", 0)
+
+
+def test_hints_come_one_after_the_other(fresh, capsys):
+    for _ in range(3):
+        check.hint("direct_path")
+    first, second, last = capsys.readouterr().out.strip().splitlines()
+    assert first.startswith("**Hint 1 of 2** · Row $a$") and second.startswith("**Hint 2 of 2** · ")
+    assert last == 'There is no further hint for direct_path; check.solution("direct_path") shows our solution.'
+
+
+def test_the_solution_comes_after_an_attempt(fresh, capsys):
+    check.solution("direct_path")
+    check.direct_path(space(BLANK.replace("(x)", "(*x)")))
+    check.solution("direct_path")
+    assert "return W_E" not in capsys.readouterr().out
+    check.direct_path(lambda W_E, W_U: None)
+    check.solution("direct_path")
+    assert capsys.readouterr().out.endswith("    return W_E @ W_U\n")
+
+
+def test_reset_gives_the_blank_back(fresh, capsys, monkeypatch):
+    check.reset("direct_path")
+    printed = capsys.readouterr().out
+    assert printed.startswith("def direct_path(") and 'raise NotImplementedError("your code here")' in printed
+    assert "check.direct_path(direct_path)" in printed and "SOLUTION" not in printed
+    cells = []
+    monkeypatch.setattr(exercises, "_notebook", lambda: type("Shell", (), {"set_next_input": cells.append}))
+    check.reset("direct_path")
+    assert cells == [printed.removesuffix("\n")] and capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("show", [check.hint, check.solution, check.reset])
+def test_an_unknown_name_gets_near_ones(show, capsys):
+    show("direct_pathes")
+    line = capsys.readouterr().out
+    assert line.startswith("There is no exercise 'direct_pathes'. Did you mean 'direct_path'") and line.count("\n") == 1
