@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from html import escape
 from importlib.resources import files
+from itertools import pairwise
 
 import torch
 
@@ -83,7 +84,9 @@ def _values(run: Run, weighted: bool) -> torch.Tensor:
 
 def n(value: float) -> str:
     """A coordinate: at most one decimal, so that the same drawing has the same bytes."""
-    return f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
+    return (
+        f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
+    )
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -146,7 +149,6 @@ class Layout:
         self.lanes: dict[Head, tuple[float, float]] = {}
         self.bands = []
         cfg = scene.model.cfg
-        self.levels = [y]  # between the layers, from the top
         for layer in reversed(range(cfg.n_layers)):
             start = y
             for head in range(cfg.n_heads):
@@ -157,10 +159,8 @@ class Layout:
                 y += height
             self.bands.append((layer, start, y))
             y += 10
-            self.levels.append(y - 5)
         if not cfg.n_layers:
             y += 40
-            self.levels.append(y)
         self.base = y
         self.panel = y + 42 + label
 
@@ -214,8 +214,16 @@ def still(drawn: str) -> str:
     """A drawing without what only a live one needs; its columns still answer the mouse and the Tab key."""
     drawn = re.sub(r'<(rect|path|circle)[^>]*class="(ring|edge)"[^>]*/>', "", drawn)
     drawn = re.sub(r'<g data-do="cut"[^>]*></g>|<g class="switch"[^>]*></g>', "", drawn)
-    drawn = re.sub(r'(<g class="col [^"]*") data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button"', r'\1 tabindex="0"', drawn)
-    return re.sub(r' data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button" aria-label="[^"]*"( aria-pressed="[^"]*")?', "", drawn)
+    drawn = re.sub(
+        r'(<g class="col [^"]*") data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button"',
+        r'\1 tabindex="0"',
+        drawn,
+    )
+    return re.sub(
+        r' data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button" aria-label="[^"]*"( aria-pressed="[^"]*")?',
+        "",
+        drawn,
+    )
 
 
 def _bands(scene: Scene, layout: Layout) -> Iterator[str]:
@@ -240,9 +248,9 @@ def _columns(scene: Scene, layout: Layout) -> Iterator[str]:
         p = now[i, best].item()
         inside = [_rect(x - half, layout.bars - 24, 2 * half, layout.base + 20 - layout.bars + 24, "zone")]
         if scene.view == "stream":
-            heights = [layout.base + 4, *layout.levels[::-1][1:]]
-            ends = [*heights[1:], layout.top - 2]
-            for level, (low, high) in enumerate(zip(heights, ends, strict=True)):
+            middles = [(start + end) / 2 for _, start, end in reversed(layout.bands)]
+            borders = [layout.base + 4, *middles, layout.top - 4]
+            for level, (low, high) in enumerate(pairwise(borders)):
                 width = f' style="stroke-width:{n(sizes[level, i].item())};stroke-linecap:butt"'
                 inside.append(f'<path class="pipe" d="M{n(x)} {n(low)}V{n(high)}"{width}/>')
         else:
@@ -355,7 +363,10 @@ def _curve(layout: Layout, src: int, dest: int, y: float, way: int) -> tuple[str
     if src == dest:
         reach = min(9, 0.4 * layout.pitch)
         rise = way * room * 0.36
-        return f"M{n(a)} {n(y)}c{n(-reach)} {n(-rise)} {n(reach)} {n(-rise)} 0 0", y - rise - 2 if way > 0 else y - rise + 9
+        return (
+            f"M{n(a)} {n(y)}c{n(-reach)} {n(-rise)} {n(reach)} {n(-rise)} 0 0",
+            y - rise - 2 if way > 0 else y - rise + 9,
+        )
     path = f"M{n(a)} {n(y)}A{n((b - a) / 2)} {n(height)} 0 0 {1 if way > 0 else 0} {n(b)} {n(y)}"
     return path, y - height - 2 if way > 0 else y + height + 9
 
@@ -372,7 +383,9 @@ def _predictions(scene: Scene, y: float) -> tuple[list[str], float]:
     now, before = scene.now.logits[i].softmax(-1), scene.base.logits[i].softmax(-1)
     answer = int(runs.answers(scene.model, scene.base.tokens)[i])
     rows = now.topk(3).indices.tolist()
-    rows += [token for token in {int(before.argmax()): 0, answer: 0, scene.token: 0} if token >= 0 and token not in rows]
+    rows += [
+        token for token in {int(before.argmax()): 0, answer: 0, scene.token: 0} if token >= 0 and token not in rows
+    ]
     cut = bool(scene.now.cuts)
     parts = [_text(0, y, f"After {scene.names[i]}, position {i}", "b")]
     parts.append(_text(300, y, "now (before)" if cut else "probability", "s small e"))
@@ -434,11 +447,16 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
     tables = {"scores": scores, "mask": scores, "pattern": pattern, "values": weighted}
     largest = {"pattern": 1.0, "values": max(1e-9, weighted[list(window)].max().item())}
     parts = [_text(INDENT, y, f"Head {layer}.{head}", "b")]
-    parts += [_text(INDENT, y + 34 + 20 * r, f"{i:2d} {_short(scene.names[i], 8)}", "mono") for r, i in enumerate(window)]
+    parts += [
+        _text(INDENT, y + 34 + 20 * r, f"{i:2d} {_short(scene.names[i], 8)}", "mono") for r, i in enumerate(window)
+    ]
     left = x
     for number_of, (step, title) in enumerate(zip(STEPS, TITLES, strict=True), 1):
         width = cell * len(columns[step])
-        inside = [_rect(left - 3, y - 13, width + 6, 114, "ring", ' rx="5"'), _text(left, y, f"{number_of} {title}", "b")]
+        inside = [
+            _rect(left - 3, y - 13, width + 6, 114, "ring", ' rx="5"'),
+            _text(left, y, f"{number_of} {title}", "b"),
+        ]
         for c, src in enumerate(columns[step]):
             middle = left + cell * (c + 0.5)
             above = str(src) if src is not None else "0" if first == 1 else f"0–{first - 1}"
@@ -556,7 +574,9 @@ def _paths(scene: Scene, y: float) -> tuple[list[str], float]:
             fill = f' opacity="{0.45 * abs(value) / largest:.2f}"'
             parts.append(_rect(left + cell * c + 0.5, y - 12.5, cell - 1, ROW - 1, "cell l1", fill))
             parts.append(_text(left + cell * (c + 0.5), y, number(value), "small m"))
-    parts.append(_text(WIDTH, y + ROW, "a bar of layer 1 is its row: what the values of the head were made from", "s small e"))
+    parts.append(
+        _text(WIDTH, y + ROW, "a bar of layer 1 is its row: what the values of the head were made from", "s small e")
+    )
     return parts, max(low_y, y + ROW)
 
 
@@ -604,16 +624,24 @@ def alt(scene: Scene) -> str:
     heads = f", {cfg.n_layers * cfg.n_heads} heads" if cfg.n_layers else ""
     words = [f"A model with {cfg.n_layers} layer{'s' * (cfg.n_layers != 1)}{heads}, on {len(scene.names)} tokens."]
     p, best = scene.now.logits[i].softmax(-1).max(-1)
-    words.append(f"After {scene.names[i]} at position {i} it expects {scene.called(int(best))} with probability {p:.2f}.")
+    words.append(
+        f"After {scene.names[i]} at position {i} it expects {scene.called(int(best))} with probability {p:.2f}."
+    )
     for head in scene.heads if scene.view == "attention" else []:
         share, src = scene.now.pattern[head][i].max(-1)
-        words.append(f"From there, head {head_name(head)} looks most at {scene.names[int(src)]}, position {int(src)}: {share:.2f}.")
+        words.append(
+            f"From there, head {head_name(head)} looks most at {scene.names[int(src)]}, position {int(src)}: {share:.2f}."
+        )
     if scene.view == "paths":
         parts = runs.terms(scene.model, scene.now, i, scene.token)
         strongest = sorted(parts, key=lambda name: -abs(parts[name]))[:3]
         terms = ", ".join(f"{name} {number(parts[name])}" for name in strongest)
-        words.append(f"The logit of {scene.called(scene.token)} is {number(scene.now.logits[i, scene.token].item())}; largest terms: {terms}.")
+        words.append(
+            f"The logit of {scene.called(scene.token)} is {number(scene.now.logits[i, scene.token].item())}; largest terms: {terms}."
+        )
     if scene.now.cuts:
         p, best = scene.base.logits[i].softmax(-1).max(-1)
-        words.append(f"Cut: {', '.join(map(runs.name, scene.now.cuts))}; before, it expected {scene.called(int(best))} with {p:.2f}.")
+        words.append(
+            f"Cut: {', '.join(map(runs.name, scene.now.cuts))}; before, it expected {scene.called(int(best))} with {p:.2f}."
+        )
     return " ".join(words)

@@ -77,7 +77,9 @@ def _check_cut(model, one: object) -> None:
             if earlier[0] >= later[0]:
                 raise ValueError(f"Head {earlier} writes too late for head {later}: it must stand in an earlier layer.")
             if model.cfg.normalization_type is not None:
-                raise ValueError("A door can be cut only where nothing normalises the stream: this model has LayerNorm.")
+                raise ValueError(
+                    "A door can be cut only where nothing normalises the stream: this model has LayerNorm."
+                )
             return
     raise ValueError(
         f'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), or a position from 0 to '
@@ -124,7 +126,12 @@ def run(model, tokens: Int[Tensor, "pos"], *cuts: Cut) -> Run:
     for one in cuts:
         if isinstance(one, int) and one >= len(tokens):
             raise ValueError(f"Position {one} can't be cut: the text has the positions 0 to {len(tokens) - 1}.")
-    needed = ("embed", "hook_resid_pre", "hook_resid_post", *(f"hook_{part}" for part in ("q", "k", "v", "z", "pattern")))
+    needed = (
+        "embed",
+        "hook_resid_pre",
+        "hook_resid_post",
+        *(f"hook_{part}" for part in ("q", "k", "v", "z", "pattern")),
+    )
     with cut(model, *cuts):
         logits, cache = model.run_with_cache(tokens[None], names_filter=lambda hook: hook.endswith(needed))
 

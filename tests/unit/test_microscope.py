@@ -206,14 +206,15 @@ def test_a_cut_leaves_no_hook_behind():
         (((0, 9), "k", (1, 0)), IndexError, "head must be a whole number from 0 to 7"),
         (((1, 0), "k", (1, 6)), ValueError, "writes too late"),
         (((0, 0), "o", (1, 6)), ValueError, "A cut is a head"),
-        (True, ValueError, "A cut is a head"),
-        ("0.5", ValueError, "A cut is a head"),
+        ((0, 5, 6), ValueError, "A cut is a head"),
+        (True, TypeError, "cuts must be a tuple, not True"),
+        ("0.5", TypeError, "cuts must be a tuple, not '0.5'"),
         (-1, ValueError, "A cut is a head"),
         (40, ValueError, "the text has the positions 0 to 20"),
     ],
 )
 def test_what_is_no_cut(cut, error, sentence):
-    with pytest.raises((error, TypeError), match=sentence):
+    with pytest.raises(error, match=sentence):
         runs.run(model_of("two-layer"), tokens_of("two-layer"), cut)
 
 
@@ -250,10 +251,10 @@ def test_the_curves_are_the_attention(name, weighted):
         largest = values.max() if weighted else 1
         seen = 0
         for dest in range(len(tokens)):
-            (group,) = lane.select(f".d{dest}")
-            for shown in words(group):
+            groups = lane.select(f".d{dest}")  # none where nothing that is given is worth a curve
+            for shown in [found for group in groups for found in words(group)]:
                 assert any(is_close(shown, value) for value in values[dest, : dest + 1])
-            for path in group.find_all("path"):
+            for path in [path for group in groups for path in group.find_all("path")]:
                 for start, end in re.findall(r"M([\d.]+) [\d.]+(?:A[\d. ]+ 0 0 1 ([\d.]+)|c)", path["d"]):
                     src = round((float(start) - drawing.LEFT) / layout.pitch - 0.5)
                     assert round((float(end or start) - drawing.LEFT) / layout.pitch - 0.5) == dest
@@ -292,7 +293,9 @@ def test_the_bars_are_the_terms_and_name_their_sum(name):
     terms = runs.terms(scene.model, scene.now, scene.position, scene.token)
     shown = words(page)
     for term, expected in terms.items():
-        assert is_close(shown[shown.index(term, shown.index(f"The logit of {scene.called(scene.token)}")) + 1], expected)
+        assert is_close(
+            shown[shown.index(term, shown.index(f"The logit of {scene.called(scene.token)}")) + 1], expected
+        )
     total = next(found for found in shown if "the sum of all bars" in found)
     assert is_close(total.split(" = ")[0], scene.now.logits[scene.position, scene.token])
     assert sum(terms.values()) == pytest.approx(scene.now.logits[scene.position, scene.token].item(), abs=1e-3)
@@ -353,7 +356,9 @@ def test_the_stream_is_read_off_with_the_unembedding(name):
         assert is_close(shown[at + 1], x.norm())
         normed = model.ln_final(x[None, None]) if name == "one-layer-ln" else x[None, None]
         p = model.unembed(normed)[0, 0].softmax(-1)
-        assert [shown[at + 2 + 2 * i] for i in range(3)] == [drawing._short(scene.called(t)) for t in p.topk(3).indices.tolist()]
+        assert [shown[at + 2 + 2 * i] for i in range(3)] == [
+            drawing._short(scene.called(t)) for t in p.topk(3).indices.tolist()
+        ]
         assert all(is_close(shown[at + 3 + 2 * i], p.topk(3).values[i]) for i in range(3))
     if model.cfg.n_layers:
         torch.testing.assert_close(scene.now.stream[0], cache["resid_pre", 0][0])
@@ -471,7 +476,11 @@ def test_a_figure_has_the_numbers_of_the_live_drawing(name, view):
     still = microscope.Figure(scene)
     visible = [found for found in words(drawn(scene)) if found]
     assert words(BeautifulSoup(still.svg, "html.parser")) == visible
-    assert "data-do" not in still.svg and "<script" not in still.svg and "http" not in still.svg.replace("http://www.w3.org/2000/svg", "")
+    assert (
+        "data-do" not in still.svg
+        and "<script" not in still.svg
+        and "http" not in still.svg.replace("http://www.w3.org/2000/svg", "")
+    )
 
 
 def test_a_figure_is_small_and_the_same_every_time():
@@ -493,13 +502,15 @@ def test_the_stored_html_is_a_picture_with_words_and_folded_answers():
     drawing_, said = still.answers["What if head 0.5 is cut?"]
     without = runs.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
     assert is_close(re.search(r"with probability ([\d.]+)\.", said)[1], without.logits[-1].softmax(-1).max())
-    assert is_close(re.search(r"([\d.]+) = the sum", drawing_)[1], without.logits[-1, microscope._token(model_of("two-layer"), "(")])
+    assert is_close(
+        re.search(r"([\d.]+) = the sum", drawing_)[1], without.logits[-1, microscope._token(model_of("two-layer"), "(")]
+    )
 
 
 @pytest.mark.parametrize(
     ("given", "error", "sentence"),
     [
-        ({"view": "heads"}, ValueError, 'view must be one of'),
+        ({"view": "heads"}, ValueError, "view must be one of"),
         ({"heads": (1, 6)}, TypeError, "a list of pairs"),
         ({"heads": [(1, 8)]}, IndexError, "head must be a whole number from 0 to 7"),
         ({"ask": 21}, ValueError, "positions 0 to 20"),
