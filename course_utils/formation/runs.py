@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 from tqdm import tqdm
+from transformer_lens import HookedTransformer
 
 from course_utils import circuits, composition, heads, measure, text
 from course_utils._arguments import Count, checked
@@ -53,7 +54,7 @@ SEEDS = (1, 2, 3, 4, 5)  # 0 served to choose the recipe
 
 
 @checked
-def logits(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_vocab"]:
+def logits(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos d_vocab"]:
     """The same as `model(tokens)` in two thirds of the time: on models this small, hooks are much of the work.
 
     For attention-only models without LayerNorm whose biases are zero.
@@ -73,7 +74,7 @@ def logits(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos 
     return stream @ model.W_U
 
 
-def _inputs(model, embedded: Tensor, W_pos: Tensor) -> tuple[Tensor, Tensor]:
+def _inputs(model: HookedTransformer, embedded: Tensor, W_pos: Tensor) -> tuple[Tensor, Tensor]:
     """The stream before layer 0, and what queries and keys add to it in every layer."""
     if model.cfg.positional_embedding_type == "standard":
         return embedded + W_pos, torch.zeros_like(W_pos)
@@ -97,7 +98,7 @@ def previous_token_weights(
 
 
 @checked
-def start(run: Run):
+def start(run: Run) -> HookedTransformer:
     """The untrained model of a run; its positions start as sinusoids, whichever kind they are."""
     model = initial(run.config())
     model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model)
@@ -139,7 +140,9 @@ def train(run: Run, watch: Callable[[list[dict]], object] | None = None, every: 
 
 @checked
 @torch.no_grad()
-def offsets(model, tokens: Int[Tensor, "batch pos"], period: Count, most: Count = 6) -> dict[str, list[list[float]]]:
+def offsets(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count, most: Count = 6
+) -> dict[str, list[list[float]]]:
     """Where heads look on random tokens repeated every `period`: lists [head][offset], offsets 0 to `most` − 1.
 
     "back": layer 0's attention to the token that many places back. "after": the last layer's attention to the tokens
@@ -156,7 +159,7 @@ def offsets(model, tokens: Int[Tensor, "batch pos"], period: Count, most: Count 
 
 
 @torch.no_grad()
-def _composed(model) -> dict:
+def _composed(model: HookedTransformer) -> dict:
     if model.cfg.n_layers < 2:
         return {}
     return {
@@ -167,7 +170,7 @@ def _composed(model) -> dict:
 
 @checked
 @torch.no_grad()
-def match_positivity(model) -> Float[Tensor, "head1 head2"]:
+def match_positivity(model: HookedTransformer) -> Float[Tensor, "head1 head2"]:
     """Σλ / Σ|λ| of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean (a softmax never sees that).
 
     Near 1, a head of layer 1 looks for the token that a head of layer 0 read and passed on: half of an induction head.
@@ -184,7 +187,7 @@ def match_positivity(model) -> Float[Tensor, "head1 head2"]:
 
 @checked
 @torch.no_grad()
-def door_scores(model, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, list[float]]:
+def door_scores(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, list[float]]:
     """Prefix-matching scores of layer 1's heads: as they are, and without layer 0 in their keys or their queries.
 
     "keys" takes everything that layer 0 wrote out of the input of the keys and leaves queries and values as they are;

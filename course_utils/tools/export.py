@@ -40,6 +40,7 @@ pre code { font-size: 1em; }
 table { border-collapse: collapse; margin: 0.8em 0; font-size: 0.9em; }
 th, td { border: 1px solid #bbb; padding: 0.25em 0.6em; text-align: left; vertical-align: top; }
 img { max-width: 100%; height: auto; }
+.output svg { max-width: 100%; height: auto; }
 math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", math, serif; font-size: 1.05em; }
 math[display="block"] { margin: 0.6em 0; overflow-x: auto; max-width: 100%; }
 blockquote { border-left: 3px solid #999; margin-left: 0; padding-left: 1em; }
@@ -183,11 +184,20 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
             width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
             picture = "".join(data["image/png"].split())
             shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
+        elif "microscope-still" in data.get("text/html", ""):
+            shown = _drawing(data["text/html"])
         elif "text" in output:
             shown = f"<pre>{html.escape(output.text)}</pre>"
         else:
             continue  # what Jupyter writes in the place of a widget
         yield f'<div class="output fragment">{shown}</div>'
+
+
+def _drawing(stored: str) -> str:
+    """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
+    pictures = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
+    drawn = pictures.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
+    return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
@@ -213,7 +223,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     What is too long for one slide goes on below it. An exercise shows the learner's blank first; the answer is below.
     """
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
-    topics = []
+    topics: list[list[str]] = []
     for cell in solution.cells:
         blocks = list(_cell(cell))
         if cell.cell_type == "code" and blanks.get(cell.id, cell.source) != cell.source:
@@ -234,7 +244,11 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
 
 def handout(learner: NotebookNode) -> str:
     """A learner's notebook on paper: its question and aims, each section's opening and formulas, and the exercises."""
-    shown, exercise, section, opens, last = [], None, None, False, None
+    shown: list[str] = []
+    exercise: list[str] | None = None  # the blocks of the exercise that is open
+    section: str | None = None  # its heading
+    opens = False  # is the next block the first one below a heading?
+    last: Tag | None = None
     for cell in learner.cells:
         if cell.cell_type == "code":
             if exercise:  # the signature and the docstring; below them, room to write
@@ -256,7 +270,7 @@ def handout(learner: NotebookNode) -> str:
             elif section is None:  # before the first section: what the lesson asks, and what it is for
                 wanted = [block] if text.startswith(("The question", "After this lesson")) or block.name == "ul" else []
             else:
-                announced = last and str(last) == shown[-1] and last.get_text().strip().endswith(":")
+                announced = last is not None and str(last) == shown[-1] and last.get_text().strip().endswith(":")
                 formula = block.find("math", display="block")
                 listed = announced and block.name in ("ul", "ol", "table")
                 wanted = [block] if formula or opens or listed or block.name == "blockquote" else []
