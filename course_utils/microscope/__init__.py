@@ -12,6 +12,7 @@ from numbers import Integral
 import torch
 from jaxtyping import Int
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_utils._arguments import checked
 from course_utils.microscope import drawing, runs
@@ -33,7 +34,7 @@ class Figure:
         self.alt = drawing.alt(scene)
         self.answers = _answers(scene)
 
-    def _repr_mimebundle_(self, **_) -> dict[str, str]:
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """An <img>, which untrusted notebooks and GitHub show too; the answers unfold below it."""
         folded = "".join(
             f"<details><summary>{escape(question)}</summary>{_image(*answer)}</details>"
@@ -72,7 +73,7 @@ def _answers(scene: Scene) -> dict[str, tuple[str, str]]:
 
 @checked
 def figure(
-    model,
+    model: HookedTransformer,
     text: Text,
     view: str = "attention",
     *,
@@ -87,7 +88,7 @@ def figure(
 
 @checked
 def show(
-    model,
+    model: HookedTransformer,
     text: Text,
     view: str = "attention",
     *,
@@ -116,7 +117,15 @@ def show(
     display(Microscope(scene).view(), raw=True)
 
 
-def _scene(model, text, view, heads, cut, ask, weighted) -> Scene:
+def _scene(
+    model: HookedTransformer,
+    text: Text,
+    view: str,
+    heads: Sequence[Head] | None,
+    cut: Sequence[Cut],
+    ask: int | tuple[int, str | int] | None,
+    weighted: bool,
+) -> Scene:
     if view not in drawing.VIEWS:
         raise ValueError(f"view must be one of {', '.join(map(repr, drawing.VIEWS))}, not {view!r}.")
     tokens = _tokens(model, text)
@@ -136,7 +145,7 @@ def _scene(model, text, view, heads, cut, ask, weighted) -> Scene:
     return Scene(model, base, now, view, [(int(layer), int(head)) for layer, head in heads], position, token, weighted)
 
 
-def _tokens(model, text: Text) -> Int[Tensor, "pos"]:
+def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, "pos"]:
     if isinstance(text, str):
         if model.tokenizer is None:
             raise ValueError("This model reads numbers: give it a list, as [5, 60, 3].")
@@ -152,7 +161,7 @@ def _tokens(model, text: Text) -> Int[Tensor, "pos"]:
     return tokens
 
 
-def _token(model, token: str | int) -> int:
+def _token(model: HookedTransformer, token: str | int) -> int:
     if isinstance(token, str):
         ids = model.to_tokens(token, prepend_bos=False)[0] if model.tokenizer else []
         if len(ids) != 1:
@@ -163,7 +172,7 @@ def _token(model, token: str | int) -> int:
     return int(token)
 
 
-def _strongest(model, run: runs.Run, position: int, token: int) -> list[Head]:
+def _strongest(model: HookedTransformer, run: runs.Run, position: int, token: int) -> list[Head]:
     """The head of each layer that adds most to a logit."""
     terms = runs.terms(model, run, position, token)
     rows = [[(layer, head) for head in range(model.cfg.n_heads)] for layer in range(model.cfg.n_layers)]

@@ -15,6 +15,7 @@ from importlib.resources import files
 from itertools import pairwise
 
 import torch
+from transformer_lens import HookedTransformer
 
 from course_utils import composition
 from course_utils.microscope import runs
@@ -40,7 +41,7 @@ ROW = 17
 class Scene:
     """What is to be drawn: a run, the same run without cuts, and what of both is looked at."""
 
-    model: object
+    model: HookedTransformer
     base: Run
     now: Run
     view: str
@@ -514,7 +515,7 @@ def _levels(scene: Scene, y: float) -> tuple[list[str], float]:
     return parts, y
 
 
-def lens(model, x: torch.Tensor) -> torch.Tensor:
+def lens(model: HookedTransformer, x: torch.Tensor) -> torch.Tensor:
     """The logits that the unembedding reads off a stream vector [d_model]."""
     x = x[None, None]
     x = model.ln_final(x) if model.cfg.normalization_type else x

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformer_lens import HookedTransformer
+from transformer_lens.hook_points import HookPoint
 
 from course_utils import heads, tasks
 from course_utils._arguments import checked
@@ -20,9 +22,9 @@ Door = tuple[Head, str, Head]  # what the first head writes, as the second reads
 Cut = Head | Door | int  # a number is a position
 
 
-@checked
 @contextmanager
-def cut(model, *cuts: Cut) -> Iterator:
+@checked
+def cut(model: HookedTransformer, *cuts: Cut) -> Iterator[HookedTransformer]:
     """Within this block the model runs with some of its parts switched off.
 
     `(0, 5)` is a head: its output is zero. `((0, 5), "k", (1, 6))` is a door: what head 0.5 writes is taken out of what
@@ -38,11 +40,11 @@ def cut(model, *cuts: Cut) -> Iterator:
     positions = [one for one in cuts if isinstance(one, int)]
     written = {}
 
-    def keep(z, hook):  # [batch, pos, head, d_head]; after `ablated`, which makes it zero
+    def keep(z: Tensor, hook: HookPoint) -> None:  # [batch, pos, head, d_head]; after `ablated`, which makes it zero
         for earlier in {earlier for earlier, _, _ in doors if earlier[0] == hook.layer()}:
             written[earlier] = z[:, :, earlier[1]] @ model.W_O[earlier]
 
-    def close(read, hook):  # queries, keys or values: [batch, pos, head, d_head]
+    def close(read: Tensor, hook: HookPoint) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
         read = read.clone()
         for earlier, path, (layer, head) in doors:
             if (layer, path) == (hook.layer(), hook.name[-1]):
@@ -50,7 +52,7 @@ def cut(model, *cuts: Cut) -> Iterator:
                 read[:, :, head] -= written[earlier] @ W
         return read
 
-    def hide(scores, hook):  # [batch, head, dest, src]
+    def hide(scores: Tensor, hook: HookPoint) -> Tensor:  # [batch, head, dest, src]
         for position in positions:
             scores[:, :, position + 1 :, position] = -torch.inf
         return scores
@@ -62,7 +64,7 @@ def cut(model, *cuts: Cut) -> Iterator:
         yield model
 
 
-def _check_cut(model, one: object) -> None:
+def _check_cut(model: HookedTransformer, one: object) -> None:
     match one:
         case bool():
             pass
@@ -113,7 +115,7 @@ class Run:
 
 
 @checked
-def run(model, tokens: Int[Tensor, "pos"], *cuts: Cut) -> Run:
+def run(model: HookedTransformer, tokens: Int[Tensor, "pos"], *cuts: Cut) -> Run:
     """Run a model once on one text, with what `cuts` names switched off (see `cut`).
 
     Raises ValueError for a model with MLPs, for a text longer than the context, and as `cut` does.
@@ -160,7 +162,7 @@ def run(model, tokens: Int[Tensor, "pos"], *cuts: Cut) -> Run:
     )
 
 
-def answers(model, tokens: Int[Tensor, "pos"]) -> Int[Tensor, "pos"]:
+def answers(model: HookedTransformer, tokens: Int[Tensor, "pos"]) -> Int[Tensor, "pos"]:
     """What should be said at each position, −1 where nothing is: the next token, or the largest number so far."""
     task = tasks.TASKS["max-of-list"]
     if model.cfg.d_vocab == task.d_vocab:
@@ -169,13 +171,13 @@ def answers(model, tokens: Int[Tensor, "pos"]) -> Int[Tensor, "pos"]:
     return torch.cat([tokens[1:], tokens.new_tensor([-1])])
 
 
-def _loss(model, tokens: Tensor, logits: Tensor) -> Float[Tensor, "pos"]:
+def _loss(model: HookedTransformer, tokens: Tensor, logits: Tensor) -> Float[Tensor, "pos"]:
     right = answers(model, tokens)
     loss = -logits.log_softmax(-1).gather(-1, right.clamp(min=0)[:, None])[:, 0]
     return loss.masked_fill(right < 0, torch.nan)
 
 
-def _direction(model, x: Float[Tensor, "d_model"], token: int) -> tuple[Float[Tensor, "d_model"], float]:
+def _direction(model: HookedTransformer, x: Float[Tensor, "d_model"], token: int) -> tuple[Float[Tensor, "d_model"], float]:
     """The logit of `token` as x · direction + constant; with LayerNorm, at the scale that this very x has."""
     u, constant = model.W_U[:, token], model.b_U[token].item()
     if model.cfg.normalization_type is None:
@@ -188,7 +190,7 @@ def _direction(model, x: Float[Tensor, "d_model"], token: int) -> tuple[Float[Te
     return (u - u.mean()) / (centred.square().mean() + model.cfg.eps).sqrt(), constant
 
 
-def terms(model, run: Run, position: int, token: int) -> dict[str, float]:
+def terms(model: HookedTransformer, run: Run, position: int, token: int) -> dict[str, float]:
     """What the logit of `token` at `position` is the sum of: "direct", every head ("0.5"), and "bias" if there is one.
 
     "direct" is what the embedding adds (with the position vector where positions are in the stream). In a model of one
@@ -203,7 +205,7 @@ def terms(model, run: Run, position: int, token: int) -> dict[str, float]:
     return parts | ({"bias": constant} if constant else {})
 
 
-def pairs(model, run: Run, position: int, token: int) -> Float[Tensor, "later source"]:
+def pairs(model: HookedTransformer, run: Run, position: int, token: int) -> Float[Tensor, "later source"]:
     """The terms of layer 1's heads, each divided by what its values are made from: the embedding, then 0.0, 0.1, ….
 
     The entry of head h after head g is the *virtual head* of the two: h moves on what g wrote. A row sums to the head's
@@ -224,5 +226,5 @@ def pairs(model, run: Run, position: int, token: int) -> Float[Tensor, "later so
     return torch.einsum("hsp,hp->hs", gives, run.pattern[1, :, position])
 
 
-def _heads(model) -> list[Head]:
+def _heads(model: HookedTransformer) -> list[Head]:
     return [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]

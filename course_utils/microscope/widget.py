@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import anywidget
 import torch
@@ -39,7 +40,7 @@ class Microscope(anywidget.AnyWidget):
         return {kind: value for kind, value in data.items() if kind != "text/plain"}
 
     def press(self, do: str, key: str = "") -> None:
-        """Carry out what was pressed: one of "select", "ask", "open", "cut", "doors", "step", "view", "weighted", "reset"."""
+        """Carry out what was pressed: `do` is the name of a method below, and `key` says on what."""
         with _one_thread():
             getattr(self, f"_{do}_")(key)
             self._draw()
@@ -51,7 +52,7 @@ class Microscope(anywidget.AnyWidget):
             cuts = [runs.name(one) for one in scene.now.cuts]
             self.state = {"view": scene.view, "weighted": scene.weighted, "step": scene.step, "cuts": cuts}
 
-    def _change(self, **changes) -> None:
+    def _change(self, **changes: Any) -> None:
         self.scene = dataclasses.replace(self.scene, **changes)
 
     def _run(self, cuts: list[Cut]) -> None:
