@@ -15,13 +15,13 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils._arguments import checked
-from course_utils.microscope import drawing, runs
-from course_utils.microscope.drawing import Scene
+from course_utils.microscope import drawing, panels, runs
 from course_utils.microscope.runs import Cut, Head
+from course_utils.microscope.scene import VIEWS, Scene, alt
 from course_utils.models import check_head
 
 MOST = 64  # positions that the drawing has room for
-Text = str | Sequence[int] | Int[Tensor, "pos"]
+Text = str | Sequence[int] | Int[Tensor, " pos"]
 __all__ = ["Figure", "figure", "runs", "show"]
 
 
@@ -31,7 +31,7 @@ class Figure:
     def __init__(self, scene: Scene, live: bool = False):
         self.live = live  # whether the live drawing follows
         self.svg = drawing.still(drawing.svg(scene))
-        self.alt = drawing.alt(scene)
+        self.alt = alt(scene)
         self.answers = _answers(scene)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -62,12 +62,12 @@ def _answers(scene: Scene) -> dict[str, tuple[str, str]]:
     if scene.view != "paths":
         questions[f"What is the logit of {scene.called(scene.token)} the sum of?"] = scene.now.cuts
     if not scene.now.cuts:
-        questions |= {f"What if head {drawing.head_name(head)} is cut?": (head,) for head in scene.heads}
+        questions |= {f"What if head {runs.head_name(head)} is cut?": (head,) for head in scene.heads}
     found = {}
     for question, cuts in questions.items():
         now = scene.now if cuts == scene.now.cuts else runs.run(scene.model, scene.base.tokens, *cuts)
         asked = Scene(scene.model, scene.base, now, "paths", scene.heads, scene.position, scene.token)
-        found[question] = drawing.panel(asked), drawing.alt(asked)
+        found[question] = panels.alone(asked), alt(asked)
     return found
 
 
@@ -126,8 +126,8 @@ def _scene(
     ask: int | tuple[int, str | int] | None,
     weighted: bool,
 ) -> Scene:
-    if view not in drawing.VIEWS:
-        raise ValueError(f"view must be one of {', '.join(map(repr, drawing.VIEWS))}, not {view!r}.")
+    if view not in VIEWS:
+        raise ValueError(f"view must be one of {', '.join(map(repr, VIEWS))}, not {view!r}.")
     tokens = _tokens(model, text)
     base = runs.run(model, tokens)
     now = runs.run(model, tokens, *cut) if cut else base
@@ -145,7 +145,7 @@ def _scene(
     return Scene(model, base, now, view, [(int(layer), int(head)) for layer, head in heads], position, token, weighted)
 
 
-def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, "pos"]:
+def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, " pos"]:
     if isinstance(text, str):
         if model.tokenizer is None:
             raise ValueError("This model reads numbers: give it a list, as [5, 60, 3].")
@@ -163,10 +163,10 @@ def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, "pos"]:
 
 def _token(model: HookedTransformer, token: str | int) -> int:
     if isinstance(token, str):
-        ids = model.to_tokens(token, prepend_bos=False)[0] if model.tokenizer else []
+        ids = model.to_tokens(token, prepend_bos=False)[0].tolist() if model.tokenizer else []
         if len(ids) != 1:
             raise ValueError(f"Only a single token has a logit, and {token!r} is not one.")
-        return int(ids[0])
+        return ids[0]
     if not isinstance(token, Integral) or not 0 <= token < model.cfg.d_vocab:
         raise ValueError(f"A token is a whole number from 0 to {model.cfg.d_vocab - 1}, not {token!r}.")
     return int(token)
@@ -176,4 +176,4 @@ def _strongest(model: HookedTransformer, run: runs.Run, position: int, token: in
     """The head of each layer that adds most to a logit."""
     terms = runs.terms(model, run, position, token)
     rows = [[(layer, head) for head in range(model.cfg.n_heads)] for layer in range(model.cfg.n_layers)]
-    return [max(row, key=lambda head: terms[drawing.head_name(head)]) for row in rows]
+    return [max(row, key=lambda head: terms[runs.head_name(head)]) for row in rows]

@@ -3,7 +3,7 @@
 Everything that the microscope draws is computed here. Attention-only models.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def cut(model: HookedTransformer, *cuts: Cut) -> Iterator[HookedTransformer]:
     doors = [one for one in cuts if isinstance(one, tuple) and len(one) == 3]
     silenced = [one for one in cuts if isinstance(one, tuple) and len(one) == 2]
     positions = [one for one in cuts if isinstance(one, int)]
-    written = {}
+    written: dict[Head, Tensor] = {}
 
     def keep(z: Tensor, hook: HookPoint) -> None:  # [batch, pos, head, d_head]; after `ablated`, which makes it zero
         for earlier in {earlier for earlier, _, _ in doors if earlier[0] == hook.layer()}:
@@ -47,7 +47,7 @@ def cut(model: HookedTransformer, *cuts: Cut) -> Iterator[HookedTransformer]:
     def close(read: Tensor, hook: HookPoint) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
         read = read.clone()
         for earlier, path, (layer, head) in doors:
-            if (layer, path) == (hook.layer(), hook.name[-1]):
+            if hook.name == f"blocks.{layer}.attn.hook_{path}":
                 W = getattr(model, f"W_{path.upper()}")[layer, head]  # [d_model, d_head]
                 read[:, :, head] -= written[earlier] @ W
         return read
@@ -57,7 +57,9 @@ def cut(model: HookedTransformer, *cuts: Cut) -> Iterator[HookedTransformer]:
             scores[:, :, position + 1 :, position] = -torch.inf
         return scores
 
-    hooks = [(f"blocks.{layer}.attn.hook_z", keep) for layer in {earlier[0] for earlier, _, _ in doors}]
+    hooks: list[tuple[str | Callable, Callable]] = [
+        (f"blocks.{layer}.attn.hook_z", keep) for layer in {earlier[0] for earlier, _, _ in doors}
+    ]
     hooks += [(f"blocks.{later[0]}.attn.hook_{path}", close) for path, later in {(p, (b[0],)) for _, p, b in doors}]
     hooks += [(f"blocks.{layer}.attn.hook_attn_scores", hide) for layer in range(model.cfg.n_layers) if positions]
     with heads.ablated(model, *silenced), model.hooks(fwd_hooks=hooks):
@@ -70,14 +72,13 @@ def _check_cut(model: HookedTransformer, one: object) -> None:
             pass
         case int() if 0 <= one < model.cfg.n_ctx:
             return
-        case (int(), int()):
-            return check_head(model, *one)
-        case ((int(), int()), "q" | "k" | "v", (int(), int())):
-            earlier, _, later = one
-            check_head(model, *earlier)
-            check_head(model, *later)
-            if earlier[0] >= later[0]:
-                raise ValueError(f"Head {earlier} writes too late for head {later}: it must stand in an earlier layer.")
+        case (int(layer), int(head)):
+            return check_head(model, layer, head)
+        case ((int(first), int(writer)), "q" | "k" | "v", (int(second), int(reader))):
+            check_head(model, first, writer)
+            check_head(model, second, reader)
+            if first >= second:
+                raise ValueError(f"Head {first}.{writer} writes too late for {second}.{reader}: take an earlier layer.")
             if model.cfg.normalization_type is not None:
                 raise ValueError(
                     "A door can be cut only where nothing normalises the stream: this model has LayerNorm."
@@ -89,33 +90,39 @@ def _check_cut(model: HookedTransformer, one: object) -> None:
     )
 
 
+def head_name(head: Head) -> str:
+    return f"{head[0]}.{head[1]}"
+
+
 def name(one: Cut) -> str:
     """A cut in words: "head 0.5", "0.5 in the keys of 1.6", "position 3"."""
-    if isinstance(one, int):
-        return f"position {one}"
-    if len(one) == 2:
-        return "head {}.{}".format(*one)
-    (layer, head), path, (later, reader) = one
-    return f"{layer}.{head} in the {dict(q='queries', k='keys', v='values')[path]} of {later}.{reader}"
+    match one:
+        case int():
+            return f"position {one}"
+        case (earlier, str(path), later):
+            read = {"q": "queries", "k": "keys", "v": "values"}[path]
+            return f"{head_name(earlier)} in the {read} of {head_name(later)}"
+        case head:
+            return f"head {head_name(head)}"
 
 
 @dataclass(frozen=True)
 class Run:
     """What one run of a model on one text leaves behind. Losses and logits are in nats."""
 
-    tokens: Int[Tensor, "pos"]
+    tokens: Int[Tensor, " pos"]
     logits: Float[Tensor, "pos d_vocab"]
     scores: Float[Tensor, "layer head dest src"]  # x W_Q · y W_K / √d_head, before the mask
     pattern: Float[Tensor, "layer head dest src"]
     value_weighted: Float[Tensor, "layer head dest src"]  # as `heads.value_weighted`
     written: Float[Tensor, "layer head pos d_model"]  # what each head adds to the stream
     stream: Float[Tensor, "level pos d_model"]  # after the embedding, and after every layer
-    loss: Float[Tensor, "pos"]  # NaN where there is no answer to compare with
+    loss: Float[Tensor, " pos"]  # NaN where there is no answer to compare with
     cuts: tuple[Cut, ...] = ()
 
 
 @checked
-def run(model: HookedTransformer, tokens: Int[Tensor, "pos"], *cuts: Cut) -> Run:
+def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Run:
     """Run a model once on one text, with what `cuts` names switched off (see `cut`).
 
     Raises ValueError for a model with MLPs, for a text longer than the context, and as `cut` does.
@@ -162,7 +169,7 @@ def run(model: HookedTransformer, tokens: Int[Tensor, "pos"], *cuts: Cut) -> Run
     )
 
 
-def answers(model: HookedTransformer, tokens: Int[Tensor, "pos"]) -> Int[Tensor, "pos"]:
+def answers(model: HookedTransformer, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
     """What should be said at each position, −1 where nothing is: the next token, or the largest number so far."""
     task = tasks.TASKS["max-of-list"]
     if model.cfg.d_vocab == task.d_vocab:
@@ -171,21 +178,23 @@ def answers(model: HookedTransformer, tokens: Int[Tensor, "pos"]) -> Int[Tensor,
     return torch.cat([tokens[1:], tokens.new_tensor([-1])])
 
 
-def _loss(model: HookedTransformer, tokens: Tensor, logits: Tensor) -> Float[Tensor, "pos"]:
+def _loss(model: HookedTransformer, tokens: Tensor, logits: Tensor) -> Float[Tensor, " pos"]:
     right = answers(model, tokens)
     loss = -logits.log_softmax(-1).gather(-1, right.clamp(min=0)[:, None])[:, 0]
     return loss.masked_fill(right < 0, torch.nan)
 
 
-def _direction(model: HookedTransformer, x: Float[Tensor, "d_model"], token: int) -> tuple[Float[Tensor, "d_model"], float]:
+def _direction(
+    model: HookedTransformer, x: Float[Tensor, " d_model"], token: int
+) -> tuple[Float[Tensor, " d_model"], float]:
     """The logit of `token` as x · direction + constant; with LayerNorm, at the scale that this very x has."""
     u, constant = model.W_U[:, token], model.b_U[token].item()
     if model.cfg.normalization_type is None:
         return u, constant
-    final = model.ln_final
     if model.cfg.normalization_type == "LN":
-        constant += (final.b @ u).item()
-        u = final.w * u
+        weights = dict(model.ln_final.named_parameters())
+        constant += (weights["b"] @ u).item()
+        u = weights["w"] * u
     centred = x - x.mean()
     return (u - u.mean()) / (centred.square().mean() + model.cfg.eps).sqrt(), constant
 

@@ -1,7 +1,6 @@
 """The live microscope: the page reports what was pressed, the kernel runs the model and draws again."""
 
 import dataclasses
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,8 +11,8 @@ import torch
 import traitlets
 
 from course_utils.microscope import drawing, runs
-from course_utils.microscope.drawing import Scene
 from course_utils.microscope.runs import Cut
+from course_utils.microscope.scene import Scene, cut_of
 
 HERE = Path(__file__).resolve().parent
 LANES = 4  # open at a time
@@ -35,9 +34,8 @@ class Microscope(anywidget.AnyWidget):
 
     def view(self) -> dict:
         """What a cell's output holds of it: the live view alone. The still drawing is an output of its own."""
-        data = self._repr_mimebundle_()
-        data = data[0] if isinstance(data, tuple) else data
-        return {kind: value for kind, value in data.items() if kind != "text/plain"}
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        return {"application/vnd.jupyter.widget-view+json": view}
 
     def press(self, do: str, key: str = "") -> None:
         """Carry out what was pressed: `do` is the name of a method below, and `key` says on what."""
@@ -67,7 +65,7 @@ class Microscope(anywidget.AnyWidget):
         self._change(token=int(key), view="paths")
 
     def _open_(self, key: str) -> None:
-        head = _cut(key)
+        head = cut_of(key)
         kept = [one for one in self.scene.heads if one != head]
         is_open = head in self.scene.heads and self.scene.view != "stream"
         self._change(heads=kept if is_open else [*kept, head][-LANES:])
@@ -75,14 +73,16 @@ class Microscope(anywidget.AnyWidget):
             self._change(view="attention")
 
     def _cut_(self, key: str) -> None:
-        one, cuts = _cut(key), list(self.scene.now.cuts)
+        one, cuts = cut_of(key), list(self.scene.now.cuts)
         self._run([other for other in cuts if other != one] if one in cuts else [*cuts, one])
 
     def _doors_(self, path: str) -> None:
         """All doors of one kind into the head whose doors are shown: shut them, or open them if all are shut."""
         later, cuts = self.scene.later, list(self.scene.now.cuts)
+        if later is None:
+            return
         heads = range(self.scene.model.cfg.n_heads)
-        doors = [((layer, head), path, later) for layer in range(later[0]) for head in heads]
+        doors: list[Cut] = [((layer, head), path, later) for layer in range(later[0]) for head in heads]
         kept = [one for one in cuts if one not in doors]
         self._run(kept if len(kept) == len(cuts) - len(doors) else [*kept, *doors])
 
@@ -97,14 +97,6 @@ class Microscope(anywidget.AnyWidget):
 
     def _reset_(self, _: str) -> None:
         self._run([])
-
-
-def _cut(key: str) -> Cut:
-    """What `drawing.cut_name` wrote."""
-    numbers = [int(found) for found in re.findall(r"\d+", key)]
-    if len(numbers) == 4:
-        return tuple(numbers[:2]), re.search("[qkv]", key)[0], tuple(numbers[2:])
-    return tuple(numbers) if len(numbers) == 2 else numbers[0]
 
 
 @contextmanager

@@ -8,7 +8,8 @@ import torch
 from bs4 import BeautifulSoup
 
 from course_utils import composition, heads, load, microscope, models, paths, text
-from course_utils.microscope import drawing, runs
+from course_utils.microscope import drawing, runs, shapes
+from course_utils.microscope.scene import VIEWS
 from course_utils.microscope.widget import Microscope
 
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
@@ -357,7 +358,7 @@ def test_the_stream_is_read_off_with_the_unembedding(name):
         normed = model.ln_final(x[None, None]) if name == "one-layer-ln" else x[None, None]
         p = model.unembed(normed)[0, 0].softmax(-1)
         assert [shown[at + 2 + 2 * i] for i in range(3)] == [
-            drawing._short(scene.called(t)) for t in p.topk(3).indices.tolist()
+            shapes.short(scene.called(t)) for t in p.topk(3).indices.tolist()
         ]
         assert all(is_close(shown[at + 3 + 2 * i], p.topk(3).values[i]) for i in range(3))
     if model.cfg.n_layers:
@@ -451,7 +452,7 @@ def test_pressing_moves_what_is_looked_at():
 
 def test_everything_in_the_drawing_that_can_be_pressed_can_be():
     for name in ALL:
-        for view in drawing.VIEWS:
+        for view in VIEWS:
             scene = scene_of(name, view)
             for part in drawn(scene).select("[data-do]"):
                 live = Microscope(scene)
@@ -470,7 +471,7 @@ def test_the_live_view_is_stored_without_text():
 
 
 @every
-@pytest.mark.parametrize("view", list(drawing.VIEWS))
+@pytest.mark.parametrize("view", list(VIEWS))
 def test_a_figure_has_the_numbers_of_the_live_drawing(name, view):
     scene = scene_of(name, view)
     still = microscope.Figure(scene)
@@ -553,7 +554,7 @@ def _mixed(one, other, share):
 
 
 def test_text_stands_out_from_its_ground_in_light_and_dark():
-    themes = re.findall(r"\{(--bg:[^}]*?)[;}]background|\{(--bg:[^}]*)\}", drawing._style())
+    themes = re.findall(r"\{(--bg:[^}]*?)[;}]background|\{(--bg:[^}]*)\}", shapes.style())
     themes = [dict(entry[2:].split(":") for entry in (a or b).split(";") if entry.startswith("--")) for a, b in themes]
     assert len(themes) == 4
     for theme in themes:
