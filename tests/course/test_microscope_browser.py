@@ -46,7 +46,7 @@ def model():
 def probability(page):
     """The first row of the predictions: (token, now, before)."""
     row = page.locator(f"{LIVE} [data-do=ask]").first
-    found = re.search(r"([\d.]+)(?: \(([\d.]+)\))?$", row.inner_text().strip())
+    found = re.fullmatch(r"([\d.]+)(?: \(([\d.]+)\))?", row.locator("text").last.text_content())
     return int(row.get_attribute("data-key")), found[1], found[2]
 
 
@@ -96,7 +96,7 @@ def test_the_mouse_sees_asks_and_cuts(page, model):
     assert probability(page) == (best, f"{without.max():.2f}", f"{p[best]:.2f}")
 
     asked = page.locator(f"{LIVE} [data-do=ask]").nth(1)
-    name = asked.locator("text").first.inner_text()
+    name = asked.locator("text").first.text_content()
     asked.click()
     page.wait_for_selector(f"{LIVE} svg text:text-is('The logit of {name}')")
     page.click(f"{LIVE} .lane[data-key='1.1']")
