@@ -170,7 +170,9 @@ def test_a_stored_drawing_becomes_part_of_the_page():
     drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><text>(</text></svg>'
     picture = f'<img src="data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}" alt="a model">'
     stored = f'<div class="microscope-still">{picture}<details><summary>?</summary>{picture}</details></div>'
-    output = new_output("display_data", data={"text/html": f"{stored}<style>.jp-x{{}}</style>", "text/plain": "a model"})
+    output = new_output(
+        "display_data", data={"text/html": f"{stored}<style>.jp-x{{}}</style>", "text/plain": "a model"}
+    )
     cells = [new_markdown_cell("# The microscope"), new_code_cell("show(model)", outputs=[output])]
     page = export.page(new_notebook(cells=cells))
     assert page.count(drawn) == 2 and "<img" not in page and ".jp-x" not in page
