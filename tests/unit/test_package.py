@@ -59,10 +59,10 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_every_public_name_resolves():
-    assert set(course_utils.__all__) == {*MODULES, "load"} <= set(dir(course_utils))
+    assert set(course_utils.__all__) == {*MODULES, "claim", "identity", "load", "predict"} <= set(dir(course_utils))
     for name in MODULES:
         assert getattr(course_utils, name).__name__ == f"course_utils.{name}"
-    assert course_utils.load is course_utils.models.load
+    assert course_utils.load is course_utils.models.load and course_utils.claim is course_utils.claims.claim
 
 
 def test_an_unknown_name_is_an_attribute_error():
