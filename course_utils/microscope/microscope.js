@@ -13,11 +13,15 @@ function button(label, title, press) {
 }
 
 function hideStill(el) {
-  // the still drawing of the same cell stands just before the live one
-  const before = [...document.querySelectorAll(".microscope-still")].filter(
-    (still) => still.compareDocumentPosition(el) & Node.DOCUMENT_POSITION_FOLLOWING,
-  );
-  before.at(-1)?.classList.add("microscope-hidden");
+  // the still drawing of the same cell stands just before the live one; nothing stands anywhere before it is laid out
+  const laidOut = new ResizeObserver(() => {
+    const before = [...document.querySelectorAll(".microscope-still")].filter(
+      (still) => still.compareDocumentPosition(el) & Node.DOCUMENT_POSITION_FOLLOWING,
+    );
+    before.at(-1)?.classList.add("microscope-hidden");
+    laidOut.disconnect();
+  });
+  laidOut.observe(el);
 }
 
 function render({ model, el }) {

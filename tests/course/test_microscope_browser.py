@@ -35,6 +35,7 @@ def page(server, open_notebook):  # noqa: F811
     page = open_notebook(NAME)
     start_all(page)
     page.wait_for_selector(f"{LIVE} svg")
+    page.wait_for_selector(".microscope-still", state="hidden")  # only one of the two is seen
     return page
 
 
@@ -69,7 +70,6 @@ def expected(model, *switched_off):
 
 
 def test_the_mouse_sees_asks_and_cuts(page, model):
-    assert page.locator(".microscope-still").is_hidden()  # only one of the two is seen
     token, p = expected(model)
     assert probability(page) == (token, f"{p.max():.2f}", None)
 
