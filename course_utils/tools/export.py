@@ -77,11 +77,20 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
             width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
             picture = "".join(data["image/png"].split())
             shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
+        elif "microscope-still" in data.get("text/html", ""):
+            shown = _drawing(data["text/html"])
         elif "text" in output:
             shown = f"<pre>{html.escape(output.text)}</pre>"
         else:
             continue  # what Jupyter writes in the place of a widget
         yield f'<div class="output fragment">{shown}</div>'
+
+
+def _drawing(stored: str) -> str:
+    """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
+    pictures = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
+    drawn = pictures.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
+    return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
