@@ -1,4 +1,4 @@
-"""The repository's folders, and the files under `data/`: found, checked against their SHA-256, written in one step."""
+"""The course's folders, and the files under `data/`: found, checked against their SHA-256, written in one step."""
 
 import hashlib
 import os
@@ -6,9 +6,18 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = Path(__file__).resolve().parent
+INSTALLED = (PACKAGE / "data").is_dir()  # a wheel carries data/ and notebooks/ inside the package, a checkout beside it
+ROOT = PACKAGE if INSTALLED else PACKAGE.parent
 DATA, NOTEBOOKS = ROOT / "data", ROOT / "notebooks"
 CHECKSUMS = "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
+
+
+def get_back(name: str) -> str:
+    """How to get a file or folder of the course back, as a sentence; `name` as git has it ("data/two-layer")."""
+    if INSTALLED:
+        return "Install the course again, with pip's option --force-reinstall."
+    return f"Get it back, in the course's folder, with: git checkout -- {name}"
 
 
 def sha256(path: Path) -> str:
@@ -26,22 +35,29 @@ def verified(path: Path) -> Path:
     file = next((f for f in (path, sums) if not f.is_file()), path)
     inside = file.is_relative_to(DATA)
     name = f"data/{file.relative_to(DATA).as_posix()}" if inside else str(file)
-    command = f"Get it back, in the course's folder, with: git checkout -- {name}"
-    remedy = command if inside else "Run the training command for it again."
+    remedy = get_back(name) if inside else "Run the training command for it again."
     if not file.is_file():
         raise FileNotFoundError(f"{name} is missing. {remedy}")
-    recorded = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text().splitlines())
-    if recorded.get(path.name) != sha256(path):
+    sums_by_name = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text(encoding="utf-8").splitlines())
+    if sums_by_name.get(path.name) != sha256(path):
         raise OSError(f"{name} is damaged: its SHA-256 is not the one in {CHECKSUMS} beside it. {remedy}")
     return path
 
 
+def recorded(folder: Path) -> list[str]:
+    """The names of the files that the `SHA256SUMS` of a folder records; FileNotFoundError when it is missing."""
+    sums = folder / CHECKSUMS
+    if not sums.is_file():
+        name = f"data/{sums.relative_to(DATA).as_posix()}"
+        raise FileNotFoundError(f"{name} is missing. {get_back(name)}")
+    return [line.split(maxsplit=1)[1] for line in sums.read_text(encoding="utf-8").splitlines()]
+
+
 def write_checksums(folder: Path) -> None:
     """Record the SHA-256 of every file in `folder`, for `verified` to compare with; not of texts about it (.md)."""
-    files = (f for f in folder.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith("."))
-    files = sorted(f for f in files if f.name != CHECKSUMS)
-    lines = "".join(f"{sha256(file)}  {file.name}\n" for file in files)
-    write_atomically(folder / CHECKSUMS, lambda path: path.write_text(lines))
+    files = [f for f in folder.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith(".")]
+    lines = "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(files) if file.name != CHECKSUMS)
+    write_atomically(folder / CHECKSUMS, lambda path: path.write_text(lines, encoding="utf-8", newline="\n"))
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -1,1 +1,11 @@
 """What authors and teachers run: `python -m course_utils.tools.authoring` and its neighbours; no lesson imports it."""
+
+import io
+import sys
+
+
+def utf8_output() -> None:
+    """Print in UTF-8 from now on: a pipe or file in the encoding of Western Windows refuses ✓ and ≥."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")

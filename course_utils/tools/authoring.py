@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -22,7 +23,8 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from course_utils import claims
-from course_utils._files import NOTEBOOKS, write_atomically
+from course_utils._files import NOTEBOOKS, get_back, write_atomically
+from course_utils.tools import utf8_output
 
 SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
@@ -72,6 +74,7 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
             cell.outputs = [output for output in cell.outputs if "interactive" not in tags or not _html(output)]
             for output in cell.outputs:  # a widget is dead without its kernel, and its id is random
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]  # it was nothing else
     return notebook
 
 
@@ -286,8 +289,12 @@ def update(path: Path) -> list[str]:
         return found
     texts = {path: dumps(notebook), learner: dumps(derive(notebook))}
     for target, text in texts.items():
-        write_atomically(target, lambda temporary, text=text: temporary.write_bytes(text.encode()))
+        write_atomically(target, partial(_write, text))
     return []
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_bytes(text.encode())
 
 
 def out_of_step(path: Path) -> list[str]:
@@ -311,10 +318,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
     options = parser.parse_args(arguments)
+    utf8_output()
     if options.notebooks:
         paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
         paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
+    if not paths:
+        parser.error(f"There is no lesson in {SOLUTIONS}. {get_back('notebooks')}")
     status = 0
     for path in paths:
         print(f"{path.name} ...", end=" ", flush=True)

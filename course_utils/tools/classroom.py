@@ -18,11 +18,15 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.provisioning import LocalProvisioner
 
 from course_utils.tools import authoring
 
@@ -53,7 +57,9 @@ def sources(lesson: str) -> list[str]:
 
 def kernels(lesson: str, memory: float) -> None:
     """Start kernels until one more would not fit into `memory` GiB."""
-    cells, running, seconds = sources(lesson), [], []
+    cells = sources(lesson)
+    running: list[tuple[KernelManager, BlockingKernelClient]] = []
+    seconds: list[float] = []
     used = 0.0
     try:
         while not running or used * (len(running) + 1) / len(running) < memory:
@@ -64,7 +70,7 @@ def kernels(lesson: str, memory: float) -> None:
                 reply = client.execute_interactive(cell, output_hook=lambda message: None, timeout=600)
                 assert reply["content"]["status"] == "ok", cell
             seconds.append(time.monotonic() - started)
-            processes = [psutil.Process(manager.provisioner.pid) for manager, _ in running]
+            processes = [psutil.Process(_pid(manager)) for manager, _ in running]
             used = sum(process.memory_full_info().pss for process in processes) / GIB
             print(f"kernel {len(running):3}: {seconds[-1]:5.1f} s, all together {used:5.2f} GiB", flush=True)
         print(f"{len(running)} kernels fit; the last took {seconds[-1] / seconds[0]:.2f} times as long as the first")
@@ -74,26 +80,32 @@ def kernels(lesson: str, memory: float) -> None:
             manager.shutdown_kernel(now=True)
 
 
+def _pid(manager: KernelManager) -> int:
+    """The process of a kernel that was started here."""
+    assert isinstance(manager.provisioner, LocalProvisioner) and manager.provisioner.pid
+    return manager.provisioner.pid
+
+
 class Hub:
     """A JupyterHub in a temporary folder, and its REST interface."""
 
     def __init__(self, folder: Path, port: int):
         self.url, self.token = f"http://127.0.0.1:{port}", uuid.uuid4().hex
         config = folder / "jupyterhub_config.py"
-        config.write_text(HUB.format(port=port, token=self.token, folder=folder))
-        self.log = open(folder / "log", "w")  # noqa: SIM115
+        config.write_text(HUB.format(port=port, token=self.token, folder=folder), encoding="utf-8")
+        self.log = open(folder / "log", "w", encoding="utf-8")  # noqa: SIM115
         command = [sys.executable, "-m", "jupyterhub", "-f", str(config)]
         environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)
         self.wait_for("/hub/api/")
 
-    def ask(self, path: str, method: str = "GET", body: dict | None = None):
+    def ask(self, path: str, method: str = "GET", body: dict | None = None) -> Any:
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
         data = json.dumps(body or {}).encode() if method == "POST" else None
         with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers, method=method)) as answer:
             return json.loads(answer.read() or "null")
 
-    def wait_for(self, path: str, ready=lambda answer: True, patience: float = 300):
+    def wait_for(self, path: str, ready: Callable[[Any], object] = lambda answer: True, patience: float = 300) -> Any:
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -111,16 +123,16 @@ class Hub:
         self.log.close()
 
 
-def learn(hub: Hub, user: str, cells: list[str]) -> float:
+def learn(server: Hub, user: str, cells: list[str]) -> float:
     """One user: a server of their own, a kernel, every cell of the lesson. Returns the seconds that the cells took."""
     import websocket
 
-    hub.ask(f"/hub/api/users/{user}", "POST")
-    hub.ask(f"/hub/api/users/{user}/server", "POST")
-    hub.wait_for(f"/hub/api/users/{user}", lambda answer: answer["servers"].get("", {}).get("ready"))
-    kernel = hub.ask(f"/user/{user}/api/kernels", "POST", {"name": "python3"})["id"]
-    address = f"{hub.url.replace('http', 'ws')}/user/{user}/api/kernels/{kernel}/channels"
-    socket = websocket.create_connection(address, header=[f"Authorization: token {hub.token}"], timeout=600)
+    server.ask(f"/hub/api/users/{user}", "POST")
+    server.ask(f"/hub/api/users/{user}/server", "POST")
+    server.wait_for(f"/hub/api/users/{user}", lambda answer: answer["servers"].get("", {}).get("ready"))
+    kernel = server.ask(f"/user/{user}/api/kernels", "POST", {"name": "python3"})["id"]
+    address = f"{server.url.replace('http', 'ws')}/user/{user}/api/kernels/{kernel}/channels"
+    socket = websocket.create_connection(address, header=[f"Authorization: token {server.token}"], timeout=600)
     started = time.monotonic()
     for number, cell in enumerate(cells):
         header = {"msg_id": f"{number}", "msg_type": "execute_request", "session": user, "username": user}
@@ -168,8 +180,11 @@ def main() -> None:
             command.add_argument("--memory", type=float, default=24, help="GiB")
         else:
             command.add_argument("--users", type=int, default=10)
-    options = vars(parser.parse_args())
-    {"kernels": kernels, "hub": hub}[options.pop("command")](**options)
+    options = parser.parse_args()
+    if options.command == "kernels":
+        kernels(options.lesson, options.memory)
+    else:
+        hub(options.lesson, options.users)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 from course_utils._files import NOTEBOOKS
+from course_utils.tools import utf8_output
 
 EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)
 VERDICT = re.compile(r"^([✓✗○]) (\w+)", re.MULTILINE)
@@ -24,7 +25,7 @@ def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
     paths = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not paths:
         raise FileNotFoundError(f"There is no lesson in {folder}: name the folder that your notebooks are in.")
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for path in paths:
         lesson = found.setdefault(path.name[:2], {})
         for name, mark in _marks_of(path):
@@ -53,6 +54,7 @@ def main(arguments: list[str] | None = None) -> None:
         lessons = marks(parser.parse_args(arguments).folder)
     except (FileNotFoundError, ValueError) as error:
         parser.error(str(error))
+    utf8_output()
     for lesson, exercises in lessons.items():
         done = [mark for mark in exercises.values() if mark == "✓"]
         left = [f"{mark} {name}" for name, mark in exercises.items() if mark != "✓"]

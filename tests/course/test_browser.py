@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 from nbformat import v4
-from printed import commands
 
 from course_utils.tools import authoring, progress
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
+]
 NAME = "03_zero_layers.ipynb"
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
@@ -35,7 +37,7 @@ SMALL = {  # notebooks of one cell
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory, commands):
     """JupyterLab on a copy of the lessons: its folder and its address."""
     home = tmp_path_factory.mktemp("learner")
     shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
@@ -60,11 +62,11 @@ def server(tmp_path_factory):
         "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
     }
     start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin", str(Path(sys.executable).parent))
-    with open(home / "log", "w") as log:
+    with open(home / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + PATIENCE / 1000
-        while not (found := list((home / "runtime").glob("jpserver-*.json"))):
+        while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text()
             time.sleep(0.2)
         yield home / "notebooks", json.loads(found[0].read_text())

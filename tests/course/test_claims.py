@@ -19,6 +19,7 @@ matplotlib.use("template")  # draws nothing: nobody looks at the pictures
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", authoring.lessons(), ids=lambda path: path.stem)
 def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     record = tmp_path / "statements"

@@ -216,6 +216,7 @@ def hub(tmp_path_factory):
     return SimpleNamespace(printed=printed, pages=json.loads(pages))
 
 
+@pytest.mark.slow
 def test_the_lessons_cell_measures_hub_models(hub):
     assert hub.pages.keys() == {"attn-only-2l", "gpt2"}
     for name, page in hub.pages.items():
