@@ -64,8 +64,9 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
         if weights.keys() != trained:
             raise OSError(f"The weights in {folder} are not those of the model that its config.json describes.")
-        model.load_state_dict(weights, strict=False)  # biases and masks are not stored
+        model.load_state_dict(weights, strict=False)  # masks are not stored, nor biases that stay zero
     model.W_U.data -= model.W_U.mean(-1, keepdim=True)  # as `from_pretrained` does: all logits shift alike
+    model.b_U.data -= model.b_U.mean()
     if model.cfg.d_vocab == text.D_VOCAB:
         model.set_tokenizer(text.tokenizer())
     return model.eval().requires_grad_(False)
@@ -115,18 +116,19 @@ def save_weights(model: HookedTransformer, path: Path) -> None:
 def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among them).
 
-    Biases are zero and stay so. Shortformer positions start as sinusoids: with random ones, no induction head formed
-    in the time we have.
+    Biases are zero and stay so, unless the configuration says `"biases": True`: then they are trained and stored too.
+    Shortformer positions start as sinusoids: with random ones, no induction head formed in the time we have.
     """
     if config.get("seed") is None:
         raise ValueError("The configuration needs a seed: without one, the initialisation could not be repeated.")
     with torch.random.fork_rng():  # a `seed` in the configuration would reseed the caller's torch, numpy and random
         torch.manual_seed(config["seed"])
-        model = HookedTransformer(HookedTransformerConfig(**config | {"seed": None, "device": device}))
+        fields = {key: value for key, value in config.items() if key != "biases"}
+        model = HookedTransformer(HookedTransformerConfig(**fields | {"seed": None, "device": device}))
     if config.get("positional_embedding_type") == "shortformer":
         model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model).to(device)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(".b_" not in name)
+        parameter.requires_grad_(config.get("biases", False) or ".b_" not in name)
     return model
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -14,6 +15,8 @@ from course_utils._arguments import Count, NotNegative, checked
 class Task:
     """How one small model is made: all that its weights depend on. It answers at the last position of its input."""
 
+    snapshots: ClassVar[tuple[int, ...]] = ()  # no field, and so the same for all: only the finished weights are kept
+    muon: ClassVar[None] = None  # AdamW for all weights
     rule: str  # "largest" of the list, or "sum" of the last two
     d_vocab: int
     lengths: tuple[int, ...]  # of the inputs; every batch has one, drawn at random
@@ -28,7 +31,12 @@ class Task:
     held_out: float = 0.2  # the share of pairs that training never asks for; random lists need no such care
     seed: int = 0
 
-    def config(self) -> dict:
+    @property
+    def adamw(self) -> dict[str, Any]:
+        """The options of AdamW."""
+        return {"lr": self.adamw_lr, "betas": (0.9, 0.98), "weight_decay": self.adamw_decay}
+
+    def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: one layer, one head, positions in the stream."""
         return {
             "n_layers": 1,

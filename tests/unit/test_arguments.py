@@ -165,8 +165,8 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         runs.histories,
         runs.write,
     ),
-    runs.planned,
-    *(train.interval, train.learning_rate, train.batch_of, train.train, train.main),
+    *(runs.planned, runs.as_stored),
+    *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 
 
