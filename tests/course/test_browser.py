@@ -66,7 +66,7 @@ def server(tmp_path_factory, commands):
         process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + PATIENCE / 1000
-        while not (found := list((home / "runtime").glob("jpserver-*.json"))):
+        while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text()
             time.sleep(0.2)
         yield home / "notebooks", json.loads(found[0].read_text())
