@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from nbformat import v4
-from printed import commands
 
 from course_utils.tools import authoring, progress
 
@@ -38,7 +37,7 @@ SMALL = {  # notebooks of one cell
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory, commands):
     """JupyterLab on a copy of the lessons: its folder and its address."""
     home = tmp_path_factory.mktemp("learner")
     shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
