@@ -21,6 +21,7 @@ from statistics import median
 from xml.etree import ElementTree
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
@@ -174,13 +175,16 @@ def top_entries(scale: Scale) -> list[dict]:
 def peak_memory(scale: Scale) -> None:
     """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
-    if Path("/proc/self/status").exists():  # Linux: getrusage would also count what the parent held when it forked
+    if sys.platform == "linux":  # getrusage would also count what the parent held when it forked
         fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
-        print(int(fields["VmHWM"].split()[0]) * 1024 / 1e9)
+        size = int(fields["VmHWM"].split()[0]) * 1024
+    elif sys.platform == "win32":
+        size = psutil.Process().memory_info().peak_wset
     else:
-        import resource  # not on Windows
+        import resource  # Windows has none
 
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9)
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(size / 1e9)
 
 
 def skip_trigrams(scale: Scale) -> list[dict]:

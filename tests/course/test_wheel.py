@@ -99,7 +99,7 @@ def test_texts_counts_runs_and_claims_are_found(run):
     code = """
 from course_utils import bigrams, claims, text
 from course_utils.formation import runs
-found = [text.held_out_documents(), bigrams.load_counts(), runs.histories(), claims.expectations()]
+found = [text.held_out_documents(), bigrams.counts(), runs.histories(), claims.expectations()]
 sizes = [len(part) for part in found]
 """
     here = {}
