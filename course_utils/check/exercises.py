@@ -1,4 +1,19 @@
-"""`@exercise`: what a check prints and returns; hint, solution and reset of an exercise by its name."""
+"""`@exercise`: what a check prints and returns; hint, solution and reset of an exercise by its name.
+
+An exercise is a function of its name in `check/lesson_NN.py`, which raises Wrong where the answer lacks a property,
+and below it its typical mistakes, each with a part of the sentence that it must get:
+
+    @exercise
+    def direct_path(answer: Answer) -> None:
+        '''`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers.'''
+        W_E, W_U = random(7, 3), random(3, 7, seed=1)
+        result = tensor(answer(W_E, W_U), (7, 7), "[current token, next token]")
+        demand(close(result, W_E @ W_U), "which product gives logits, and nothing more?")
+
+    direct_path.mistakes = {"scaled": (lambda W_E, W_U: W_E @ W_U / 2, "which product gives logits")}
+
+Solution, hints and blank stand in the solutions notebook. What holds for every exercise, `guard` looks after.
+"""
 
 import difflib
 import functools

@@ -54,8 +54,8 @@ class Guarded:
         output = _Capped()
         with _torch_restored() as left_behind:
             try:
-                with contextlib.redirect_stdout(output), _time_limit(SECONDS):
-                    result = self.function(*args, **kwargs)
+                with contextlib.redirect_stdout(output):
+                    result = _in_time(lambda: self.function(*args, **kwargs), SECONDS)
             except TooLong:
                 self.printed = output.getvalue()
                 raise Wrong(
@@ -82,9 +82,7 @@ class Guarded:
             return dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
             count = len(args) + len(kwargs)
-            raise Wrong(
-                f"the check calls your function with {count} arguments, and it does not fit: {error}."
-            ) from None
+            raise Wrong(f"the check calls your function with {count} arguments, and that fails: {error}.") from None
 
 
 def as_tensors(result: Any) -> Any:
@@ -153,16 +151,15 @@ def _shortened(text: str, length: int) -> str:
 # --- time and print ---
 
 
-@contextlib.contextmanager
-def _time_limit(seconds: float) -> Iterator[None]:
-    """Raise TooLong inside the block after some seconds, and again each second while something there catches it.
+def _in_time(call: Callable[[], Any], seconds: float) -> Any:
+    """What `call()` returns; raises TooLong inside it after some seconds, and again each second while it is caught.
 
     It comes between two steps of Python: one long step of C, as `time.sleep(9999)`, is not cut short, and what waits
     in another thread is not reached.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    lock, ended, over = threading.Lock(), False, threading.Event()
+    lock, over, ended = threading.Lock(), threading.Event(), False
 
     def watch() -> None:
         wait = seconds
@@ -172,14 +169,20 @@ def _time_limit(seconds: float) -> Iterator[None]:
                 if not ended:
                     raise_in(thread, ctypes.py_object(TooLong))
 
-    threading.Thread(target=watch, daemon=True).start()
     try:
-        yield
+        threading.Thread(target=watch, daemon=True).start()
+        return call()
     finally:
-        with lock:
-            ended = True
-        raise_in(thread, None)  # one that was sent in the last moment
-        over.set()
+        called_off = False
+        while not called_off:
+            try:  # the exception may still arrive in these lines
+                with lock:
+                    ended = True
+                over.set()
+                raise_in(thread, None)  # takes back one that has not arrived
+                called_off = True
+            except TooLong:
+                pass
 
 
 class _Capped(io.StringIO):

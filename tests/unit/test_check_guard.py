@@ -144,8 +144,8 @@ def test_a_changed_model_is_told():
     assert told(scaled, tiny_model()).startswith("it changes `model.blocks.1.attn.W_V`")
     assert told(lambda model: model.train(), tiny_model()).startswith("it changes `model")
     assert told(lambda model: model.requires_grad_(), tiny_model()).startswith("it changes `model")
-    assert told(lambda model: model.blocks[0].attn.mask.zero_(), tiny_model()).startswith(
-        "it changes `model.blocks.0.attn.mask`"
+    assert told(lambda model: model.blocks[0].attn.IGNORE.zero_(), tiny_model()).startswith(
+        "it changes `model.blocks.0.attn.IGNORE`"
     )
 
 
@@ -158,7 +158,7 @@ def test_using_a_model_and_a_cache_is_no_change():
         return cache["resid_post", 1]
 
     _, cache = model.run_with_cache(tokens)
-    guard.Guarded(uses)(model, cache)
+    guard.Guarded(uses)(tiny_model(), cache)
     assert isinstance(cache, ActivationCache)
     assert told(lambda cache: cache.cache_dict["hook_embed"].zero_(), cache).startswith("it changes `cache")
 
