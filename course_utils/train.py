@@ -127,10 +127,22 @@ def batch_of(stream: Tensor, recipe: Recipe, step: int) -> Tensor:
     return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)  # every context opens with the start token
 
 
+def precision(device: str) -> str:
+    """What a text model's matrix products are computed in: "bfloat16" on a GPU and on a processor with units for it.
+
+    On a processor without such units a bfloat16 product takes three times as long as one in float32, so there it is
+    "float32". Sums, optimizers and the stored weights are float32 in both.
+    """
+    able = torch.cpu.get_capabilities()
+    units = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last is what ARM calls them
+    return "bfloat16" if units or device != "cpu" else "float32"
+
+
 class OnText:
     """A text model in training: what the loop below asks of it."""
 
     def __init__(self, recipe: Recipe, device: str):
+        self.precision = precision(device)
         self.recipe, self.stream = recipe, text.encode(text.corpus_documents())
         self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
         self.model = initial(recipe.config(), device)
@@ -138,7 +150,8 @@ class OnText:
 
     def loss(self, step: int) -> Tensor:
         batch = batch_of(self.stream, self.recipe, step).to(self.model.cfg.device)
-        with torch.autocast(torch.device(self.model.cfg.device).type, torch.bfloat16):
+        device = torch.device(self.model.cfg.device).type
+        with torch.autocast(device, torch.bfloat16, enabled=self.precision == "bfloat16"):
             return self.model(batch, return_type="loss")
 
     def measure(self) -> dict:
@@ -151,6 +164,8 @@ class OnText:
 
 class OnTask:
     """The same for a model of one of the small tasks: AdamW for all of it, the loss at the last position alone."""
+
+    precision = "float32"
 
     def __init__(self, recipe: tasks.Task, device: str):
         self.recipe, (self.training, self.held_out) = recipe, tasks.examples(recipe)
@@ -203,7 +218,7 @@ def train(
     run = (kind or (OnText if isinstance(recipe, Recipe) else OnTask))(recipe, device)
     model, optimizers = run.model, run.optimizers
     state = {"recipe": asdict(recipe), "minutes": minutes, "step": 0, "steps": recipe.steps, "seconds": 0.0}
-    state["history"] = []
+    state |= {"history": [], "precision": run.precision}
     if state_file.exists():
         stored = torch.load(state_file, map_location=device, weights_only=True)
         if stored["recipe"] != state["recipe"] or stored["minutes"] != minutes:
@@ -213,7 +228,8 @@ def train(
         model.load_state_dict(stored.pop("model"))
         for optimizer, saved in zip(optimizers.all, stored.pop("optimizers"), strict=True):
             optimizer.load_state_dict(saved)
-        state = stored
+        state |= stored
+        run.precision = state["precision"]  # as it began, on whatever processor
 
     def save() -> None:
         everything = state | {
@@ -268,6 +284,7 @@ def _finish(run: OnText | OnTask, folder: Path, state: dict) -> None:
         **run.card(state["step"]),
         "training_seconds": round(state["seconds"]),
         "device": str(run.model.cfg.device),
+        "precision": run.precision,
         "torch": torch.__version__,
         "result": state["history"][-1],
     }
