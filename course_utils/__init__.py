@@ -4,6 +4,7 @@ Submodules load on first use, so `import course_utils` costs nothing until a les
 """
 
 import importlib
+from typing import Any
 
 _MODULES = (
     "bigrams",
@@ -34,7 +35,7 @@ _SHORT = {
 __all__ = [*_MODULES, *_SHORT]
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _SHORT:

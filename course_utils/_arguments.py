@@ -1,4 +1,7 @@
-"""Bad input gets one clear sentence: `@checked` holds a function's arguments to what its signature says."""
+"""Bad input gets one clear sentence: `@checked` holds a function's arguments to what its signature says.
+
+Results too, where somebody asks for it, as our tests do: see `hold_result`.
+"""
 
 import functools
 import inspect
@@ -6,25 +9,30 @@ import math
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
 import torch
+from annotated_types import Ge
 from jaxtyping import AbstractArray, Bool, Float, Int, jaxtyped
 from torch import Tensor
-from transformer_lens import FactoredMatrix
+from transformer_lens import FactoredMatrix, HookedTransformer
 
-Count = Annotated[int, 1]  # a whole number from 1
-NotNegative = Annotated[int, 0]
-KINDS = {Float: "floating-point numbers", Int: "whole numbers", Bool: "True and False"}
+Count = Annotated[int, Ge(1)]
+NotNegative = Annotated[int, Ge(0)]
+KINDS: dict[Any, str] = {Float: "floating-point numbers", Int: "whole numbers", Bool: "True and False"}
+
+Params = ParamSpec("Params")
+Result = TypeVar("Result")
+hold_result: Callable[[Any, Any], None] | None = None  # is given every result of a `@checked` function, and its hint
 
 
-def checked(function: Callable) -> Callable:
+def checked(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """The function, refusing arguments that its annotations rule out, before anything is computed.
 
     Tensors: kind of number, number of axes, axes of one name equally long, not empty, nothing that is not a number,
-    and all on one device. Numbers: kind, and the least value in `Annotated[int, least]`. An argument called `model`
-    must be a `HookedTransformer`. `tokens` and `stream` must hold ids of the vocabulary, where the call knows it: from
-    a model, a task, an argument `d_vocab` or an axis of that name.
+    and all on one device, the model's. Numbers: kind, and the least value in `Annotated[int, Ge(least)]`. Arguments
+    called `tokens` and `stream` must hold ids of the vocabulary, where the call knows it: from a model, a task, an
+    argument `d_vocab` or an axis of that name.
 
     Raises TypeError for the wrong kind of thing, ValueError for the wrong value.
     """
@@ -32,26 +40,22 @@ def checked(function: Callable) -> Callable:
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
 
     @functools.wraps(function)
-    def guarded(*args, **kwargs):
+    def guarded(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
-        with jaxtyped("context"):  # an axis name means one length throughout the call
+        with jaxtyped("context"):  # an axis name means one length throughout the call, in the result too
             for name, value in given.items():
                 several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-                if name == "model":
-                    _check_model(value)
                 for item in value if several else [value]:
                     _check(name, item, annotations[name])
-        _check_together(given, annotations)
-        return function(*args, **kwargs)
+            _check_together(given, annotations)
+            result = function(*args, **kwargs)
+            if hold_result is not None:
+                hold_result(result, signature.return_annotation)
+        return result
 
     return guarded
-
-
-def _check_model(value: Any) -> None:
-    if not hasattr(value, "cfg") or not hasattr(value, "run_with_cache"):
-        raise TypeError(f"model must be a HookedTransformer, as load() gives it, not {_described(value)}.")
 
 
 def _check(name: str, value: Any, annotation: Any) -> None:
@@ -68,7 +72,7 @@ def _check(name: str, value: Any, annotation: Any) -> None:
         for side in (value.A, value.B):
             _check_numbers(name, side)
     elif isinstance(value, Real) and not isinstance(value, bool):
-        least = get_args(annotation)[1] if get_origin(annotation) is Annotated else None
+        least = _least(annotation)
         if value != value or (least is not None and value < least):
             raise ValueError(f"{name} must be {_wanted(annotation)}, not {value!r}.")
 
@@ -86,7 +90,7 @@ def _check_tensor(name: str, value: Any, annotation: Any) -> None:
         raise ValueError(f"{wanted}{same}; this one holds {dtype}, shape {[*value.shape]}.")
     if 0 in value.shape:
         raise ValueError(f"{name} is empty: its shape is {[*value.shape]}.")
-    if annotation.dtypes == Float[Tensor, "..."].dtypes:
+    if _kind(annotation) == KINDS[Float]:
         _check_numbers(name, value)
 
 
@@ -97,14 +101,14 @@ def _check_numbers(name: str, value: Any) -> None:
 
 def _check_together(given: dict[str, Any], annotations: dict[str, Any]) -> None:
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
+    models = {name: value for name, value in given.items() if isinstance(value, HookedTransformer)}
     devices = {name: value.device.type for name, value in tensors.items()}
-    cfg = getattr(given.get("model"), "cfg", None)
-    if cfg is not None:
-        devices["model"] = torch.device(cfg.device).type
+    devices |= {name: torch.device(model.cfg.device or "cpu").type for name, model in models.items()}
     if len(set(devices.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in devices.items())
         raise ValueError(f"Everything must be on one device, and this is not: {places}.")
-    sizes = [getattr(cfg, "d_vocab", None), getattr(given.get("task"), "d_vocab", None), given.get("d_vocab")]
+    sizes = [getattr(getattr(value, "cfg", value), "d_vocab", None) for value in given.values()]  # a model's, a task's
+    sizes.append(given.get("d_vocab"))
     for name, value in tensors.items():
         if _is_tensor(annotations[name]):
             axes = zip(reversed(annotations[name].dim_str.split()), reversed(value.shape), strict=False)
@@ -113,7 +117,8 @@ def _check_together(given: dict[str, Any], annotations: dict[str, Any]) -> None:
     for name in {"tokens", "stream"} & set(tensors):
         wrong = tensors[name][(tensors[name] < 0) | (tensors[name] >= d_vocab)]
         if len(wrong):
-            raise ValueError(f"{name} must hold token ids from 0 to {d_vocab - 1}, and {wrong[0].item()} is none.")
+            ids = "token ids, which start at 0" if d_vocab == math.inf else f"token ids from 0 to {d_vocab - 1}"
+            raise ValueError(f"{name} must hold {ids}; {wrong[0].item()} is not one of them.")
 
 
 def _is_tensor(annotation: Any) -> bool:
@@ -124,6 +129,11 @@ def _kind(annotation: Any) -> str:
     return next((words for kind, words in KINDS.items() if annotation.dtypes == kind[Tensor, "..."].dtypes), "numbers")
 
 
+def _least(annotation: Any) -> Any:
+    """The least number that an annotation allows, or None."""
+    return next((bound.ge for bound in get_args(annotation) if isinstance(bound, Ge)), None)
+
+
 def _fits(value: Any, annotation: Any) -> bool:
     if annotation is inspect.Parameter.empty or annotation is Any:
         return True
@@ -131,7 +141,7 @@ def _fits(value: Any, annotation: Any) -> bool:
         annotation = get_args(annotation)[0]
     kind = get_origin(annotation) or annotation
     if isinstance(value, str | bytes) and kind is not str:
-        return False  # a text is also a sequence, of its characters, but nobody means that
+        return False  # a string is also a sequence, of its characters, but nobody means that
     if kind in (int, float):
         return isinstance(value, Integral if kind is int else Real) and not isinstance(value, bool)
     if kind is tuple:
@@ -140,14 +150,14 @@ def _fits(value: Any, annotation: Any) -> bool:
 
 
 def _wanted(annotation: Any) -> str:
-    least = ""
+    bound = "" if _least(annotation) is None else f" from {_least(annotation)}"
     if get_origin(annotation) is Annotated:
-        annotation, number = get_args(annotation)
-        least = f" from {number}"
+        annotation = get_args(annotation)[0]
     kind = get_origin(annotation) or annotation
-    names = {int: "a whole number", float: "a number", str: "a text", tuple: "a tuple", Callable: "a function"}
+    names = {int: "a whole number", float: "a number", str: "a string", tuple: "a tuple", Callable: "a function"}
     names |= {Sequence: "a list", Iterable: "a list", Mapping: "a dictionary"}
-    return f"{names.get(kind, f'a {kind.__name__}')}{least}"
+    names |= {HookedTransformer: "a HookedTransformer, as load() gives it"}
+    return f"{names.get(kind, f'a {kind.__name__}')}{bound}"
 
 
 def _described(value: Any) -> str:

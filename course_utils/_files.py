@@ -55,9 +55,8 @@ def recorded(folder: Path) -> list[str]:
 
 def write_checksums(folder: Path) -> None:
     """Record the SHA-256 of every file in `folder`, for `verified` to compare with; not of texts about it (.md)."""
-    files = (f for f in folder.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith("."))
-    files = sorted(f for f in files if f.name != CHECKSUMS)
-    lines = "".join(f"{sha256(file)}  {file.name}\n" for file in files)
+    files = [f for f in folder.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith(".")]
+    lines = "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(files) if file.name != CHECKSUMS)
     write_atomically(folder / CHECKSUMS, lambda path: path.write_text(lines, encoding="utf-8", newline="\n"))
 
 

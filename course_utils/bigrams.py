@@ -6,6 +6,7 @@ from typing import Annotated
 
 import numpy as np
 import torch
+from annotated_types import Ge
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -15,9 +16,10 @@ from course_utils.text import D_VOCAB
 
 
 @checked
-def count(stream: Int[Tensor, "pos"], d_vocab: Count = D_VOCAB) -> Tensor:
+def count(stream: Int[Tensor, " pos"], d_vocab: Count = D_VOCAB) -> Tensor:
     """How often each token follows each other one within a document, as a sparse [d_vocab, d_vocab] tensor."""
-    pairs = torch.stack([stream[:-1], stream[1:]])[:, stream[1:] != 0]  # what precedes a start token is another text
+    pairs = torch.stack([stream[:-1], stream[1:]])  # [2, pos - 1], as (current, next)
+    pairs = pairs[:, stream[1:] != 0]  # what precedes a start token is another text
     ones = torch.ones(pairs.shape[1])
     return torch.sparse_coo_tensor(pairs, ones, (d_vocab, d_vocab), check_invariants=True).coalesce()
 
@@ -26,19 +28,19 @@ def count(stream: Int[Tensor, "pos"], d_vocab: Count = D_VOCAB) -> Tensor:
 def counts() -> Tensor:
     """The counts of the training corpus: a sparse float tensor [d_vocab, d_vocab], row = first token of the pair."""
     stored = np.load(verified(DATA / "bigrams.npz"))
-    rows = np.repeat(np.arange(D_VOCAB), np.diff(stored["row_starts"]))
-    indices = torch.from_numpy(np.stack([rows, stored["columns"].astype(np.int64)]))
+    rows = np.repeat(np.arange(D_VOCAB), np.diff(stored["row_starts"]))  # [pair]: each row as often as it has entries
+    indices = torch.from_numpy(np.stack([rows, stored["columns"].astype(np.int64)]))  # [2, pair]
     values = torch.from_numpy(stored["counts"].astype(np.float32))
     return torch.sparse_coo_tensor(indices, values, (D_VOCAB, D_VOCAB), check_invariants=True).coalesce()
 
 
-def save(counts: Tensor, path: Path) -> None:
+def save(table: Tensor, path: Path) -> None:
     """Write sparse counts as compressed rows, which is how `counts` reads them."""
-    rows, columns = counts.indices()
+    rows, columns = table.indices()  # sorted by row, then by column
     arrays = {
-        "row_starts": np.concatenate([[0], np.bincount(rows, minlength=counts.shape[0]).cumsum()]).astype(np.uint32),
+        "row_starts": np.concatenate([[0], np.bincount(rows, minlength=table.shape[0]).cumsum()]).astype(np.uint32),
         "columns": columns.numpy().astype(np.uint16),
-        "counts": counts.values().numpy().astype(np.uint32),
+        "counts": table.values().numpy().astype(np.uint32),
     }
 
     def write(temporary: Path) -> None:
@@ -49,25 +51,25 @@ def save(counts: Tensor, path: Path) -> None:
 
 
 @checked
-def add_alpha(counts: Float[Tensor, "V V"], alpha: Annotated[float, 0]) -> Float[Tensor, "V V"]:
+def add_alpha(table: Float[Tensor, "V V"], alpha: Annotated[float, Ge(0)]) -> Float[Tensor, "V V"]:
     """Log-probabilities [current, next] from dense counts, `alpha` added to each (Lidstone smoothing)."""
-    return ((counts + alpha) / (counts + alpha).sum(1, keepdim=True)).log()
+    return ((table + alpha) / (table + alpha).sum(1, keepdim=True)).log()
 
 
 @checked
-def kneser_ney(counts: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
+def kneser_ney(table: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     """Log-probabilities [current, next] by interpolated Kneser-Ney smoothing, the customary one for bigrams.
 
     Every count is lowered by one discount D = n₁ / (n₁ + 2 n₂), from how many pairs occur once and twice. What that
     frees goes to all next tokens in proportion to how many *different* tokens precede them (Ney, Essen & Kneser 1994).
     """
-    discount = (counts == 1).sum() / ((counts == 1).sum() + 2 * (counts == 2).sum())
-    seen = counts > 0
-    preceded = seen.sum(0) + 1.0  # plus one, so that no token is impossible
-    backoff = preceded / preceded.sum()
-    total = counts.sum(1, keepdim=True)
-    freed = discount * seen.sum(1, keepdim=True) / total
-    return torch.where(total > 0, (counts - discount).clamp(min=0) / total + freed * backoff, backoff).log()
+    discount = (table == 1).sum() / ((table == 1).sum() + 2 * (table == 2).sum())
+    seen = table > 0
+    preceded = seen.sum(0) + 1.0  # [next], plus one, so that no token is impossible
+    backoff = preceded / preceded.sum()  # [next]
+    total = table.sum(1, keepdim=True)  # [current, 1]
+    freed = discount * seen.sum(1, keepdim=True) / total  # [current, 1]: D was taken from each of its seen pairs
+    return torch.where(total > 0, (table - discount).clamp(min=0) / total + freed * backoff, backoff).log()
 
 
 @checked
@@ -76,7 +78,7 @@ def table_loss(logprobs: Float[Tensor, "d_vocab d_vocab"], tokens: Int[Tensor, "
 
     The prediction behind the start token is left out: contexts open anywhere in a document.
     """
-    return -logprobs[tokens[:, 1:-1], tokens[:, 2:]].mean().item()
+    return -logprobs[tokens[:, 1:-1], tokens[:, 2:]].mean().item()  # rows: current, from position 1; columns: next
 
 
 @checked
@@ -87,5 +89,6 @@ def row_centred_correlation(
 
     A softmax over a row ignores a constant, so a comparison of logits must ignore it too.
     """
-    centred = [torch.where(mask, T - (T * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True), 0) for T in (A, B)]
-    return ((centred[0] * centred[1]).sum() / (centred[0].norm() * centred[1].norm())).item()
+    n = mask.sum(1, keepdim=True)  # [row, 1]
+    A, B = (torch.where(mask, T - (T * mask).sum(1, keepdim=True) / n, 0) for T in (A, B))  # 0 outside the mask
+    return ((A * B).sum() / (A.norm() * B.norm())).item()

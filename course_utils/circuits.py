@@ -7,7 +7,7 @@ times a wide matrix and no function here multiplies them out. Row form, as Trans
 import torch
 from jaxtyping import Complex, Float, Int
 from torch import Tensor
-from transformer_lens import FactoredMatrix
+from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils.models import check_head
@@ -17,21 +17,21 @@ BLOCK = 2**22  # entries of whole rows that are in memory at a time: 16 MB
 
 
 @checked
-def qk(model, layer: int, head: int) -> FactoredMatrix:
+def qk(model: HookedTransformer, layer: int, head: int) -> FactoredMatrix:
     """W_Q W_Kᵀ, [d_model, d_model]: `x_dest @ QK @ x_src` is the attention score times √d_head (Elhage et al. 2021)."""
     check_head(model, layer, head)
     return FactoredMatrix(model.W_Q[layer, head], model.W_K[layer, head].T)
 
 
 @checked
-def ov(model, layer: int, head: int) -> FactoredMatrix:
+def ov(model: HookedTransformer, layer: int, head: int) -> FactoredMatrix:
     """W_V W_O, [d_model, d_model]: what `x_src` adds to the stream at the destination, if fully attended to."""
     check_head(model, layer, head)
     return FactoredMatrix(model.W_V[layer, head], model.W_O[layer, head])
 
 
 @checked
-def full_qk(model, layer: int, head: int) -> FactoredMatrix:
+def full_qk(model: HookedTransformer, layer: int, head: int) -> FactoredMatrix:
     """W_E QK W_Eᵀ / √d_head, [d_vocab, d_vocab] as [dest, src]: scores from the token embeddings alone.
 
     The whole score has position terms too (see `W_pos`); in layer 1 and above, also what earlier heads wrote.
@@ -40,20 +40,24 @@ def full_qk(model, layer: int, head: int) -> FactoredMatrix:
 
 
 @checked
-def full_ov(model, layer: int, head: int) -> FactoredMatrix:
+def full_ov(model: HookedTransformer, layer: int, head: int) -> FactoredMatrix:
     """W_E OV W_U, [d_vocab, d_vocab] as [src, out]: what each source token adds to each logit."""
     return model.W_E @ ov(model, layer, head) @ model.W_U
 
 
 @checked
-def direct_path(model) -> FactoredMatrix:
+def direct_path(model: HookedTransformer) -> FactoredMatrix:
     """W_E W_U, [d_vocab, d_vocab] as [token, next]: logits from the current token alone."""
     return FactoredMatrix(model.W_E, model.W_U)
 
 
 @checked
-def eigenvalues(matrix: FactoredMatrix) -> Complex[Tensor, "d_head"]:
-    """The non-zero eigenvalues of A B, from the small matrix B A: eig(A B) = eig(B A), but for zeros."""
+def eigenvalues(matrix: FactoredMatrix) -> Complex[Tensor, " d_head"]:
+    """The non-zero eigenvalues of A B, from the small matrix B A.
+
+    Both have the same: from A B v = λ v follows B A (B v) = λ (B v), and B v is not 0 unless λ is; from B A to A B
+    likewise.
+    """
     if matrix.ldim != matrix.rdim:
         raise ValueError(f"Only a square matrix has eigenvalues, not one of shape [{matrix.ldim}, {matrix.rdim}].")
     return torch.linalg.eigvals(matrix.B @ matrix.A)
@@ -70,15 +74,17 @@ def copying_score(matrix: FactoredMatrix) -> float:
 
 
 @checked
-def copying_scores(model) -> Float[Tensor, "layer head"]:
+def copying_scores(model: HookedTransformer) -> Float[Tensor, "layer head"]:
     """`copying_score` of the full OV circuit of every head.
 
-    All heads share W_U W_E, [d_model, d_model]; only making it costs something with the size of the vocabulary. Raises
-    ValueError if the model has no layers.
+    Its eigenvalues are those of W_O (W_U W_E) W_V, [d_head, d_head]: see `eigenvalues`. All heads share W_U W_E,
+    [d_model, d_model]; only making it costs something with the size of the vocabulary. Raises ValueError if the model
+    has no layers.
     """
     if model.cfg.n_layers == 0:
         raise ValueError("A model without layers has no heads, so there are no copying scores.")
-    return _positivity(torch.linalg.eigvals(model.W_O @ (model.W_U @ model.W_E) @ model.W_V))  # [layer, head, d_head]
+    small = model.W_O @ (model.W_U @ model.W_E) @ model.W_V  # [layer, head, d_head, d_head]
+    return _positivity(torch.linalg.eigvals(small))
 
 
 def _positivity(values: Complex[Tensor, "... d_head"]) -> Float[Tensor, "..."]:
@@ -87,79 +93,100 @@ def _positivity(values: Complex[Tensor, "... d_head"]) -> Float[Tensor, "..."]:
 
 
 @checked
-def copying_null(model, samples: Count = 200, seed: NotNegative = 0) -> Float[Tensor, "samples"]:
+def copying_null(model: HookedTransformer, samples: Count = 200, seed: NotNegative = 0) -> Float[Tensor, " samples"]:
     """`copying_score` of random OV circuits of the model's shape between its own W_E and W_U: what chance gives."""
     generator = torch.Generator().manual_seed(seed)
     W_UE = model.W_U @ model.W_E  # [d_model, d_model]
-    scores = []
+    null = []
     for _ in range(samples):
         W_V, W_O = torch.randn(2, model.cfg.d_model, model.cfg.d_head, generator=generator)
-        scores.append(copying_score(FactoredMatrix(W_V, W_O.T @ W_UE)))
-    return torch.tensor(scores)
+        # W_E W_V W_O W_U and W_V (W_O W_U W_E) have the same eigenvalues, but for zeros: see `eigenvalues`
+        null.append(copying_score(FactoredMatrix(W_V, W_O.T @ W_UE)))
+    return torch.tensor(null)
 
 
 @checked
 def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> float:
     """The share of tokens that are among the `k` largest entries of their own row, a block of rows at a time."""
-    hits = 0
-    for start in range(0, table.shape[-2], 1024):
-        rows = table[start : start + 1024]
-        rows = rows.AB if isinstance(rows, FactoredMatrix) else rows
-        hits += ((rows > rows.diagonal(start)[:, None]).sum(1) < k).sum().item()
-    return hits / table.shape[-2]
+    hits, n = 0, table.shape[-2]
+    for start in range(0, n, 1024):
+        block = slice(start, start + 1024)
+        rows = table.A[block] @ table.B if isinstance(table, FactoredMatrix) else table[block]  # [row, V]
+        own = rows.diagonal(start)  # [row]: row i of the block is token start + i, and so is that column
+        larger = (rows > own[:, None]).sum(1)  # [row]: how many entries stand before the token's own
+        hits += int((larger < k).sum())
+    return hits / n
 
 
 @checked
-def row_maxima(matrix: FactoredMatrix) -> Float[Tensor, "row"]:
+def row_maxima(matrix: FactoredMatrix) -> Float[Tensor, " row"]:
     """The largest entry of every row of A B. It costs hardly more than the product, which is made piece by piece."""
-    maxima = matrix.A.new_full((matrix.A.shape[0],), -torch.inf)
+    maxima = matrix.A.new_full((matrix.A.shape[0],), -torch.inf)  # [row], filled through the views `largest`
     for rows, largest in zip(matrix.A.split(SIDE), maxima.split(SIDE), strict=True):
         for columns in matrix.B.split(SIDE, dim=1):
-            torch.maximum(largest, (rows @ columns).amax(1), out=largest)
+            torch.maximum(largest, (rows @ columns).amax(1), out=largest)  # the product is [SIDE, SIDE] at most
     return maxima
 
 
 @checked
-def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
+def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"]]:
     """The `k` largest entries of A B, largest first: their values, rows and columns; exact, and never all at once.
 
     They stand in the `k` rows with the largest maxima: each of these rows holds an entry that is at least as large as
     all of any other row. So only these rows are ranked. For the smallest entries pass `FactoredMatrix(-A, B)`. Raises
     ValueError for a `k` that the matrix does not have.
     """
-    rows, columns = matrix.shape
-    if not 1 <= k <= rows * columns:
-        raise ValueError(f"k must be a whole number from 1 to {rows * columns:,}, not {k!r}.")
-    values, places = matrix.A.new_empty(0), torch.empty(0, dtype=torch.long, device=matrix.A.device)
-    for chosen in row_maxima(matrix).topk(min(k, rows)).indices.split(max(1, BLOCK // columns)):
-        new, at = (matrix.A[chosen] @ matrix.B).flatten().topk(min(k, len(chosen) * columns))
-        at = chosen[at // columns] * columns + at % columns
+    n_rows, n_columns = matrix.shape
+    if not 1 <= k <= n_rows * n_columns:
+        raise ValueError(f"k must be a whole number from 1 to {n_rows * n_columns:,}, not {k!r}.")
+    candidates = row_maxima(matrix).topk(min(k, n_rows)).indices  # the rows that hold them all
+    values = matrix.A.new_empty(0)  # [at most k], the largest so far, as are their rows and columns
+    rows = columns = torch.empty(0, dtype=torch.long, device=matrix.A.device)
+    for some in candidates.split(max(1, BLOCK // n_columns)):
+        new, row, column = _top(matrix.A[some] @ matrix.B, k)  # of [row, n_columns], `row` counting within `some`
         values, best = torch.cat([values, new]).topk(min(k, len(values) + len(new)))
-        places = torch.cat([places, at])[best]
-    return values, places // columns, places % columns
+        rows, columns = torch.cat([rows, some[row]])[best], torch.cat([columns, column])[best]
+    return values, rows, columns
+
+
+def _top(
+    table: Float[Tensor, "row column"], k: int
+) -> tuple[Float[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"]]:
+    """The `k` largest entries of a table, or all if it has fewer, largest first: their values, rows and columns."""
+    values, places = table.flatten().topk(min(k, table.numel()))
+    rows, columns = torch.unravel_index(places, table.shape)
+    return values, rows, columns
 
 
 @checked
 def top_skip_trigrams(
-    model, layer: int, head: int, k: int
-) -> tuple[Float[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"], Int[Tensor, "k"]]:
+    model: HookedTransformer, layer: int, head: int, k: int
+) -> tuple[Float[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"]]:
     """The `k` strongest skip-trigrams `source … destination → out` of a head: log strengths, sources, dests, outs.
 
     The strength is exp(score) · effect: the attention that the destination pays to the source, in units of what it pays
-    to one with the average key, times what the source adds to the logit of the out. Of all d_vocab³ triples, exactly:
-    the best source, destination and out are each found by the best that the rest can add. Token embeddings only.
-    Raises ValueError for a `k` above d_vocab. After Elhage et al. 2021, "Interpretation as Skip-Trigrams".
+    to one with the average key, times what the source adds to the logit of the out. Of all d_vocab³ triples, exactly.
+    Token embeddings only. Raises ValueError for a `k` above d_vocab. After Elhage et al. 2021, "Interpretation as
+    Skip-Trigrams".
+
+    The log strength is score[src, dest] + effect[src, out]. Divide the triples into groups in any way: the `k` groups
+    with the best best triple hold the `k` best triples, because each of these groups holds one that is at least as good
+    as all in the other groups. With a group for each source, `k` sources are left; then, with a group for each source
+    and destination, `k` pairs. No triple needs more than its source's `k` best destinations, since each of them makes a
+    better triple with the same out, nor more than its `k` best outs.
     """
     if not 1 <= k <= model.cfg.d_vocab:
         raise ValueError(f"k must be a whole number from 1 to {model.cfg.d_vocab:,}, not {k!r}.")
-    queries, keys = model.W_E @ qk(model, layer, head).A, model.W_E @ model.W_K[layer, head]
+    queries = model.W_E @ qk(model, layer, head).A  # [dest, d_head]
+    keys = model.W_E @ model.W_K[layer, head]  # [src, d_head]
     scores = FactoredMatrix(keys - keys.mean(0), queries.T * model.cfg.d_head**-0.5)  # [src, dest]
     effects = full_ov(model, layer, head)  # [src, out]
-    sources = (row_maxima(scores) + row_maxima(effects).clamp(min=0).log()).topk(k).indices
-    score, dest = (scores.A[sources] @ scores.B).topk(k)  # [source, k]
-    effect, out = (effects.A[sources] @ effects.B).clamp(min=0).log().topk(k)  # [source, k]
-    pairs = (score + effect[:, :1]).flatten().topk(k).indices  # of source and destination, by their best out
-    source, dest, score = pairs // k, dest.flatten()[pairs], score.flatten()[pairs]
-    strengths, triples = (score[:, None] + effect[source]).flatten().topk(k)
-    pair = triples // k
-    return strengths, sources[source[pair]], dest[pair], out[source].flatten()[triples]
+    # the best triple of a source has its best destination and its best out
+    sources = (row_maxima(scores) + row_maxima(effects).clamp(min=0).log()).topk(k).indices  # [k], each a token
+    score, dests = (scores.A[sources] @ scores.B).topk(k)  # both [source, place]: place 0 is the source's best
+    effect, outs = (effects.A[sources] @ effects.B).clamp(min=0).log().topk(k)  # both [source, rank]
+    # the best triple of a source and a destination has the source's best out, rank 0
+    _, source, place = _top(score + effect[:, :1], k)  # [k] pairs: which of the sources, which of its destinations
+    strengths, pair, rank = _top(score[source, place, None] + effect[source], k)  # of [pair, rank]
+    source, place = source[pair], place[pair]
+    return strengths, sources[source], dests[source, place], outs[source, rank]

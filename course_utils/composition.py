@@ -7,13 +7,13 @@ Composition". No head's d_model × d_model circuit is multiplied out: its norm c
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from transformer_lens import FactoredMatrix
+from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits
 from course_utils._arguments import Count, NotNegative, checked
 
 
-def _reading(model, mode: str) -> tuple[Tensor, Tensor]:
+def _reading(model: HookedTransformer, mode: str) -> tuple[Tensor, Tensor]:
     """The reading circuit as A Bᵀ, A on the side that meets the stream; each [layer, head, d_model, d_head]."""
     if mode not in ("Q", "K", "V"):
         raise ValueError(f'mode must be "Q", "K" or "V", not {mode!r}.')
@@ -24,7 +24,7 @@ def _reading(model, mode: str) -> tuple[Tensor, Tensor]:
 
 
 @checked
-def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
+def scores(model: HookedTransformer, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
     """‖OV₁ C₂‖ / (‖OV₁‖ ‖C₂‖) in Frobenius norms, C₂ being QK₂ ("Q"), QK₂ᵀ ("K") or OV₂ ("V"): all pairs at once.
 
     From 0, when the second head reads nothing of what the first writes, to 1; heads pointing in random directions
@@ -36,45 +36,51 @@ def scores(model, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
     A, B = _reading(model, mode)
     writes = torch.linalg.qr(model.W_V).R @ model.W_O  # [layer, head, d_head, d_model], as long as W_V W_O
     reads = A @ torch.linalg.qr(B).R.mT  # [layer, head, d_model, d_head], as long as A Bᵀ
-    lengths = writes.flatten(2).norm(dim=-1)[:, :, None, None] * reads.flatten(2).norm(dim=-1)
-    reads = reads.transpose(1, 2).flatten(2)  # all heads of a layer as one matrix
+    lengths = writes.flatten(2).norm(dim=-1)[:, :, None, None] * reads.flatten(2).norm(dim=-1)  # as the result
+    reads = reads.transpose(1, 2).flatten(2)  # [layer, d_model, head d_head]: all heads of a layer as one matrix
     n_layers, n_heads = A.shape[:2]
-    result = torch.zeros_like(lengths)
+    result = torch.zeros_like(lengths)  # [layer1, head1, layer2, head2]
     for layer in range(n_layers - 1):
         for later in range(layer + 1, n_layers):
-            product = (writes[layer] @ reads[later]).view(n_heads, -1, n_heads, A.shape[-1])
-            result[layer, :, later] = product.square().sum((1, 3)).sqrt()
+            product = writes[layer] @ reads[later]  # [head1, d_head, head2 d_head]
+            product = product.view(n_heads, -1, n_heads, A.shape[-1])  # [head1, d_head, head2, d_head]
+            result[layer, :, later] = product.square().sum((1, 3)).sqrt()  # [head1, head2], Frobenius norms
     return result / lengths
 
 
 @checked
 def null(
-    model, mode: str, samples: Count = 100, seed: NotNegative = 0
+    model: HookedTransformer, mode: str, samples: Count = 100, seed: NotNegative = 0
 ) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:
     """What `scores` would be by chance: every circuit keeps its singular values and points in random directions.
 
     The directions are uniform (Haar) and independent, for each head and each sample. The mean of the squares is
     1 / d_model exactly; how far a score strays from it depends on the pair, most for circuits of low effective rank.
     Raises ValueError as `scores` does.
+
+    With singular values s and t and directions U, V, of which only those that meet matter, the product is
+    diag(s) Uᵀ V diag(t), up to rotations. So the square of its norm is Σᵢⱼ sᵢ² (Uᵀ V)ᵢⱼ² tⱼ², and with shares of Σ s²
+    and Σ t² in place of the squares it is already divided by the squares of both lengths.
     """
     A, B = _reading(model, mode)
-    written, read = _shares(model.W_V, model.W_O.mT), _shares(A, B)[1:]  # the first layer reads no head
+    written = _shares(model.W_V, model.W_O.mT)  # [layer, head, d_head]
+    read = _shares(A, B)[1:]  # [layer - 1, head, d_head]: the first layer reads no head
     generator = torch.Generator().manual_seed(seed)
     n_layers, n_heads, d_model, d_head = A.shape
     result = torch.zeros(samples, n_layers, n_heads, n_layers, n_heads)
     for sample in result:
         columns = torch.randn(2, n_layers - 1, n_heads, d_model, d_head, generator=generator)
-        writes, reads = _orthonormal(columns)
+        writes, reads = _orthonormal(columns)  # of layers 0, 1, … and of layers 1, 2, …: reads[layer] is layer + 1
         for layer in range(n_layers - 1):
             for head in range(n_heads):
                 overlap = (writes[layer, head].mT @ reads[layer:]) ** 2  # [layer2, head2, d_head, d_head]
-                squared = (written[layer, head] @ overlap * read[layer:]).sum(-1)
+                squared = (written[layer, head] @ overlap * read[layer:]).sum(-1)  # [layer2, head2]
                 sample[layer, head, layer + 1 :] = squared.sqrt()
     return result
 
 
 @checked
-def match_matrix(model, later: tuple[int, int], earlier: tuple[int, int]) -> FactoredMatrix:
+def match_matrix(model: HookedTransformer, later: tuple[int, int], earlier: tuple[int, int]) -> FactoredMatrix:
     """W_E QK₂ OV₁ᵀ W_Eᵀ, [d_vocab, d_vocab] as [dest, src]: does the later head look for what the earlier one wrote?
 
     Each head is a pair (layer, head). Divided by √d_head of the later one, an entry is what its score gains when the
@@ -88,13 +94,21 @@ def match_matrix(model, later: tuple[int, int], earlier: tuple[int, int]) -> Fac
     return model.W_E @ qk @ ov.T @ model.W_E.T
 
 
-def _shares(A: Tensor, B: Tensor) -> Float[Tensor, "layer head d_head"]:
-    """The squared singular values of A Bᵀ, as shares of their sum."""
+def _shares(
+    A: Float[Tensor, "layer head d_model d_head"], B: Float[Tensor, "layer head d_model d_head"]
+) -> Float[Tensor, "layer head d_head"]:
+    """The squared singular values of A Bᵀ, as shares of their sum.
+
+    With A = Q R and B = P S, both with orthonormal columns Q and P, A Bᵀ = Q (R Sᵀ) Pᵀ: those of the small R Sᵀ.
+    """
     squared = torch.linalg.svdvals(torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT) ** 2
     return squared / squared.sum(-1, keepdim=True)
 
 
 def _orthonormal(columns: Float[Tensor, "... d_model d_head"]) -> Float[Tensor, "... d_model d_head"]:
-    """The columns made orthonormal: X L⁻ᵀ with XᵀX = L Lᵀ. The same as `qr(X).Q`, and much faster for a stack."""
+    """The columns made orthonormal: X L⁻ᵀ with XᵀX = L Lᵀ. The same as `qr(X).Q`, and much faster for a stack.
+
+    Orthonormal, since (X L⁻ᵀ)ᵀ X L⁻ᵀ = L⁻¹ (XᵀX) L⁻ᵀ = L⁻¹ L Lᵀ L⁻ᵀ = 1.
+    """
     L = torch.linalg.cholesky(columns.mT @ columns)
     return torch.linalg.solve_triangular(L, columns.mT, upper=False).mT

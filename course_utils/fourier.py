@@ -13,7 +13,7 @@ from torch import Tensor
 
 from course_utils._arguments import Count, checked
 
-Frequencies = Sequence[float] | Float[Tensor, "freq"]
+Frequencies = Sequence[float] | Float[Tensor, " freq"]
 
 
 @checked
@@ -24,27 +24,27 @@ def power(W: Float[Tensor, "n column"]) -> Float[Tensor, "freq column"]:
     n/2 occurs twice, as k and as n − k.
     """
     n = len(W)
-    found = torch.fft.rfft(W - W.mean(0), dim=0).abs() ** 2 / n**2
+    found = torch.fft.rfft(W - W.mean(0), dim=0).abs() ** 2 / n**2  # [freq, column], freq = 0, 1, …, n // 2
     found[0] = 0
-    twice = torch.full((len(found), 1), 2.0)
+    twice = torch.full((len(found), 1), 2.0)  # for k and n − k
     if n % 2 == 0:
-        twice[-1] = 1
-    return twice * found
+        twice[-1] = 1  # the last one is n/2, which is its own n − k
+    return twice * found  # by Parseval, Σ |c_k|² / n² over all n frequencies is the mean square, here the variance
 
 
-def _columns(frequencies: Frequencies, n: Count) -> Float[Tensor, "freq n 3"]:
+def _columns(frequencies: Frequencies, n: int) -> Float[Tensor, "freq n 3"]:
     """The constant, the cosine and the sine of each frequency, in double precision."""
     frequencies = torch.as_tensor(frequencies, dtype=torch.double)
     if ((frequencies <= 0) | (frequencies > n / 2)).any():
         raise ValueError(f"With {n} rows a frequency must be above 0 and at most {n / 2:g}.")
-    angles = 2 * math.pi * torch.outer(frequencies, torch.arange(n, dtype=torch.double)) / n
+    angles = 2 * math.pi * torch.outer(frequencies, torch.arange(n, dtype=torch.double)) / n  # [freq, n]
     return torch.stack([torch.ones_like(angles), angles.cos(), angles.sin()], dim=-1)
 
 
 def _orthonormal(columns: Float[Tensor, "... n dim"]) -> Float[Tensor, "... n dim"]:
     """The same span; zero where a column depends on the others, as the sine of n/2 does: it is 0 in every row."""
     U, S, _ = torch.linalg.svd(columns, full_matrices=False)
-    return (U * (S / S[..., :1] > 1e-6)[..., None, :]).float()
+    return (U * (S / S[..., :1] > 1e-6)[..., None, :]).float()  # S falls: the first is the largest
 
 
 @checked
@@ -53,15 +53,16 @@ def basis(frequencies: Frequencies, n: Count) -> Float[Tensor, "n dim"]:
 
     Raises ValueError for a frequency that n rows can't show: only those above 0 and up to n/2 differ from each other.
     """
-    waves = _columns(frequencies, n)[..., 1:].permute(1, 0, 2).flatten(1)
-    found = _orthonormal(torch.cat([torch.ones(n, 1, dtype=torch.double), waves], dim=1))
+    waves = _columns(frequencies, n)[..., 1:]  # [freq, n, 2]: without the constants, of which one is enough
+    waves = waves.permute(1, 0, 2).flatten(1)  # [n, freq 2]
+    found = _orthonormal(torch.cat([torch.ones(n, 1, dtype=torch.double), waves], dim=1))  # [n, 1 + freq 2]
     return found[:, found.any(0)]
 
 
 @checked
 def projected(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "n column"]:
     """What a constant and waves of these frequencies, fitted to each column by least squares, leave of it."""
-    Q = basis(frequencies, len(W))
+    Q = basis(frequencies, len(W))  # [n, dim]
     return Q @ (Q.T @ W)
 
 
@@ -69,14 +70,16 @@ def projected(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[T
 def explained(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "freq column"]:
     """How much of each column's variance one wave explains, for each frequency alone; at whole ones this is `power`."""
     Q = _orthonormal(_columns(frequencies, len(W)))  # [freq, n, 3]
-    return ((Q.transpose(1, 2) @ (W - W.mean(0))) ** 2).sum(1) / len(W)
+    along = Q.transpose(1, 2) @ (W - W.mean(0))  # [freq, 3, column]: how far each column goes along the directions
+    return (along**2).sum(1) / len(W)
 
 
 @checked
-def phase(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) -> Float[Tensor, "column"]:
+def phase(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) -> Float[Tensor, " column"]:
     """The angle φ, from −π to π, of the wave A cos(2π f row / n − φ) that fits each column best, beside a constant.
 
     A > 0, so a crest stands where 2π f row / n = φ. Raises ValueError like `basis`.
     """
-    _, along, across = torch.linalg.lstsq(_columns([frequency], len(W))[0], W.double()).solution
-    return torch.atan2(across, along).float()
+    columns = _columns([float(frequency)], len(W))[0]  # [n, 3]
+    _, along, across = torch.linalg.lstsq(columns, W.double()).solution  # [3, column]: constant, cosine, sine
+    return torch.atan2(across, along).float()  # a cos x + b sin x = A cos(x − φ) with a = A cos φ and b = A sin φ

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from course_utils._arguments import Count, checked
 
+Layer = Callable[[Tensor], Tensor]  # from [batch, pos, d_model] to the same
+
 
 @checked
 def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
@@ -17,7 +19,7 @@ def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
 
     Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units".
     """
-    merged = []
+    merged: list[str] = []
     for token in tokens:
         if merged and (merged[-1], token) == pair:
             merged[-1] += token  # no longer equal to pair[0], so it can't be used twice
@@ -29,17 +31,18 @@ def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
 @checked
 def lm_loss(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, ""]:
     """−log p(the token that came next) in nats, the mean over all positions but the last, which has no next token."""
-    log_probs = logits[:, :-1].log_softmax(-1)
-    return -log_probs.gather(-1, tokens[:, 1:, None]).mean()
+    log_probs = logits[:, :-1].log_softmax(-1)  # [batch, pos - 1, d_vocab]
+    return -log_probs.gather(-1, tokens[:, 1:, None]).mean()  # of [batch, pos - 1, 1]
 
 
 @checked
 def layer_norm(
-    x: Float[Tensor, "... d_model"], w: Float[Tensor, "d_model"], b: Float[Tensor, "d_model"], eps: float = 1e-5
+    x: Float[Tensor, "... d_model"], w: Float[Tensor, " d_model"], b: Float[Tensor, " d_model"], eps: float = 1e-5
 ) -> Float[Tensor, "... d_model"]:
     """Each vector with mean 0 and variance 1, then times `w` plus `b` (Ba et al. 2016, "Layer Normalization")."""
-    x = x - x.mean(-1, keepdim=True)
-    return x / (x.pow(2).mean(-1, keepdim=True) + eps).sqrt() * w + b
+    x = x - x.mean(-1, keepdim=True)  # [..., d_model] less [..., 1]
+    scale = (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()  # [..., 1]
+    return x / scale * w + b  # [..., d_model]
 
 
 @checked
@@ -54,30 +57,33 @@ def attention(
 
     Vaswani et al. 2017, "Attention Is All You Need".
     """
-    q, k, v = (torch.einsum("bpm,hmd->bhpd", x, W) for W in (W_Q, W_K, W_V))
-    scores = q @ k.mT / math.sqrt(W_Q.shape[-1])
-    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)  # src > dest
-    pattern = scores.masked_fill(later, -torch.inf).softmax(-1)
-    return torch.einsum("bhpd,hdm->bpm", pattern @ v, W_O), pattern
+    q, k, v = (torch.einsum("bpm,hmd->bhpd", x, W) for W in (W_Q, W_K, W_V))  # each [batch, head, pos, d_head]
+    scores = q @ k.mT / math.sqrt(W_Q.shape[-1])  # [batch, head, dest, src]
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)  # [dest, src]: src > dest
+    pattern = scores.masked_fill(later, -torch.inf).softmax(-1)  # [batch, head, dest, src]
+    return torch.einsum("bhpd,hdm->bpm", pattern @ v, W_O), pattern  # of [batch, head, dest, d_head]
 
 
 @checked
 def mlp(
     x: Float[Tensor, "... d_model"],
     W_in: Float[Tensor, "d_model d_mlp"],
-    b_in: Float[Tensor, "d_mlp"],
+    b_in: Float[Tensor, " d_mlp"],
     W_out: Float[Tensor, "d_mlp d_model"],
-    b_out: Float[Tensor, "d_model"],
+    b_out: Float[Tensor, " d_model"],
 ) -> Float[Tensor, "... d_model"]:
     """Two matrices with a GELU between them (Hendrycks & Gimpel 2016), each position for itself."""
-    return F.gelu(x @ W_in + b_in) @ W_out + b_out
+    hidden = F.gelu(x @ W_in + b_in)  # [..., d_mlp]
+    return hidden @ W_out + b_out  # [..., d_model]
 
 
 @checked
-def block(x: Float[Tensor, "batch pos d_model"], ln1: Callable, attn: Callable, ln2: Callable, mlp: Callable) -> Tensor:
+def block(
+    x: Float[Tensor, "batch pos d_model"], ln1: Layer, attn: Layer, ln2: Layer, mlp: Layer
+) -> Float[Tensor, "batch pos d_model"]:
     """A transformer block as in GPT-2: attention, then the MLP, each reads a normalised copy and adds what it found."""
-    x = x + attn(ln1(x))
-    return x + mlp(ln2(x))
+    x = x + attn(ln1(x))  # [batch, pos, d_model]
+    return x + mlp(ln2(x))  # [batch, pos, d_model]
 
 
 @checked
@@ -85,15 +91,15 @@ def transformer(
     tokens: Int[Tensor, "batch pos"],
     W_E: Float[Tensor, "d_vocab d_model"],
     W_pos: Float[Tensor, "n_ctx d_model"],
-    blocks: Sequence[Callable],
-    ln_final: Callable,
+    blocks: Sequence[Layer],
+    ln_final: Layer,
     W_U: Float[Tensor, "d_model d_vocab"],
 ) -> Float[Tensor, "batch pos d_vocab"]:
     """The whole model, from tokens to logits."""
-    x = W_E[tokens] + W_pos[: tokens.shape[1]]
+    x = W_E[tokens] + W_pos[: tokens.shape[1]]  # [batch, pos, d_model] and [pos, d_model]
     for apply in blocks:
-        x = apply(x)
-    return ln_final(x) @ W_U
+        x = apply(x)  # [batch, pos, d_model]
+    return ln_final(x) @ W_U  # [batch, pos, d_vocab]
 
 
 @checked
@@ -104,16 +110,16 @@ def probabilities(logits: Float[Tensor, "... d_vocab"], temperature: float) -> F
 
 @checked
 def beam_search(
-    log_probs: Callable, tokens: Int[Tensor, "pos"], width: Count, steps: Count
-) -> tuple[Int[Tensor, "pos_and_steps"], float]:
+    log_probs: Callable[[Tensor], Tensor], tokens: Int[Tensor, " pos"], width: Count, steps: Count
+) -> tuple[Int[Tensor, " pos_and_steps"], float]:
     """The most probable continuation that a search finds which keeps `width` texts at every step, and its log p.
 
     `log_probs` gives, for texts [n, pos], the log-probabilities of the next token, [n, d_vocab].
     """
-    texts, totals = tokens[None], torch.zeros(1)
+    texts, totals = tokens[None], torch.zeros(1)  # [n, pos] and [n], one text at first
     for _ in range(steps):
-        candidates = totals[:, None] + log_probs(texts)  # (text, next token)
-        d_vocab = candidates.shape[1]
-        totals, best = candidates.flatten().topk(min(width, candidates.numel()))
-        texts = torch.cat([texts[best // d_vocab], best[:, None] % d_vocab], dim=1)
+        candidates = totals[:, None] + log_probs(texts)  # [n, d_vocab], as (text, next token)
+        totals, best = candidates.flatten().topk(min(width, candidates.numel()))  # at most `width` of them
+        text, token = torch.unravel_index(best, candidates.shape)
+        texts = torch.cat([texts[text], token[:, None]], dim=1)  # one position longer
     return texts[0], totals[0].item()

@@ -6,13 +6,15 @@ from contextlib import contextmanager
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformer_lens import HookedTransformer
+from transformer_lens.hook_points import HookPoint
 
 from course_utils._arguments import checked
 from course_utils.models import check_head
 
 
 @checked
-def patterns(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
+def patterns(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
     """The attention patterns of every head on `tokens`. Raises ValueError if the model has no layers."""
     if model.cfg.n_layers == 0:
         raise ValueError("A model without layers has no heads, so there are no attention patterns.")
@@ -21,7 +23,9 @@ def patterns(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer he
 
 
 @checked
-def value_weighted(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
+def value_weighted(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "layer head batch dest src"]:
     """The attention patterns, each source times the length of what it has to give: A[dest, src] · ‖x_src W_V W_O‖.
 
     A head with nothing to say rests on a source whose output is short: the plain pattern shows much attention there,
@@ -31,14 +35,14 @@ def value_weighted(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "la
     weighted = patterns(model, tokens)
     _, cache = model.run_with_cache(tokens, return_type=None, names_filter=lambda name: name.endswith("hook_v"))
     for layer in range(model.cfg.n_layers):
-        outputs = torch.einsum("bphd,hdm->hbpm", cache["v", layer], model.W_O[layer])
-        weighted[layer] *= outputs.norm(dim=-1)[:, :, None, :]
+        outputs = torch.einsum("bphd,hdm->hbpm", cache["v", layer], model.W_O[layer])  # [head, batch, src, d_model]
+        weighted[layer] *= outputs.norm(dim=-1)[:, :, None, :]  # [head, batch, 1, src]: the same for every destination
     return weighted
 
 
-@checked
 @contextmanager
-def ablated(model, *heads: tuple[int, int]) -> Iterator:
+@checked
+def ablated(model: HookedTransformer, *heads: tuple[int, int]) -> Iterator[HookedTransformer]:
     """Within this block the model runs without some heads, each a pair (layer, head): their output is zero.
 
     Zero, and not a mean, because then the logits lose exactly the head's terms. Raises IndexError for a head that the
@@ -48,7 +52,7 @@ def ablated(model, *heads: tuple[int, int]) -> Iterator:
         check_head(model, layer, head)
     by_layer = {layer: [h for other, h in heads if other == layer] for layer, _ in heads}
 
-    def silence(z, hook):  # [batch, pos, head, d_head]
+    def silence(z: Float[Tensor, "batch pos head d_head"], hook: HookPoint) -> Tensor:
         z[:, :, by_layer[hook.layer()]] = 0
         return z
 
@@ -56,9 +60,9 @@ def ablated(model, *heads: tuple[int, int]) -> Iterator:
         yield model
 
 
-@checked
 @contextmanager
-def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
+@checked
+def patched(model: HookedTransformer, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
     """Within this block the model runs with the activation `name` replaced by `value`, most often from another run.
 
     `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every text. `name` is a hook's
@@ -68,7 +72,7 @@ def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tupl
     if name not in model.hook_dict:
         raise ValueError(f"The model has no activation named {name!r}; model.hook_dict lists them all.")
 
-    def overwrite(activation, hook):
+    def overwrite(activation: Tensor, hook: HookPoint) -> Tensor:
         if activation.shape != value.shape:
             raise ValueError(f"{name} has shape {list(activation.shape)}, and the value {list(value.shape)}.")
         activation = activation.clone()  # another hook, or the next layer, may hold on to the old one
@@ -82,7 +86,8 @@ def patched(model, name: str, value: Float[Tensor, "batch pos ..."], index: tupl
 @checked
 def previous_token_score(pattern: Float[Tensor, "... dest src"]) -> Float[Tensor, "..."]:
     """How much attention goes to the token just before, on average over the positions that have two to choose from."""
-    return pattern.diagonal(-1, -2, -1)[..., 1:].mean(-1)
+    previous = pattern.diagonal(-1, -2, -1)  # [..., dest - 1]: the entries (dest, dest - 1), from (1, 0) on
+    return previous[..., 1:].mean(-1)  # position 1 has only the start token before it
 
 
 @checked
@@ -97,5 +102,10 @@ def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -
     n = pattern.shape[-1]
     if not 2 <= period < n - 1:
         raise ValueError(f"A pattern over {n} positions holds no second pass of period {period!r}.")
-    followed = [pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1) for ago in range(period, n, period)]
-    return sum(followed) / (n - 1 - period)  # on average over the destinations of the second pass and later
+    attended = torch.zeros_like(pattern[..., 0, 0])
+    for ago in range(period, n, period):
+        # What followed the token `ago` positions back stands at src = dest - ago + 1: the entries (ago - 1, 0),
+        # (ago, 1), (ago + 1, 2), … of one diagonal. The first two are none: dest - ago, the position of the same token,
+        # is -1 and 0 there, in front of the text and at the start token. So they are counted from (ago + 1, 2) on.
+        attended = attended + pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1)
+    return attended / (n - 1 - period)  # the second pass and later: destinations period + 1, …, n - 1

@@ -1,8 +1,11 @@
 """The course's statistics: on text, on repeated random tokens, and of any model as a whole."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_utils import circuits, composition, heads, text
 from course_utils._arguments import Count, checked
@@ -13,13 +16,13 @@ ROWS = 4  # of tokens that a model reads at a time
 
 @checked
 @torch.no_grad()
-def on_text(model, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict[str, float]:
+def on_text(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict[str, float]:
     """Losses on text, in nats per token: "held_out_loss", and "in_context_learning".
 
     In-context learning is the mean loss of the last `window` predictions less that of the second `window` ones: below
     0, the model profits from a longer context. After Olsson et al. 2022, "In-context Learning and Induction Heads".
     """
-    loss = _losses(model, tokens)
+    loss = _losses(model, tokens)  # [batch, pos - 1]: column i is the prediction made at position i
     return {
         "held_out_loss": loss[:, 1:].mean().item(),  # what follows the start token is anybody's guess
         "in_context_learning": (loss[:, -window:].mean() - loss[:, window : 2 * window].mean()).item(),
@@ -28,14 +31,14 @@ def on_text(model, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict
 
 @checked
 @torch.no_grad()
-def on_repeats(model, tokens: Int[Tensor, "batch pos"], period: Count) -> dict:
+def on_repeats(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, Any]:
     """Losses and scores of heads on random tokens that repeat every `period`, behind a start token.
 
     "first_pass_loss" and "second_pass_loss" in nats per token; with layers also "previous_token" and "prefix_matching",
     as [layer][head]: see `heads`.
     """
-    loss = _losses(model, tokens).mean(0)
-    result = {
+    loss = _losses(model, tokens).mean(0)  # [pos - 1]; passes open at positions 1, period + 1, 2 period + 1, …
+    result: dict[str, Any] = {
         "first_pass_loss": loss[1:period].mean().item(),
         "second_pass_loss": loss[period + 1 : 2 * period].mean().item(),
     }
@@ -49,7 +52,7 @@ def on_repeats(model, tokens: Int[Tensor, "batch pos"], period: Count) -> dict:
 
 @checked
 @torch.no_grad()
-def survey(model, period: Count = 64, batch: Count = 16) -> dict:
+def survey(model: HookedTransformer, period: Count = 64, batch: Count = 16) -> dict[str, Any]:
     """The course's statistics of a model, whatever its size, positions, normalisation and MLPs.
 
     Everything of `on_repeats`, on `batch` rows of uniformly drawn tokens, repeated three times with this `period`
@@ -69,13 +72,13 @@ def survey(model, period: Count = 64, batch: Count = 16) -> dict:
     return result
 
 
-def _losses(model, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
+def _losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
     """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
     rows = tokens.to(model.cfg.device).split(ROWS)
     return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
 
 
-def _repeated(model, period: int, batch: int) -> Tensor:
+def _repeated(model: HookedTransformer, period: int, batch: int) -> Tensor:
     """Repeated random tokens of the model's own vocabulary, behind its own start token."""
     start = getattr(model.tokenizer, "bos_token_id", None) or 0
     weights = torch.ones(model.cfg.d_vocab)
@@ -85,15 +88,18 @@ def _repeated(model, period: int, batch: int) -> Tensor:
     return tokens
 
 
-def _copying(model) -> list[list[float]]:
+def _copying(model: HookedTransformer) -> list[list[float]]:
     """`circuits.copying_scores` of a folded copy, W_E and W_U centred where the model cannot see the difference."""
-    model.unembed.W_U.data -= model.W_U.mean(-1, keepdim=True)
+    model.unembed.W_U.data -= model.W_U.mean(-1, keepdim=True)  # [d_model, 1]: all logits of a position alike
     if model.cfg.normalization_type:  # what LayerNorm subtracts, no head reads
-        model.embed.W_E.data -= model.W_E.mean(-1, keepdim=True)
-        model.unembed.W_U.data -= model.W_U.mean(0)
+        model.embed.W_E.data -= model.W_E.mean(-1, keepdim=True)  # [d_vocab, 1]
+        model.unembed.W_U.data -= model.W_U.mean(0)  # [d_vocab]
     return circuits.copying_scores(model).tolist()
 
 
-def _strongest(scores: Tensor) -> tuple[float, list[int], list[int]]:
+def _strongest(
+    scores: Float[Tensor, "layer1 head1 layer2 head2"],
+) -> tuple[float, list[int], list[int]]:
+    """The largest score, the head that writes and the head that reads, each as [layer, head]."""
     place = [int(i) for i in torch.unravel_index(scores.argmax(), scores.shape)]
     return scores.max().item(), place[:2], place[2:]

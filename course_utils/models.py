@@ -1,23 +1,23 @@
 """`load("two-layer")`: the course's models from `data/`, and a few well-known ones from the hub."""
 
-import contextlib
 import difflib
 import json
-import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 import torch
-from huggingface_hub import HfApi, constants
+from huggingface_hub import constants
 from huggingface_hub.errors import HTTPError
 from huggingface_hub.utils import get_session
+from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-
-with warnings.catch_warnings():  # 3.9 announces that 4.0 drops HookedTransformer; the README says why we stay
-    warnings.simplefilter("ignore")
-    from transformer_lens import HookedTransformer, HookedTransformerConfig
+from transformer_lens import HookedTransformer, HookedTransformerConfig  # the README says why we stay with 3.9
+from transformer_lens.loading_from_pretrained import get_official_model_name, get_pretrained_model_config
+from transformer_lens.utilities.hf_utils import download_file_from_hf
 
 from course_utils import text
 from course_utils._arguments import Count, checked
@@ -61,8 +61,9 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
         if weights.keys() != trained:
             raise OSError(f"The weights in {folder} are not those of the model that its config.json describes.")
-        model.load_state_dict(weights, strict=False)  # biases and masks are not stored
+        model.load_state_dict(weights, strict=False)  # masks are not stored, nor biases that stay zero
     model.W_U.data -= model.W_U.mean(-1, keepdim=True)  # as `from_pretrained` does: all logits shift alike
+    model.b_U.data -= model.b_U.mean()
     if model.cfg.d_vocab == text.D_VOCAB:
         model.set_tokenizer(text.tokenizer())
     return model.eval().requires_grad_(False)
@@ -81,7 +82,7 @@ def card(name: str) -> dict:
     return _stored(name, "config.json")
 
 
-def _stored(name: str, file: str):
+def _stored(name: str, file: str) -> Any:
     if name not in bundled():
         raise ValueError(f"There is no bundled model {name!r}; these come with the course: {bundled()}.")
     return json.loads(verified(DATA / name / file).read_text(encoding="utf-8"))
@@ -112,22 +113,23 @@ def save_weights(model: HookedTransformer, path: Path) -> None:
 def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among them).
 
-    Biases are zero and stay so. Shortformer positions start as sinusoids: with random ones, no induction head formed
-    in the time we have.
+    Biases are zero and stay so, unless the configuration says `"biases": True`: then they are trained and stored too.
+    Shortformer positions start as sinusoids: with random ones, no induction head formed in the time we have.
     """
     if config.get("seed") is None:
         raise ValueError("The configuration needs a seed: without one, the initialisation could not be repeated.")
     with torch.random.fork_rng():  # a `seed` in the configuration would reseed the caller's torch, numpy and random
         torch.manual_seed(config["seed"])
-        model = HookedTransformer(HookedTransformerConfig(**config | {"seed": None, "device": device}))
+        fields = {key: value for key, value in config.items() if key != "biases"}
+        model = HookedTransformer(HookedTransformerConfig(**fields | {"seed": None, "device": device}))
     if config.get("positional_embedding_type") == "shortformer":
         model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model).to(device)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(".b_" not in name)
+        parameter.requires_grad_(config.get("biases", False) or ".b_" not in name)
     return model
 
 
-def check_head(model, layer: int, head: int) -> None:
+def check_head(model: HookedTransformer, layer: int, head: int) -> None:
     """Raise IndexError, in one sentence, unless the model has this head."""
     cfg = model.cfg
     if not cfg.n_layers:
@@ -138,10 +140,10 @@ def check_head(model, layer: int, head: int) -> None:
 
 
 @checked
-def sinusoids(n_ctx: Count, d_model: Count) -> Tensor:
-    """Sines and cosines of the position at geometrically spaced wavelengths, [n_ctx, d_model] (Vaswani et al. 2017)."""
-    angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+def sinusoids(n_ctx: Count, d_model: Count) -> Float[Tensor, "n_ctx d_model"]:
+    """Sines and cosines of the position at geometrically spaced wavelengths (Vaswani et al. 2017)."""
+    angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)  # [n_ctx, d_model / 2]
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # each sine beside its cosine
 
 
 def _hub_answers() -> bool:
@@ -153,24 +155,34 @@ def _hub_answers() -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _set(owner, name: str, value) -> Iterator[None]:
-    """Another value for an attribute, for a while."""
-    before = getattr(owner, name)
-    setattr(owner, name, value)
+@contextmanager
+def _offline_unless_the_hub_answers() -> Iterator[None]:
+    """Within this block the hub's client reads its cache alone, unless the hub can be reached."""
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = before or not _hub_answers()
     try:
         yield
     finally:
-        setattr(owner, name, before)
+        constants.HF_HUB_OFFLINE = before
+
+
+def _pretrained(name: str, device: str) -> HookedTransformer:
+    """A hub model, LayerNorm folded and weights centred as TransformerLens does it by default."""
+    if not name.startswith("attn-only"):
+        return HookedTransformer.from_pretrained(name, device=device)
+    # `from_pretrained` would ask the hub which files there are, even when the cache has them all
+    config = get_pretrained_model_config(name, fold_ln=True, device=device)
+    weights = download_file_from_hf(get_official_model_name(name), "model_final.pth")
+    model = HookedTransformer(config, move_to_device=False)
+    model.load_and_process_state_dict({key: value.float() for key, value in weights.items()})
+    model.move_model_modules_to_device()
+    return model
 
 
 def _from_hub(name: str, device: str) -> HookedTransformer:
-    # For the attn-only models TransformerLens asks the hub which files there are, even when the cache has them all.
-    known = _set(HfApi, "list_repo_files", lambda *_, **__: ["model_final.pth"])
-    offline = _set(constants, "HF_HUB_OFFLINE", constants.HF_HUB_OFFLINE or not _hub_answers())
     try:
-        with known, offline:
-            return HookedTransformer.from_pretrained(name, device=device).eval().requires_grad_(False)
+        with _offline_unless_the_hub_answers():
+            return _pretrained(name, device).eval().requires_grad_(False)
     except (OSError, HTTPError) as error:  # the hub's errors are the one or the other
         if getattr(error, "errno", None) and not isinstance(error, ConnectionError):
             raise  # the disk's: full, say, or not ours to write to

@@ -3,13 +3,16 @@
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_utils import circuits, heads
 from course_utils._arguments import checked
 
 
 @checked
-def path_terms(model, tokens: Int[Tensor, "pos"]) -> tuple[Float[Tensor, "pos V"], Float[Tensor, "head pos V"]]:
+def path_terms(
+    model: HookedTransformer, tokens: Int[Tensor, " pos"]
+) -> tuple[Float[Tensor, "pos V"], Float[Tensor, "head pos V"]]:
     """What each path of a one-layer model adds to the logits: the direct path, and every head; their sum is exact.
 
     Head h adds A (W_E W_V W_O W_U)[tokens], with its own pattern A [dest, src] on these tokens. Attention-only models
@@ -18,6 +21,6 @@ def path_terms(model, tokens: Int[Tensor, "pos"]) -> tuple[Float[Tensor, "pos V"
     if model.cfg.n_layers != 1:
         raise ValueError(f"These are the paths of a model with one layer; this one has {model.cfg.n_layers}.")
     patterns = heads.patterns(model, tokens[None])[0, :, 0]  # [head, dest, src]
-    x = model.W_E[tokens]
-    written = [pattern @ (x @ circuits.ov(model, 0, head)).AB for head, pattern in enumerate(patterns)]
+    x = model.W_E[tokens]  # [pos, d_model]
+    written = [pattern @ (x @ circuits.ov(model, 0, head)).AB for head, pattern in enumerate(patterns)]  # as x
     return x @ model.W_U, torch.stack(written) @ model.W_U

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
+from IPython.display import HTML
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -50,8 +51,8 @@ def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence
 
 @checked
 def density(
-    x: Float[Tensor, "n"], y: Float[Tensor, "n"], title: str, xlabel: str, ylabel: str, axes: Axes | None = None
-):
+    x: Float[Tensor, " n"], y: Float[Tensor, " n"], title: str, xlabel: str, ylabel: str, axes: Axes | None = None
+) -> Axes:
     """Many points as a map of how many fall where (logarithmic), over equal ranges of both axes."""
     axes = axes or plt.subplots(figsize=(4.6, 4))[1]
     drawn = axes.hexbin(x.numpy(), y.numpy(), gridsize=60, bins="log", mincnt=1, cmap="viridis", linewidths=0.1)
@@ -117,7 +118,7 @@ def growth(curves: Mapping[str, Mapping], title: str) -> Sequence[Axes]:
         axes.legend(title="exponent", fontsize=8, title_fontsize=8, loc="lower right")
     panels[0][0].set_ylabel("time, longest = 1")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return panels[0]
+    return list(panels[0])
 
 
 @checked
@@ -127,13 +128,12 @@ def attention(pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | 
 
 
 @checked
-def attention_heads(patterns: Patterns, tokens: Sequence[str]):
+def attention_heads(patterns: Patterns, tokens: Sequence[str]) -> HTML:
     """The patterns of a layer's heads, for the mouse: CircuitsVis, with its JavaScript inline.
 
     Show a static picture of the same pattern beside it: authoring keeps this one out of the stored notebook.
     """
     from circuitsvis.attention import attention_heads as render
-    from IPython.display import HTML
 
     patterns = torch.as_tensor(patterns)
     n = len(tokens)

@@ -1,7 +1,8 @@
 """Three tasks small enough to know completely: the largest of a list, addition, and the next Fibonacci number."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -14,6 +15,8 @@ from course_utils._arguments import Count, NotNegative, checked
 class Task:
     """How one small model is made: all that its weights depend on. It answers at the last position of its input."""
 
+    snapshots: ClassVar[tuple[int, ...]] = ()  # no field, and so the same for all: only the finished weights are kept
+    muon: ClassVar[None] = None  # AdamW for all weights
     rule: str  # "largest" of the list, or "sum" of the last two
     d_vocab: int
     lengths: tuple[int, ...]  # of the inputs; every batch has one, drawn at random
@@ -28,7 +31,12 @@ class Task:
     held_out: float = 0.2  # the share of pairs that training never asks for; random lists need no such care
     seed: int = 0
 
-    def config(self) -> dict:
+    @property
+    def adamw(self) -> dict[str, Any]:
+        """The options of AdamW."""
+        return {"lr": self.adamw_lr, "betas": (0.9, 0.98), "weight_decay": self.adamw_decay}
+
+    def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: one layer, one head, positions in the stream."""
         return {
             "n_layers": 1,
@@ -44,17 +52,28 @@ class Task:
         }
 
 
-_SUM = {"rule": "sum", "d_vocab": 128, "d_model": 128, "d_mlp": 128, "steps": 3_000, "batch": 512}
-_RATE = {"adamw_lr": 2e-2, "adamw_decay": 0.1, "warmup": 900, "hold": 0.3}  # a lower peak left more pairs wrong
+_ADDITION = Task(
+    "sum",
+    d_vocab=128,
+    lengths=(2,),
+    d_model=128,
+    d_mlp=128,
+    steps=3_000,
+    batch=512,
+    adamw_lr=2e-2,  # a lower peak left more pairs wrong
+    adamw_decay=0.1,
+    warmup=900,
+    hold=0.3,
+)
 TASKS = {
     "max-of-list": Task("largest", d_vocab=64, lengths=(2, 3, 4, 5, 6), d_model=32, d_mlp=0, steps=3_000, batch=512),
-    "addition": Task(lengths=(2,), **_SUM, **_RATE),
-    "fibonacci": Task(lengths=(2, 3, 4, 5), **_SUM, **_RATE),
+    "addition": _ADDITION,
+    "fibonacci": replace(_ADDITION, lengths=(2, 3, 4, 5)),
 }
 
 
 @checked
-def answers(task: Task, tokens: Int[Tensor, "batch length"]) -> Int[Tensor, "batch"]:
+def answers(task: Task, tokens: Int[Tensor, "batch length"]) -> Int[Tensor, " batch"]:
     """What the model should say about each input."""
     return tokens.amax(-1) if task.rule == "largest" else tokens[:, -2:].sum(-1)
 
@@ -70,24 +89,24 @@ def sequences(length: int, d_vocab: Count = 128) -> Int[Tensor, "n length"]:
     columns = list(torch.cartesian_prod(torch.arange(d_vocab), torch.arange(d_vocab)).T)
     while len(columns) <= length:
         columns.append(columns[-2] + columns[-1])
-    rows = torch.stack(columns, dim=1)
+    rows = torch.stack(columns, dim=1)  # [n, length + 1]: the sequence and its next number
     return rows[rows.amax(1) < d_vocab, :-1]
 
 
 @checked
-def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor, "batch"]:
+def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor, " batch"]:
     """Which inputs end in a pair that training never asked for, in this order or the other.
 
     a + b = b + a, and a model that treats both places alike would know the one from the other.
     """
     generator = torch.Generator().manual_seed(task.seed)
-    chosen = torch.rand(task.d_vocab, task.d_vocab, generator=generator) < task.held_out
-    last = tokens[:, -2:].sort(dim=1).values
+    chosen = torch.rand(task.d_vocab, task.d_vocab, generator=generator) < task.held_out  # [smaller, larger]
+    last = tokens[:, -2:].sort(dim=1).values  # [batch, 2], the smaller one first
     return chosen[last[:, 0], last[:, 1]]
 
 
 @checked
-def examples(task: Task) -> tuple[list[Int[Tensor, "n length"]], list[Int[Tensor, "n length"]]]:
+def examples(task: Task) -> tuple[list[Int[Tensor, "_n _length"]], list[Int[Tensor, "_n _length"]]]:
     """For each length, the inputs to train on, and those held out.
 
     There are too many lists to have them all: batches of the task "largest" are drawn afresh, and what is held out are
@@ -104,7 +123,7 @@ def examples(task: Task) -> tuple[list[Int[Tensor, "n length"]], list[Int[Tensor
 
 @checked
 def batch_of(
-    task: Task, step: NotNegative, training: Sequence[Int[Tensor, "n length"]] = ()
+    task: Task, step: NotNegative, training: Sequence[Int[Tensor, "_n _length"]] = ()
 ) -> Int[Tensor, "batch length"]:
     """The inputs of one training step: they depend on the seed and the step alone, so a run can be resumed."""
     generator = torch.Generator().manual_seed(task.seed * 1_000_000_007 + step)

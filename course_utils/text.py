@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from jaxtyping import Int
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PreTrainedTokenizerFast
 
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils._files import DATA, recorded, verified
@@ -55,9 +58,9 @@ def corpus_manifest() -> dict:
 
 
 @checked
-def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB):
+def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB) -> Tokenizer:
     """A byte-level BPE tokenizer (`tokenizers.Tokenizer`) with `d_vocab` entries, the start token being number 0."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -74,10 +77,8 @@ def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB):
 
 
 @functools.cache
-def tokenizer():
+def tokenizer() -> PreTrainedTokenizerFast:
     """The course's tokenizer, as the `PreTrainedTokenizerFast` that `HookedTransformer` wants."""
-    from transformers import PreTrainedTokenizerFast
-
     return PreTrainedTokenizerFast(
         tokenizer_file=str(verified(DATA / "tokenizer.json")),
         bos_token=START,
@@ -90,10 +91,8 @@ def tokenizer():
 
 
 @checked
-def encode(documents: Iterable[str]) -> Int[torch.Tensor, "pos"]:
+def encode(documents: Iterable[str]) -> Int[Tensor, " pos"]:
     """Documents as one stream of token ids, each document opened by the start token."""
-    from tokenizers import Tokenizer
-
     # a tokenizer of its own: the shared one keeps the padding and truncation that `to_tokens` last set
     encodings = Tokenizer.from_file(str(verified(DATA / "tokenizer.json"))).encode_batch(list(documents))
     return torch.from_numpy(np.concatenate([np.asarray(e.ids, dtype=np.int64) for e in encodings]))
@@ -116,19 +115,20 @@ def held_out_documents(kind: str = "*") -> list[str]:
 
 
 @checked
-def windows(stream: Int[torch.Tensor, "pos"], n_ctx: Count = 256) -> Int[torch.Tensor, "batch n_ctx"]:
+def windows(stream: Int[Tensor, " pos"], n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
     """A stream cut into contexts as the models know them: the start token, then `n_ctx - 1` consecutive tokens.
 
     What is left over at the end is dropped. Raises ValueError if the stream does not fill one context.
     """
     if n_ctx < 2 or len(stream) < n_ctx - 1:
         raise ValueError(f"A stream of {len(stream)} tokens does not fill one context of n_ctx = {n_ctx}.")
-    rows = stream[: len(stream) // (n_ctx - 1) * (n_ctx - 1)].view(-1, n_ctx - 1)
+    n = len(stream) // (n_ctx - 1)  # contexts that it fills; one token of each is the start token
+    rows = stream[: n * (n_ctx - 1)].view(n, n_ctx - 1)
     return torch.cat([torch.zeros_like(rows[:, :1]), rows], dim=1)
 
 
 @checked
-def held_out_tokens(kind: str = "*", n_ctx: Count = 256) -> Int[torch.Tensor, "batch n_ctx"]:
+def held_out_tokens(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
     """The held-out text as contexts for a model; shape [batch, n_ctx], each row opened by the start token."""
     return windows(encode(held_out_documents(kind)), n_ctx)
 
@@ -139,10 +139,10 @@ def repeated_tokens(
     batch: Count = 16,
     repeats: Count = 3,
     *,
-    weights: Sequence[float] | torch.Tensor | None = None,
+    weights: Sequence[float] | Tensor | None = None,
     d_vocab: Count = D_VOCAB,
     seed: NotNegative = 0,
-) -> Int[torch.Tensor, "batch pos"]:
+) -> Int[Tensor, "batch pos"]:
     """Random tokens, the same `length` of them `repeats` times over, behind one start token.
 
     Shape [batch, 1 + length * repeats]. Tokens are drawn uniformly, or in proportion to `weights` [d_vocab]
@@ -153,5 +153,5 @@ def repeated_tokens(
         raise ValueError(f"weights must have one number per token, shape [{d_vocab}], not {list(weights.shape)}.")
     weights[0] = 0
     generator = torch.Generator().manual_seed(seed)
-    block = torch.multinomial(weights, batch * length, replacement=True, generator=generator).view(batch, length)
-    return torch.cat([torch.zeros(batch, 1, dtype=torch.long), block.repeat(1, repeats)], dim=1)
+    drawn = torch.multinomial(weights, batch * length, replacement=True, generator=generator).view(batch, length)
+    return torch.cat([torch.zeros(batch, 1, dtype=torch.long), drawn.repeat(1, repeats)], dim=1)

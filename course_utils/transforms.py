@@ -1,6 +1,7 @@
 """The same function in other weights: a model with its stream turned, or with its LayerNorms folded in."""
 
 import copy
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -28,14 +29,14 @@ def rotated(model: HookedTransformer, Q: Float[Tensor, "d_model d_model"]) -> Ho
     for name, weight in turned.named_parameters():
         kind = name.rsplit(".", 1)[-1]
         if kind in ("W_E", "W_pos", "W_O", "b_O"):
-            weight.data = weight.data @ Q
+            weight.data = weight.data @ Q  # [..., d_model]
         elif kind in ("W_Q", "W_K", "W_V", "W_U"):
-            weight.data = Q.T @ weight.data
+            weight.data = Q.T @ weight.data  # [..., d_model, d_head or d_vocab]
     return turned
 
 
 @checked
-def folded(model):
+def folded(model: HookedTransformer) -> HookedTransformer:
     """A copy of the model with the weights and biases of its LayerNorms folded into the matrices that read them.
 
     LayerNorm is (x − mean) / scale · w + b. The last two steps are linear, so w and b can be multiplied into the next
@@ -52,6 +53,7 @@ def folded(model):
         raise ValueError(
             "Folding is for attention-only models with LayerNorm (one layer, if positions are shortformer)."
         )
+    block: Any  # torch knows of a part of a model only that it is a Module
     for block in model.blocks:
         w, b = block.ln1.w.data, block.ln1.b.data
         for name in ("Q", "K", "V"):
@@ -61,8 +63,9 @@ def folded(model):
         if shortformer:
             model.pos_embed.W_pos.data /= w
         block.ln1 = LayerNormPre(cfg)
-    model.unembed.b_U.data += model.ln_final.b.data @ model.W_U.data
-    model.unembed.W_U.data *= model.ln_final.w.data[:, None]
+    ln_final: Any = model.ln_final
+    model.unembed.b_U.data += ln_final.b.data @ model.W_U.data  # [d_vocab]
+    model.unembed.W_U.data *= ln_final.w.data[:, None]  # [d_model, d_vocab]
     model.ln_final = LayerNormPre(cfg)
     cfg.normalization_type = "LNPre"
     model.setup()  # names the new hooks

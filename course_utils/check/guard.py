@@ -27,7 +27,7 @@ from course_utils.check.ours import BLANK
 from course_utils.check.questions import Wrong
 
 SECONDS = 10.0  # that one call may take; ours take less than one
-PRINTED = 2_000  # characters that are shown of what a function prints
+PRINTED = 1_000  # characters that are shown of what a function prints
 LINE = 199  # characters of a sentence that is told
 
 

@@ -181,7 +181,7 @@ def table_loss(answer: Answer) -> None:
         "rows and columns are swapped: the current token picks the row.",
     )
     demand(
-        not close(value, -(sum(table[a, b].exp() for a, b in pairs) / 4).log()),
+        not close(value, -torch.stack([table[a, b] for a, b in pairs]).exp().mean().log()),
         "that is the logarithm of the mean probability; the mean is taken over the surprises.",
     )
     demand(

@@ -132,6 +132,11 @@ def order_violations(answer: Answer) -> None:
         own == 15,
         f"when position 1 always wins, the 15 lists with a > b are in the wrong order; yours found {own:g}.",
     )
+    level = -torch.ones(6, 6).tril(-1)  # equal to the last token's score, 0, where a > b, and below it where a < b
+    demand(
+        number(answer(level, torch.zeros(6, 6))) == 15,
+        "when two scores are equal, the first is not larger: by the formula the 15 lists with a > b fail.",
+    )
     for size in (2, 6, 7, 10):
         noise = random(size, size, seed=1), random(size, size, seed=2)
         found, right = number(answer(*noise)), _violations(noise[0], noise[1].diagonal()[:, None])
@@ -187,6 +192,10 @@ order_violations.mistakes = {
         lambda s10, s11: (s10 <= s11.diagonal()[:, None]).tril(-1).sum(),
         "the count should be 0",
     ),
+    "equal scores count as larger": (
+        lambda s10, s11: _violations(torch.nextafter(s10, s10 + 1), s11.diagonal()[:, None]),
+        "when two scores are equal, the first is not larger",
+    ),
     "the sign turned round": (lambda s10, s11: _violations(-s10, -s11.diagonal()[:, None]), "the count should be 0"),
     "one too many where there are any": (
         lambda s10, s11: (n := _violations(s10, s11.diagonal()[:, None])) + (n != 15) * (n > 0),
@@ -212,7 +221,7 @@ def error_bound(answer: Answer) -> None:
         number(answer(100, 0.99)) > number(answer(100, 0.9)),
         "to be more confident with the same sample, you must allow a higher rate.",
     )
-    for n, confidence in ((1, 0.95), (20, 0.95), (300, 0.9), (50_000, 0.5)):
+    for n, confidence in ((2, 0.95), (20, 0.95), (300, 0.9), (50_000, 0.5)):
         left = (1 - number(answer(n, confidence))) ** n
         demand(
             math.isclose(left, 1 - confidence, rel_tol=1e-3),
@@ -226,7 +235,7 @@ error_bound.mistakes = {
     "rule of three, at most 1": (lambda n, confidence: min(1, 3 / n), "you must allow a higher rate"),
     "the rule's logarithm": (
         lambda n, confidence: min(1, -math.log(1 - confidence) / n),
-        "1 right answers in a row would have the probability 0.000",
+        "2 right answers in a row would have the probability 0.000",
     ),
     "confidence for its complement": (
         lambda n, confidence: 1 - confidence ** (1 / n),
@@ -237,7 +246,7 @@ error_bound.mistakes = {
     "none seen, so none": (lambda n, confidence: 0.0, "more right answers should leave"),
     "one error assumed": (lambda n, confidence: 1 / (n + 1), "you must allow a higher rate"),
     "no root": (lambda n, confidence: 1 - (1 - confidence) / n, "more right answers should leave"),
-    "divided": (lambda n, confidence: confidence / n, "20 right answers in a row would have the probability"),
+    "divided": (lambda n, confidence: confidence / n, "2 right answers in a row would have the probability 0.276"),
     "in per cent": (
         lambda n, confidence: 100 * (1 - (1 - confidence) ** (1 / n)),
         "after one right answer yours is 95",

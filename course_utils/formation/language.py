@@ -47,10 +47,10 @@ def documents(n: Count, seed: int) -> Int[Tensor, "n pos"]:
 @checked
 def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]:
     """Which tokens, from the second on, are what followed the last earlier occurrence of the token before them."""
-    result = torch.zeros_like(tokens[:, 1:], dtype=torch.bool)
+    found = torch.zeros_like(tokens[:, 1:], dtype=torch.bool)
     for row, document in enumerate(tokens.tolist()):
-        followed = {}
+        followed: dict[int, int] = {}
         for i, (current, following) in enumerate(itertools.pairwise(document)):
-            result[row, i] = followed.get(current) == following
+            found[row, i] = followed.get(current) == following
             followed[current] = following
-    return result
+    return found

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import nbformat
@@ -287,8 +288,12 @@ def update(path: Path) -> list[str]:
         return found
     texts = {path: dumps(notebook), learner: dumps(derive(notebook))}
     for target, text in texts.items():
-        write_atomically(target, lambda temporary, text=text: temporary.write_bytes(text.encode()))
+        write_atomically(target, partial(_write, text))
     return []
+
+
+def _write(text: str, path: Path) -> None:
+    path.write_bytes(text.encode())
 
 
 def out_of_step(path: Path) -> list[str]:

@@ -12,12 +12,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from statistics import median
+from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 import numpy as np
@@ -45,21 +47,27 @@ class Scale:
     n_layers: int = 12
     repetitions: int = 4
 
-    def model(self, **changes) -> HookedTransformer:
+    def model(self, **changes: int) -> HookedTransformer:
         """A random attention-only model of this size: what the work costs does not depend on the weights."""
-        config = {name: getattr(self, name) for name in ("d_vocab", "d_model", "n_heads", "d_head", "n_layers")}
+        config: dict[str, Any] = {
+            name: getattr(self, name) for name in ("d_vocab", "d_model", "n_heads", "d_head", "n_layers")
+        }
         config |= {"n_ctx": 16, "attn_only": True, "normalization_type": None, "seed": 0}
         config |= {"positional_embedding_type": "shortformer"}
         return models.initial(config | changes).requires_grad_(False)
 
 
 PAPER = Scale()  # the size of GPT-2 small, where a full circuit has 2.5 billion entries
+Name = TypeVar("Name", str, int)
 QUICK = Scale(d_vocab=1_024, d_model=32, n_heads=4, d_head=8, n_layers=8, repetitions=2)
 
 
-def side_by_side(ways: dict[str, Callable], repetitions: int) -> tuple[dict, dict[str, list[float]]]:
+def side_by_side(
+    ways: dict[Name, Callable[[], Any]], repetitions: int
+) -> tuple[dict[Name, Any], dict[Name, list[float]]]:
     """Run each of the ways in turn, again and again: their (last) results, and the seconds of every repetition."""
-    results, seconds = {}, {name: [] for name in ways}
+    results: dict[Name, Any] = {}
+    seconds: dict[Name, list[float]] = {name: [] for name in ways}
     for repetition in range(repetitions):
         for name in list(ways)[:: 1 if repetition % 2 else -1]:  # there and back, so that none profits from its place
             results[name] = None  # free the last one first
@@ -69,12 +77,23 @@ def side_by_side(ways: dict[str, Callable], repetitions: int) -> tuple[dict, dic
     return results, seconds
 
 
-def row(work: str, against: str, ratios: list[float], *, least=None, most=None, unit="×", note="") -> dict:
+def row(
+    work: str,
+    against: str,
+    ratios: list[float],
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    unit: str = "×",
+    note: str = "",
+) -> dict[str, Any]:
     """One row of the table: the median of the ratios and their spread, beside what it should reach."""
     value = median(ratios) if ratios else None
     reached = None
-    if value is not None and (least or most):
-        reached = value >= least if least else value <= most
+    if value is not None and least:
+        reached = value >= least
+    elif value is not None and most:
+        reached = value <= most
     low, high = (min(ratios), max(ratios)) if ratios else (None, None)
     return {
         "work": work,
@@ -124,19 +143,18 @@ def naive_top(matrix: FactoredMatrix, k: int) -> Tensor:
     return torch.cat(best).topk(k).values
 
 
-def naive_skip_trigrams(model, k: int) -> Tensor:
+def naive_skip_trigrams(model: HookedTransformer, k: int) -> Tensor:
     """The log strengths of the strongest skip-trigrams of head 0.0, from all triples."""
     scores = circuits.full_qk(model, 0, 0).AB.T  # [src, dest]
     scores = scores - scores.mean(0)
     effects = circuits.full_ov(model, 0, 0).AB.clamp(min=0).log()  # [src, out]
-    return (
-        torch.cat([(s[:, None] + e).flatten().topk(k).values for s, e in zip(scores, effects, strict=True)])
-        .topk(k)
-        .values
-    )
+    best = []
+    for score, effect in zip(scores, effects, strict=True):
+        best.append((score[:, None] + effect).flatten().topk(k).values)  # of all [dest, out] of one source
+    return torch.cat(best).topk(k).values
 
 
-def copying_loop(model) -> Tensor:
+def copying_loop(model: HookedTransformer) -> Tensor:
     """Copying scores [head] of all heads by TransformerLens's `FactoredMatrix.eigenvalues`, one after the other."""
     heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
     values = torch.stack([circuits.full_ov(model, *head).eigenvalues for head in heads])
@@ -146,13 +164,18 @@ def copying_loop(model) -> Tensor:
 # The rows
 
 
-def top_entries(scale: Scale) -> list[dict]:
+def top_entries(scale: Scale) -> list[dict[str, Any]]:
     """The largest entries of a full OV circuit."""
     matrix = circuits.full_ov(scale.model(n_layers=1), 0, 0)
     work = f"top {K} entries of a full OV circuit, {scale.d_vocab:,} tokens"
 
-    def against(part: FactoredMatrix, other: Callable, repetitions: int) -> tuple[list[float], dict]:
-        ways = {"ours": lambda: circuits.top_entries(part, K)[0], "other": lambda: other(part)}
+    def against(
+        part: FactoredMatrix, other: Callable[[FactoredMatrix], Tensor | None], repetitions: int
+    ) -> tuple[list[float], dict[str, Any]]:
+        ways: dict[str, Callable[[], Any]] = {
+            "ours": lambda: circuits.top_entries(part, K)[0],
+            "other": lambda: other(part),
+        }
         results, seconds = side_by_side(ways, repetitions)
         return faster(seconds, "other"), results
 
@@ -163,7 +186,9 @@ def top_entries(scale: Scale) -> list[dict]:
     same(results["ours"], results["other"], 1e-5, work)
     rows.append(row(work, "a ranking of every block of rows (an eighth of the rows)", ratios, least=5))
     corner = FactoredMatrix(matrix.A[: scale.d_vocab // 4], matrix.B[:, : scale.d_vocab // 4])
-    ratios, results = against(corner, lambda part: part.AB.flatten().topk(K).values, min(3, scale.repetitions))
+    ratios, results = against(
+        corner, lambda part: (part.A @ part.B).flatten().topk(K).values, min(3, scale.repetitions)
+    )
     same(results["ours"], results["other"], 1e-5, work)
     rows.append(row(work, f"the whole table and topk ({corner.shape[0]:,} tokens, where it fits)", ratios))
     peak = _child(f"from course_utils.tools.benchmark import Scale, peak_memory; peak_memory({scale})")
@@ -177,7 +202,8 @@ def peak_memory(scale: Scale) -> None:
     """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
     if sys.platform == "linux":  # getrusage would also count what the parent held when it forked
-        fields = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text(encoding="utf-8").splitlines())
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        fields = dict(entry.split(":", 1) for entry in status.splitlines())
         size = int(fields["VmHWM"].split()[0]) * 1024
     elif sys.platform == "win32":
         size = psutil.Process().memory_info().peak_wset
@@ -188,7 +214,7 @@ def peak_memory(scale: Scale) -> None:
     print(size / 1e9)
 
 
-def skip_trigrams(scale: Scale) -> list[dict]:
+def skip_trigrams(scale: Scale) -> list[dict[str, Any]]:
     """The strongest triples of one head."""
     small = replace(scale, d_vocab=min(150, scale.d_vocab)).model(n_layers=1)
     work = f"top {K} skip-trigrams of a head, {scale.d_vocab:,} tokens"
@@ -203,26 +229,26 @@ def skip_trigrams(scale: Scale) -> list[dict]:
     return [row(work, "the two bare products (the limit)", faster(seconds, "limit"), least=0.7)]
 
 
-def composition_scores(scale: Scale) -> list[dict]:
+def composition_scores(scale: Scale) -> list[dict[str, Any]]:
     """All composition scores, Q, K and V."""
     model = scale.model(d_vocab=100)
     work = f"all Q-, K- and V-composition scores, {scale.n_layers} × {scale.n_heads} heads"
     ratios, total = [], {"ours": 0.0, "other": 0.0}
     for mode in "QKV":
-        ways = {
-            "ours": lambda mode=mode: composition.scores(model, mode),
-            "other": lambda mode=mode: model.all_composition_scores(mode),
+        ways: dict[str, Callable[[], Tensor]] = {
+            "ours": partial(composition.scores, model, mode),
+            "other": partial(model.all_composition_scores, mode),
         }
         results, seconds = side_by_side(ways, 1)
         error = (results["ours"] - results["other"]).abs().max().item()
         assert error <= 1e-6, f"{work}: {mode} differs by {error:.1e}"
         ratios += faster(seconds, "other")
         total = {name: total[name] + seconds[name][0] for name in total}
-    result = row(work, "TransformerLens's all_composition_scores", ratios, least=8)
-    return [result | {"value": total["other"] / total["ours"], "reached": total["other"] >= 8 * total["ours"]}]
+    found = row(work, "TransformerLens's all_composition_scores", ratios, least=8)
+    return [found | {"value": total["other"] / total["ours"], "reached": total["other"] >= 8 * total["ours"]}]
 
 
-def copying(scale: Scale) -> list[dict]:
+def copying(scale: Scale) -> list[dict[str, Any]]:
     """Eigenvalue copying of all heads."""
     model = scale.model()
     heads = f"eigenvalue copying of {scale.n_layers * scale.n_heads} heads"
@@ -245,65 +271,44 @@ def copying(scale: Scale) -> list[dict]:
     return [*rows, row(work, "eigenvalues of the whole table, of 2 heads", faster(seconds, "other"))]
 
 
-class OnNoise(train.OnText):
-    """The two-layer model in training on random tokens: a step costs the same, and no corpus has to be read."""
-
-    def __init__(self, recipe: train.Recipe, device: str = "cpu"):
-        self.recipe, self.precision = recipe, train.precision(device)
-        self.stream = torch.randint(1, 4096, (100_000,), generator=torch.Generator().manual_seed(0))
-        self.model = models.initial(recipe.config(), device)
-        self.optimizers = train.Optimizers(self.model, recipe, fused=True)
-
-
 class Plain(train.OnText):
-    """The same model as one would train it without a thought: float32, and AdamW for everything."""
+    """The same model as one would train it without a thought: float32, and AdamW for everything (see `plain`)."""
 
-    def __init__(self, recipe: train.Recipe, device: str = "cpu"):
-        super().__init__(recipe, device)
+    fused = False
+
+    def __init__(self, recipe: train.TextRecipe, device: str = "cpu", stream: Tensor | None = None):
+        super().__init__(recipe, device, stream)
         self.precision = "float32"
-        weights = [p for p in self.model.parameters() if p.requires_grad]
-        self.optimizers, self.all = self, [torch.optim.AdamW(weights, lr=1e-3)]
-
-    def loss(self, step: int) -> Tensor:
-        return self.model(train.batch_of(self.stream, self.recipe, step), return_type="loss")
-
-    def step(self, rate: float) -> None:
-        self.all[0].param_groups[0]["lr"] = 1e-3 * rate
-        self.all[0].step()
 
 
-class PlainOnNoise(Plain, OnNoise):
-    """The one on the other's tokens."""
+def plain(recipe: train.TextRecipe) -> train.TextRecipe:
+    """The recipe that goes with `Plain`."""
+    return replace(recipe, muon_lr=None, adamw_lr=1e-3)
 
 
-def training_step(scale: Scale) -> list[dict]:
+def training_step(scale: Scale) -> list[dict[str, Any]]:
     """Tokens per second of the two-layer model's training; `--long` measures how many tokens it takes."""
     recipe = train.RECIPES["two-layer"]
-    runs = {"ours": OnNoise(recipe), "other": PlainOnNoise(recipe)}
+    noise = torch.randint(1, 4096, (100_000,), generator=torch.Generator().manual_seed(0))  # costs the same as a corpus
+    trained = {"ours": train.OnText(recipe, stream=noise), "other": Plain(plain(recipe), stream=noise)}
+    loops = {name: train.loop(training, train.State(recipe.steps)) for name, training in trained.items()}
+    ways: dict[str, Callable[[], Tensor]] = {name: partial(next, loop) for name, loop in loops.items()}
     work = "training the two-layer model"
-
-    def step(run: train.OnText) -> Tensor:
-        loss = run.loss(0)
-        run.model.zero_grad(set_to_none=True)
-        loss.backward()
-        run.optimizers.step(0.1)
-        return loss.detach().float()
-
-    ways = {name: lambda run=run: step(run) for name, run in runs.items()}
     results, _ = side_by_side(ways, 1)
-    same(results["ours"], results["other"], 0.01, work)  # from the same weights, on the same batch; ours in bfloat16
-    gradients = [run.model.unembed.W_U.grad for run in runs.values()]
-    assert torch.cosine_similarity(*(g.flatten() for g in gradients), dim=0) > 0.99, f"{work}: the gradients differ"
+    same(results["ours"].float(), results["other"], 0.01, work)  # the same weights, the same batch; ours in bfloat16
+    gradients = [training.model.get_parameter("unembed.W_U").grad for training in trained.values()]
+    ours, other = (gradient.flatten() for gradient in gradients if gradient is not None)
+    assert torch.cosine_similarity(ours, other, dim=0) > 0.99, f"{work}: the gradients differ"
     _, seconds = side_by_side(ways, 8 * scale.repetitions)  # one step is short, and its time varies
     against = "a plain float32 AdamW loop"
-    least = 2.5 if runs["ours"].precision == "bfloat16" else None  # what float32 leaves to gain is not speed
+    least = 2.5 if trained["ours"].precision == "bfloat16" else None  # what float32 leaves to gain is not speed
     return [
         row(f"{work}: tokens per second", against, faster(seconds, "other"), least=least, note=_profile(ways["ours"])),
         row(f"{work}: tokens up to prefix matching {REACHED}", against, [], least=3, note=_tokens_of_the_recipe()),
     ]
 
 
-def _profile(step: Callable) -> str:
+def _profile(step: Callable[[], Any]) -> str:
     """Where the time of our training step goes."""
     with torch.profiler.profile() as record:
         for _ in range(3):
@@ -327,14 +332,15 @@ def _tokens_of_the_recipe() -> str:
     return f"Not measured: it needs `--long`. The shipped model had {had}."
 
 
-def long_training(folder: Path, cap: int) -> list[dict]:
+def long_training(folder: Path, cap: int) -> list[dict[str, Any]]:
     """Train with our recipe and with the plain loop until a head's prefix matching is 0.4, or for `cap` steps."""
-    recipe = train.RECIPES["two-layer"]
+    recipe = replace(train.RECIPES["two-layer"], snapshots=())
+    pairs = {"ours": (train.OnText, recipe), "plain": (Plain, replace(plain(recipe), steps=cap))}
     steps = {}
-    for name, kind, most in (("ours", train.OnText, recipe.steps), ("plain", Plain, cap)):
+    for name, (kind, its_recipe) in pairs.items():
         history = folder / name / "history.json"
         if not history.exists():
-            train.train(replace(recipe, steps=most, snapshots=()), folder / name, kind=kind, until=_is_reached)
+            train.train(kind, its_recipe, folder / name, until=_is_reached)
         last = json.loads(history.read_text(encoding="utf-8"))[-1]
         steps[name] = last["step"], _is_reached(last)
     note = ", ".join(f"{name}: {step:,} steps{'' if done else ', not reached'}" for name, (step, done) in steps.items())
@@ -343,11 +349,11 @@ def long_training(folder: Path, cap: int) -> list[dict]:
     return [row(work, "a plain float32 AdamW loop", ratios, least=3, note=note)]
 
 
-def _is_reached(history_row: dict) -> bool:
+def _is_reached(history_row: dict[str, Any]) -> bool:
     return max(history_row["prefix_matching"][-1]) >= REACHED
 
 
-def imports(scale: Scale) -> list[dict]:
+def imports(scale: Scale) -> list[dict[str, Any]]:
     """What a learner waits for first; in processes of their own."""
     lesson = json.loads((ROOT / "notebooks" / "solutions" / "03_zero_layers.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in lesson["cells"] if cell["cell_type"] == "code"]
@@ -372,20 +378,23 @@ def imports(scale: Scale) -> list[dict]:
     ]
 
 
-def suite() -> list[dict]:
+def suite() -> list[dict[str, Any]]:
     """The whole test suite, against nothing but the execution of the notebooks; both two at a time."""
     notebooks = sorted(ROOT.glob("notebooks/**/[0-9]*.ipynb"))
     execute = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", "--log-level=ERROR"]
-    quiet = {"cwd": ROOT, "stdout": subprocess.DEVNULL, "check": True, "env": os.environ | {"OMP_NUM_THREADS": "1"}}
+
+    def quiet(command: list[str]) -> None:
+        environment = os.environ | {"OMP_NUM_THREADS": "1"}
+        subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=True, env=environment)
 
     def bare() -> None:
         with ThreadPoolExecutor(2) as pool:
-            list(pool.map(lambda notebook: subprocess.run([*execute, str(notebook)], **quiet), notebooks))
+            list(pool.map(lambda notebook: quiet([*execute, str(notebook)]), notebooks))
 
     def tests() -> str:
         with tempfile.TemporaryDirectory() as folder:
             report = Path(folder) / "junit.xml"
-            subprocess.run([sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"], **quiet)
+            quiet([sys.executable, "-m", "pytest", "-q", f"--junitxml={report}"])
             return report.read_text(encoding="utf-8")
 
     results, seconds = side_by_side({"ours": tests, "other": bare}, 1)
@@ -399,12 +408,12 @@ def suite() -> list[dict]:
 
 def _where_the_suite_goes(report: str) -> str:
     """The shares of the suite's parts, from pytest's report in JUnit's format."""
-    spent = Counter()
+    spent: dict[str, float] = defaultdict(float)
     for case in ElementTree.fromstring(report).iter("testcase"):
-        file = case.get("classname")
-        spent["notebook" if file.endswith(".ipynb") else file] += float(case.get("time"))
+        part = case.attrib["classname"].rsplit(".", 1)[-1]  # notebooks.03_….ipynb, tests.course.test_claims
+        spent[part] += float(case.attrib["time"])
     notebooks, claims, browser = (
-        spent[part] / spent.total() for part in ("notebook", "tests.test_claims", "tests.test_browser")
+        spent[part] / sum(spent.values()) for part in ("ipynb", "test_claims", "test_browser")
     )
     return (
         f"Of the suite's time, {notebooks:.0%} are the notebooks, {claims:.0%} the lessons once more on untrained"
@@ -424,58 +433,72 @@ def _child(code: str) -> str:
 # How the cost grows
 
 
-def growth(scale: Scale) -> dict[str, dict]:
-    """The first four pieces of work at four sizes: their times as shares of the longest, and exponents.
+def growth(scale: Scale) -> dict[str, dict[str, Any]]:
+    """The first four pieces of work at four sizes each: see `grown`.
 
-    The expected exponent is that of the operations (multiplications of all products; 25 n³ for the eigenvalues of an
-    n × n matrix), fitted over the same sizes: where two terms add up, it is no whole number.
+    The operations are the multiplications of all products, and 25 n³ for the eigenvalues of an n × n matrix. Where two
+    terms add up, their exponent is no whole number.
     """
     V, D, d, h, L = scale.d_vocab, scale.d_model, scale.d_head, scale.n_heads, scale.n_layers
     vocabularies = [V // 8, V // 4, V // 2, V]
     layers = [L // 4, L // 2, 3 * L // 4, L]
     eigenvalues = L * h * (D * d * (D + d) + 25 * d**3)
-    tasks = {
-        f"top {K} entries": (
+
+    def one_layer(v: int) -> HookedTransformer:
+        return scale.model(d_vocab=v, n_layers=1)
+
+    def entries(model: HookedTransformer) -> None:
+        circuits.top_entries(circuits.full_ov(model, 0, 0), K)
+
+    return {
+        f"top {K} entries": grown("tokens", vocabularies, lambda v: v * v * d, one_layer, entries),
+        f"top {K} skip-trigrams": grown(
             "tokens",
-            [(v, v * v * d, scale.model(d_vocab=v, n_layers=1)) for v in vocabularies],
-            lambda model: circuits.top_entries(circuits.full_ov(model, 0, 0), K),
-        ),
-        f"top {K} skip-trigrams": (
-            "tokens",
-            [(v, 2 * v * v * d + 4 * v * D * d, scale.model(d_vocab=v, n_layers=1)) for v in vocabularies],
+            vocabularies,
+            lambda v: 2 * v * v * d + 4 * v * D * d,  # two tables; the factors of both
+            one_layer,
             lambda model: circuits.top_skip_trigrams(model, 0, 0, K),
         ),
-        "Q-composition scores": (
+        "Q-composition scores": grown(
             "layers",
-            [
-                (n, n * (n - 1) / 2 * (h * d) ** 2 * D + 6 * n * h * D * d * d, scale.model(n_layers=n, d_vocab=100))
-                for n in layers
-            ],
+            layers,
+            lambda n: n * (n - 1) / 2 * (h * d) ** 2 * D + 6 * n * h * D * d * d,  # pairs of layers; the factors
+            lambda n: scale.model(n_layers=n, d_vocab=100),
             lambda model: composition.scores(model, "Q"),
         ),
-        "eigenvalue copying": (
+        "eigenvalue copying": grown(
             "tokens",
-            [(v, v * D * D + eigenvalues, scale.model(d_vocab=v)) for v in vocabularies],
+            vocabularies,
+            lambda v: v * D * D + eigenvalues,
+            lambda v: scale.model(d_vocab=v),
             circuits.copying_scores,
         ),
     }
-    result = {}
-    for name, (unit, cases, work) in tasks.items():
-        sizes, operations, models_ = zip(*cases, strict=True)
-        ways = {size: lambda model=model, work=work: work(model) for size, model in zip(sizes, models_, strict=True)}
-        _, seconds = side_by_side(ways, 2)
-        times = np.array([min(seconds[size]) for size in sizes])
-        result[name] = {
-            "unit": unit,
-            "sizes": list(sizes),
-            "time": (times / times.max()).tolist(),
-            "exponent": exponent(sizes, times),
-            "expected": exponent(sizes, operations),
-        }
-    return result
 
 
-def exponent(sizes, costs) -> float:
+def grown(
+    unit: str,
+    sizes: list[int],
+    operations: Callable[[int], float],
+    model: Callable[[int], HookedTransformer],
+    work: Callable[[HookedTransformer], Any],
+) -> dict[str, Any]:
+    """How long a piece of work takes on a model of each size: times as shares of the longest, and their exponent.
+
+    The expected exponent is that of the number of operations, fitted over the same sizes.
+    """
+    _, seconds = side_by_side({size: partial(work, model(size)) for size in sizes}, 2)
+    times = np.array([min(seconds[size]) for size in sizes])
+    return {
+        "unit": unit,
+        "sizes": sizes,
+        "time": (times / times.max()).tolist(),
+        "exponent": exponent(sizes, times),
+        "expected": exponent(sizes, [operations(size) for size in sizes]),
+    }
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float] | np.ndarray) -> float:
     """The slope of log cost over log size."""
     return float(np.polyfit(np.log(sizes), np.log(costs), 1)[0])
 
@@ -487,17 +510,18 @@ SUITE = (
     ("the whole test suite", "the bare execution of its notebooks", 1.3),
     ("the whole test suite", "ten minutes", 1),
 )
-WORK = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports)
+Work = Callable[[Scale], list[dict[str, Any]]]
+WORK: tuple[Work, ...] = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports)
 
 
-def measured(work: Callable, scale: Scale) -> list[dict]:
+def measured(work: Work, scale: Scale) -> list[dict[str, Any]]:
     """The rows about one piece of work, printed; only at the paper's scale are they held to their targets."""
     rows = [found if scale == PAPER else found | {"reached": None} for found in work(scale)]
     print(*map(line, rows), sep="\n", flush=True)
     return rows
 
 
-def run(scale: Scale, work: tuple[Callable, ...] = WORK) -> dict:
+def run(scale: Scale, work: tuple[Work, ...] = WORK) -> dict[str, Any]:
     """All rows that need no long run, and how the cost grows; prints each row when it is known."""
     rows = []
     for measure in work:
@@ -513,7 +537,7 @@ def processor() -> str:
     return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {train.precision('cpu')}"
 
 
-def machine() -> dict:
+def machine() -> dict[str, Any]:
     """What the ratios, and the last digits of every number, may depend on."""
     return {
         "system": platform.system(),
@@ -525,7 +549,7 @@ def machine() -> dict:
     }
 
 
-def line(found: dict) -> str:
+def line(found: dict[str, Any]) -> str:
     """A row as it is printed."""
     aim = f"≥ {found['least']}" if found["least"] else f"≤ {found['most']}" if found["most"] else ""
     if found["value"] is None:
@@ -536,14 +560,14 @@ def line(found: dict) -> str:
     return f"{value:>9} {spread:17} {aim:7} {verdict:6} {found['work']} / {found['against']}"
 
 
-def merged(rows: list[dict], others: list[dict]) -> list[dict]:
+def merged(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The rows, with those of the others that were measured in the place of what is about the same."""
     others = [found for found in others if not found["note"].startswith("Not measured")]
     replaced = {(found["work"], found["against"]): found for found in others}
     return [replaced.get((found["work"], found["against"]), found) for found in rows]
 
 
-def save(file: Path, results: dict) -> None:
+def save(file: Path, results: dict[str, Any]) -> None:
     """Write the results, and their checksum if the folder keeps checksums."""
     write_atomically(
         file, lambda path: path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")

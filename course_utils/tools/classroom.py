@@ -18,11 +18,15 @@ import time
 import urllib.error
 import urllib.request
 import uuid
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psutil
-from jupyter_client.manager import start_new_kernel
+from jupyter_client.blocking import BlockingKernelClient
+from jupyter_client.manager import KernelManager, start_new_kernel
+from jupyter_client.provisioning import LocalProvisioner
 
 from course_utils.tools import authoring
 
@@ -53,7 +57,9 @@ def sources(lesson: str) -> list[str]:
 
 def kernels(lesson: str, memory: float) -> None:
     """Start kernels until one more would not fit into `memory` GiB."""
-    cells, running, seconds = sources(lesson), [], []
+    cells = sources(lesson)
+    running: list[tuple[KernelManager, BlockingKernelClient]] = []
+    seconds: list[float] = []
     used = 0.0
     try:
         while not running or used * (len(running) + 1) / len(running) < memory:
@@ -64,7 +70,7 @@ def kernels(lesson: str, memory: float) -> None:
                 reply = client.execute_interactive(cell, output_hook=lambda message: None, timeout=600)
                 assert reply["content"]["status"] == "ok", cell
             seconds.append(time.monotonic() - started)
-            processes = [psutil.Process(manager.provisioner.pid) for manager, _ in running]
+            processes = [psutil.Process(_pid(manager)) for manager, _ in running]
             used = sum(process.memory_full_info().pss for process in processes) / GIB
             print(f"kernel {len(running):3}: {seconds[-1]:5.1f} s, all together {used:5.2f} GiB", flush=True)
         print(f"{len(running)} kernels fit; the last took {seconds[-1] / seconds[0]:.2f} times as long as the first")
@@ -72,6 +78,12 @@ def kernels(lesson: str, memory: float) -> None:
         for manager, client in running:
             client.stop_channels()
             manager.shutdown_kernel(now=True)
+
+
+def _pid(manager: KernelManager) -> int:
+    """The process of a kernel that was started here."""
+    assert isinstance(manager.provisioner, LocalProvisioner) and manager.provisioner.pid
+    return manager.provisioner.pid
 
 
 class Hub:
@@ -87,13 +99,13 @@ class Hub:
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)
         self.wait_for("/hub/api/")
 
-    def ask(self, path: str, method: str = "GET", body: dict | None = None):
+    def ask(self, path: str, method: str = "GET", body: dict | None = None) -> Any:
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
         data = json.dumps(body or {}).encode() if method == "POST" else None
         with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers, method=method)) as answer:
             return json.loads(answer.read() or "null")
 
-    def wait_for(self, path: str, ready=lambda answer: True, patience: float = 300):
+    def wait_for(self, path: str, ready: Callable[[Any], object] = lambda answer: True, patience: float = 300) -> Any:
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -168,8 +180,11 @@ def main() -> None:
             command.add_argument("--memory", type=float, default=24, help="GiB")
         else:
             command.add_argument("--users", type=int, default=10)
-    options = vars(parser.parse_args())
-    {"kernels": kernels, "hub": hub}[options.pop("command")](**options)
+    options = parser.parse_args()
+    if options.command == "kernels":
+        kernels(options.lesson, options.memory)
+    else:
+        hub(options.lesson, options.users)
 
 
 if __name__ == "__main__":

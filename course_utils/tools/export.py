@@ -213,7 +213,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     What is too long for one slide goes on below it. An exercise shows the learner's blank first; the answer is below.
     """
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
-    topics = []
+    topics: list[list[str]] = []
     for cell in solution.cells:
         blocks = list(_cell(cell))
         if cell.cell_type == "code" and blanks.get(cell.id, cell.source) != cell.source:
@@ -234,7 +234,11 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
 
 def handout(learner: NotebookNode) -> str:
     """A learner's notebook on paper: its question and aims, each section's opening and formulas, and the exercises."""
-    shown, exercise, section, opens, last = [], None, None, False, None
+    shown: list[str] = []
+    exercise: list[str] | None = None  # the blocks of the exercise that is open
+    section: str | None = None  # its heading
+    opens = False  # is the next block the first one below a heading?
+    last: Tag | None = None
     for cell in learner.cells:
         if cell.cell_type == "code":
             if exercise:  # the signature and the docstring; below them, room to write
@@ -256,7 +260,7 @@ def handout(learner: NotebookNode) -> str:
             elif section is None:  # before the first section: what the lesson asks, and what it is for
                 wanted = [block] if text.startswith(("The question", "After this lesson")) or block.name == "ul" else []
             else:
-                announced = last and str(last) == shown[-1] and last.get_text().strip().endswith(":")
+                announced = last is not None and str(last) == shown[-1] and last.get_text().strip().endswith(":")
                 formula = block.find("math", display="block")
                 listed = announced and block.name in ("ul", "ol", "table")
                 wanted = [block] if formula or opens or listed or block.name == "blockquote" else []

@@ -16,8 +16,9 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -31,7 +32,7 @@ UNIT = {  # what stands for "its tests"; the last file is limited to the module'
     "paths": ["test_paths.py"],
 }
 SECONDS = 60  # of processor time for each mutant
-SWAPPED = {
+SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mod},
     **{ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.And: ast.Or, ast.Or: ast.And, ast.In: ast.NotIn},
     **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
@@ -57,6 +58,7 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("circuits.top_entries", "→ (BLOCK % columns)»"): "every size of the pieces gives the same numbers",
     ("circuits.top_skip_trigrams", "«layer: int"): "qk, which it calls first, checks the layer in the same words",
     ("circuits.top_skip_trigrams", "«head: int"): "qk, which it calls first, checks the head in the same words",
+    ("composition.match_matrix", "«model: "): "qk, which it calls first, checks the model in the same words",
     ("composition.scores", "«mode: str → mode»"): "_reading, which it calls first, refuses what is no mode",
     ("composition.null", "«mode: str → mode»"): "_reading, which it calls first, refuses what is no mode",
     ("composition.scores", "range(«n_layers - 1 → (n_layers"): "after the last layer there is none to go through",
@@ -67,6 +69,7 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("heads.value_weighted", "«tokens: "): "patterns, which it calls first, checks the tokens in the same words",
     ("heads.value_weighted", "run_with_cache(tokens, names_filter"): "saves the time for the logits, not used here",
     ("heads.value_weighted", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
+    ("heads.value_weighted", "«model: "): "patterns, which it calls first, checks the model in the same words",
     ("heads.silence", "«return z → return None"): "z is changed in place, and TransformerLens keeps it",
     ("heads.prefix_matching_score", "shape[-«1 → (2)»"): "the pattern is square",
     ("paths.path_terms", "[«0 → (-1)», :, 0]"): "the model has one layer: the first is the last",
@@ -74,7 +77,7 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
 }
 
 
-def _changed(node: ast.AST, **fields) -> str:
+def _changed(node: ast.AST, **fields: Any) -> str:
     other = copy.copy(node)
     for name, value in fields.items():
         setattr(other, name, value)
@@ -96,16 +99,16 @@ def _variants(node: ast.AST) -> Iterator[str]:
             yield _changed(node, op=SWAPPED[type(op)]())
             yield from (f"({ast.unparse(value)})" for value in values)
         case ast.Compare(ops=ops):
-            for place, op in enumerate(ops):
-                yield _changed(node, ops=[*ops[:place], SWAPPED[type(op)](), *ops[place + 1 :]])
+            for place, sign in enumerate(ops):
+                yield _changed(node, ops=[*ops[:place], SWAPPED[type(sign)](), *ops[place + 1 :]])
             if len(ops) == 1 and not isinstance(ops[0], ast.Eq | ast.NotEq | ast.In | ast.NotIn):
                 yield f"(not ({ast.unparse(node)}))"
         case ast.UnaryOp(operand=operand):
             yield f"({ast.unparse(operand)})"
         case ast.Constant(value=bool()):
             yield str(not node.value)
-        case ast.Constant(value=int() | float()):
-            yield from (f"({node.value + step})" for step in (1, -1))
+        case ast.Constant(value=int() | float() as number):
+            yield from (f"({number + step})" for step in (1, -1))
         case ast.IfExp(body=body, orelse=orelse):
             yield from (f"({ast.unparse(side)})" for side in (body, orelse))
         case ast.Attribute(value=value, attr=attr):
@@ -127,7 +130,8 @@ def _variants(node: ast.AST) -> Iterator[str]:
             for name, bound in (("lower", lower), ("upper", upper)):
                 if bound is not None:
                     yield _changed(node, **{name: None})[1:-1]
-                    yield _changed(node, **{name: ast.parse(f"({ast.unparse(bound)}) + 1").body[0].value})[1:-1]
+                    later = ast.parse(f"({ast.unparse(bound)}) + 1", mode="eval").body
+                    yield _changed(node, **{name: later})[1:-1]
         case ast.Return(value=ast.Tuple(elts=elts)):
             yield f"return {ast.unparse(ast.Tuple([*elts[1:], elts[0]]))}"
             yield "return None"
@@ -170,10 +174,12 @@ def mutants(module: str) -> Iterator[tuple[int, str, str]]:
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for owner, node in _places(tree, "module"):
-        if not hasattr(node, "lineno"):  # an operator, a list of arguments
+        if not isinstance(node, ast.stmt | ast.expr | ast.arg):  # an operator, a list of arguments
             continue
+        assert node.end_lineno is not None and node.end_col_offset is not None  # the parser sets them
         start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
         old = source.encode()[start:end].decode()
+        variants: Iterable[str]
         if id(node) in decorators:
             start, variants = start - 1, [""]  # with its @
             old = f"@{old}"
@@ -194,7 +200,7 @@ def mutants(module: str) -> Iterator[tuple[int, str, str]]:
 def _passes(module: str, source: str) -> bool:
     """Do the module's tests pass with this source in its place? Asked in a child process, which ends with it."""
     target = importlib.import_module(f"course_utils.{module}")
-    exec(compile(source, target.__file__, "exec"), vars(target))
+    exec(compile(source, str(target.__file__), "exec"), vars(target))
     options = [
         "-x",
         "-q",
@@ -249,7 +255,7 @@ def main(modules: list[str]) -> int:
                 else:
                     reasons[key] += 1
                 print(
-                    f"{module}.py:{line} {change}\n    {EXPLAINED.get(key, 'SURVIVED, AND NOBODY KNOWS WHY')}",
+                    f"{module}.py:{line} {change}\n    {EXPLAINED[key] if key else 'SURVIVED, AND NOBODY KNOWS WHY'}",
                     flush=True,
                 )
         for key in (key for key, times in reasons.items() if not times):

@@ -25,7 +25,7 @@ def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
     paths = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
     if not paths:
         raise FileNotFoundError(f"There is no lesson in {folder}: name the folder that your notebooks are in.")
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for path in paths:
         lesson = found.setdefault(path.name[:2], {})
         for name, mark in _marks_of(path):

@@ -48,8 +48,8 @@ HEAD = {"model": MODEL, "layer": 0, "head": 1}
 CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
-    bigrams.add_alpha: {"counts": TABLE, "alpha": 0.5},
-    bigrams.kneser_ney: {"counts": (9 * TABLE).round()},
+    bigrams.add_alpha: {"table": TABLE, "alpha": 0.5},
+    bigrams.kneser_ney: {"table": (9 * TABLE).round()},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
     circuits.qk: HEAD,
@@ -165,8 +165,8 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         runs.histories,
         runs.write,
     ),
-    runs.planned,
-    *(train.interval, train.learning_rate, train.batch_of, train.train, train.main),
+    *(runs.planned, runs.as_stored),
+    *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 
 
@@ -180,9 +180,9 @@ def _bad(name, value):
         return {"a name for the model": "two-layer", "None": None}
     if isinstance(value, FactoredMatrix):
         nan = FactoredMatrix(_with_nan(value.A), value.B)
-        return {"a text": "two-layer", "None": None, "a list": [1.0], "NaN": nan}
+        return {"a string": "two-layer", "None": None, "a list": [1.0], "NaN": nan}
     if isinstance(value, Tensor):
-        bad = {"a text": "tokens", "None": None, "a list": [1.0], "one number": 3, "nothing in it": value[:0]}
+        bad = {"a string": "tokens", "None": None, "a list": [1.0], "one number": 3, "nothing in it": value[:0]}
         if value.is_floating_point():
             bad |= {"NaN": _with_nan(value), "whole numbers": value.long()}
         else:
@@ -191,16 +191,16 @@ def _bad(name, value):
             bad |= {"a negative token": value - 100, "a token outside the vocabulary": value + 1_000}
         return bad | {"no axis": value.flatten()[0]}
     if isinstance(value, bool):
-        return {"a text": "yes", "None": None}
+        return {"a string": "yes", "None": None}
     if isinstance(value, int):
-        return {"a text": "2", "half": 1.5, "None": None, "True": True, "negative": -7, "a list": [2]}
+        return {"a string": "2", "half": 1.5, "None": None, "True": True, "negative": -7, "a list": [2]}
     if isinstance(value, float):
-        return {"a text": "2", "None": None, "NaN": math.nan, "a list": [0.5]}
+        return {"a string": "2", "None": None, "NaN": math.nan, "a list": [0.5]}
     if isinstance(value, str):
         return {"a number": 3, "None": None}
     if isinstance(value, list) and value and isinstance(value[0], str):
-        return {"one text": "abcde", "a number": 3}
-    return {"a number": 3, "a text": "abc"}
+        return {"one string": "abcde", "a number": 3}
+    return {"a number": 3, "a string": "abc"}
 
 
 CALLS = [

@@ -2,7 +2,6 @@
 
 import json
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -100,14 +99,16 @@ def test_wrong_numbers_stop_the_benchmark(monkeypatch, module, function, work):
 
 
 def test_a_wrong_gradient_stops_the_benchmark(monkeypatch):
-    def loss(self, step):
-        logits = self.model(train.batch_of(self.stream, self.recipe, step))
-        right = super(benchmark.OnNoise, self).loss(step)
-        return right + 1e4 * (
-            logits.square().mean() - logits.square().mean().detach()
-        )  # the same number, another slope
+    right = train.OnText.loss
 
-    monkeypatch.setattr(benchmark.OnNoise, "loss", loss)
+    def loss(self, step):
+        if isinstance(self, benchmark.Plain):
+            return right(self, step)
+        logits = self.model(self.batch(step))
+        wrong = 1e4 * logits.square().mean()
+        return right(self, step) + wrong - wrong.detach()  # the same number, another slope
+
+    monkeypatch.setattr(train.OnText, "loss", loss)
     monkeypatch.setattr(benchmark, "side_by_side", lambda ways, _: ({k: way() for k, way in ways.items()}, {}))
     with pytest.raises(AssertionError, match="gradients differ"):
         benchmark.training_step(TINY)
@@ -167,7 +168,8 @@ def test_what_is_measured_separately_stays(tmp_path, monkeypatch, capsys):
     assert "must be there first" in capsys.readouterr().err
     benchmark.main(["--quick", "--out", str(file)])
     assert [found["value"] for found in json.loads(file.read_text())["rows"]] == [None, None]
-    times = {"notebooks.a.ipynb": 2, "b.ipynb": 4, "tests.test_claims": 3, "tests.test_browser": 1, "tests.test_x": 2}
+    unit = {"tests.unit.test_x": 2}
+    times = {"notebooks.a.ipynb": 2, "b.ipynb": 4, "tests.course.test_claims": 3, "tests.course.test_browser": 1} | unit
     cases = "".join(f'<testcase classname="{name}" name="y" time="{seconds}"/>' for name, seconds in times.items())
     report = f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
     monkeypatch.setattr(benchmark, "side_by_side", lambda *_: ({"ours": report}, {"ours": [300.0], "other": [250.0]}))
@@ -197,7 +199,7 @@ def test_long_training_stops_at_the_score(tmp_path, monkeypatch):
     """Both runs end at the first measurement that reaches it, and a second call trains nothing again."""
     done = []
 
-    def fake(recipe, folder, *, kind, until):
+    def fake(kind, recipe, folder, *, until):
         done.append(kind)
         rows = [{"step": step, "prefix_matching": [[0.0], [score]]} for step, score in ((100, 0.1), (200, 0.45))]
         if kind is benchmark.Plain:
@@ -212,17 +214,17 @@ def test_long_training_stops_at_the_score(tmp_path, monkeypatch):
     assert benchmark.long_training(tmp_path, cap=1000) == [found] and len(done) == 2
 
 
-def test_the_plain_loop_is_adamw_in_float32():
-    run = benchmark.PlainOnNoise(SimpleNamespace(**vars(train.RECIPES["two-layer"]), config=_small))
-    weights = {id(p) for p in run.model.parameters() if p.requires_grad}
-    assert {id(p) for p in run.all[0].param_groups[0]["params"]} == weights
-    before = run.model.W_E.detach().clone()
-    loss = run.loss(0)
+def test_the_plain_loop_is_adamw_in_float32(monkeypatch):
+    small = train.TextRecipe.config
+    tiny = {"n_ctx": 8, "d_model": 16, "d_head": 2}
+    monkeypatch.setattr(train.TextRecipe, "config", lambda recipe: small(recipe) | tiny)
+    training = benchmark.Plain(benchmark.plain(train.RECIPES["two-layer"]), stream=torch.arange(1, 100))
+    (optimizer,) = training.optimizers.all
+    (group,) = optimizer.param_groups
+    assert type(optimizer) is torch.optim.AdamW and not group["fused"]
+    assert {id(p) for p in group["params"]} == {id(p) for p in training.model.parameters() if p.requires_grad}
+    before, loss = training.model.W_E.detach().clone(), training.loss(0)
     assert loss.dtype == torch.float32
     loss.backward()
-    run.optimizers.step(0.5)
-    assert run.all[0].param_groups[0]["lr"] == 5e-4 and not torch.equal(run.model.W_E, before)
-
-
-def _small():
-    return train.RECIPES["two-layer"].config() | {"n_ctx": 8, "d_model": 16, "d_head": 2}
+    training.optimizers.step(0.5)
+    assert group["lr"] == 5e-4 and not torch.equal(training.model.W_E, before)

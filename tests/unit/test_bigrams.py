@@ -32,7 +32,7 @@ def test_count_is_a_loop_over_each_document(seed):
 
 
 def test_count_refuses_tokens_outside_the_vocabulary():
-    with pytest.raises(ValueError, match="stream must hold token ids from 0 to 3, and 4 is none"):
+    with pytest.raises(ValueError, match="stream must hold token ids from 0 to 3; 4 is not one of them"):
         bigrams.count(torch.tensor([0, 1, 4]), 4)
 
 

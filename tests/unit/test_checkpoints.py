@@ -40,7 +40,7 @@ def test_the_card_tells_what_the_weights_do(measured, name):
         torch.testing.assert_close(torch.tensor(value), torch.tensor(card["result"][key]), rtol=0, atol=0.02)
     assert f"{card['result']['held_out_loss']:.2f}" in (_files.DATA / "README.md").read_text()
     recipe = card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])}  # older cards lack fields added since
-    assert train.Recipe(**recipe) == train.RECIPES[name]
+    assert train.TextRecipe(**recipe) == train.RECIPES[name]
 
 
 def test_zero_layers_are_no_worse_than_a_smoothed_bigram_table(measured):

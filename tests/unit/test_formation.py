@@ -337,6 +337,6 @@ def test_the_stored_runs_are_those_that_the_command_plans():
     found = {f"{c} {kept['run']['seed']}": kept for c, results in stored.items() for kept in results}
     assert found.keys() == planned.keys() and len(found) == 20  # as data/README.md says
     for name, kept in found.items():
-        assert kept["run"] == json.loads(json.dumps(asdict(planned[name])))
+        assert runs.as_stored(kept["run"]) == runs.as_stored(asdict(planned[name]))
         assert torch.tensor([kept["looks"]["back"], kept["looks"]["after"]]).shape == (2, 4, 12)
         assert [row["step"] for row in kept["history"]] == list(range(0, 501, 25))

@@ -50,7 +50,8 @@ def _undeclared(files, declared: list[Requirement]) -> set[str]:
     distributions = packages_distributions()
     imported = _imports(files)
     assert imported >= {"torch"}  # what follows rests on it
-    return {name for name in imported if not {canonicalize_name(d) for d in distributions.get(name, [])} & names}
+    own = {name: {canonicalize_name(d) for d in distributions.get(name, [name])} for name in imported}
+    return {name for name in imported if not own[name] & names}
 
 
 def test_every_import_is_declared():

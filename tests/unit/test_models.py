@@ -255,6 +255,8 @@ def test_no_network_is_one_clear_sentence(monkeypatch, failure, name):
 
     monkeypatch.setattr(models, "_hub_answers", lambda: True)
     monkeypatch.setattr(models.HookedTransformer, "from_pretrained", unreachable)
+    monkeypatch.setattr(models, "download_file_from_hf", unreachable)
+    monkeypatch.setattr(models, "get_pretrained_model_config", lambda *_, **__: None)
     with pytest.raises(ConnectionError, match=f"^'{name}' comes from the Hugging Face hub, .*reached") as caught:
         models.load(name)
     assert "\n" not in str(caught.value) and caught.value.__cause__ is failure

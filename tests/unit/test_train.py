@@ -17,20 +17,20 @@ import torch
 from course_utils import _files, heads, measure, models, tasks, text, train
 
 DOCUMENTS = ["def add(a, b):\n    return a + b\n" * 20, "import sys\n\nfor line in sys.stdin:\n    print(line)\n" * 20]
-TINY = train.Recipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3e-2, warmup=3)
+TINY = train.TextRecipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3e-2, warmup=3)
 REAL_RECIPES = train.RECIPES
 
 
 @contextlib.contextmanager
 def shortened():
     """Everything that makes training long, made short; measurements every tenth step."""
-    config, repeated = train.Recipe.config, text.repeated_tokens(16, 2)
+    config, repeated = train.TextRecipe.config, text.repeated_tokens(16, 2)
     held_out = text.windows(text.encode(DOCUMENTS), 80)[:3]
     tiny = {"d_model": 16, "n_heads": 2, "d_head": 8, "n_ctx": 80}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # on tensors this small, threads wait for each other
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(train.Recipe, "config", lambda recipe: config(recipe) | tiny)
+        patch.setattr(train.TextRecipe, "config", lambda recipe: config(recipe) | tiny)
         patch.setattr(text, "corpus_documents", lambda: iter(DOCUMENTS))
         patch.setattr(text, "held_out_tokens", lambda: held_out)
         patch.setattr(text, "repeated_tokens", lambda length: repeated)
@@ -51,7 +51,7 @@ def small():
 def finished(small, tmp_path_factory):
     """One uninterrupted run: its folder, and what `train` returned."""
     folder = tmp_path_factory.mktemp("runs") / "tiny"
-    return SimpleNamespace(folder=folder, row=train.train(TINY, folder))
+    return SimpleNamespace(folder=folder, row=train.train(train.OnText, TINY, folder))
 
 
 def _contents(folder):
@@ -110,7 +110,7 @@ def test_the_folder_holds_what_it_should(finished):
 
 def test_the_card_says_how_the_model_was_made(finished):
     card = json.loads((finished.folder / "config.json").read_text())
-    assert train.Recipe(**card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])}) == TINY
+    assert train.TextRecipe(**card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])}) == TINY
     assert card["model"] == TINY.config() and card["corpus"] == text.corpus_manifest()
     assert card["tokens_seen"] == 30 * 2 * 80 and card["result"] == finished.row
 
@@ -154,9 +154,9 @@ def test_an_interrupted_run_ends_like_any_other(finished, tmp_path, monkeypatch,
     folder = tmp_path / "tiny"
     _stop_once(monkeypatch, name, when)
     with pytest.raises((SystemExit, KeyboardInterrupt)):
-        train.train(TINY, folder)
+        train.train(train.OnText, TINY, folder)
     assert not (folder / _files.CHECKSUMS).exists()
-    assert train.train(TINY, folder) == finished.row
+    assert train.train(train.OnText, TINY, folder) == finished.row
     assert _contents(folder) == _contents(finished.folder)  # bit for bit
 
 
@@ -182,7 +182,7 @@ def kill_at_every_moment(folders):
             return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
         sys.addaudithook(kill)
         with shortened():
-            train.train(TINY, folder)
+            train.train(train.OnText, TINY, folder)
         os._exit(0)
 
     for moment in itertools.count():
@@ -207,7 +207,7 @@ def test_a_killed_run_ends_like_any_other(finished, tmp_path):
 def test_ctrl_c_is_no_traceback(tmp_path, monkeypatch, capsys):
     _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 12)
     with pytest.raises(SystemExit) as caught:
-        train.train(TINY, tmp_path / "tiny")
+        train.train(train.OnText, TINY, tmp_path / "tiny")
     assert caught.value.code == 130
     assert "Stopped after 12 steps. The same command goes on" in capsys.readouterr().out
 
@@ -235,9 +235,9 @@ def test_a_run_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
         monkeypatch.setattr(train, "precision", lambda device, first=first: first)
         _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 12)
         with pytest.raises(SystemExit):
-            train.train(TINY, folder)
+            train.train(train.OnText, TINY, folder)
         monkeypatch.setattr(train, "precision", lambda device, second=second: second)
-        train.train(TINY, folder)
+        train.train(train.OnText, TINY, folder)
         assert json.loads((folder / "config.json").read_text())["precision"] == first
         histories[first, second] = _history(folder)
     assert histories["float32", "bfloat16"] == histories["float32", "float32"] != histories["bfloat16", "float32"]
@@ -250,7 +250,7 @@ def test_a_finished_folder_is_left_alone(finished, monkeypatch):
     monkeypatch.setattr(text, "corpus_documents", unread)
     before = {file: file.stat().st_mtime_ns for file in finished.folder.iterdir()}
     with pytest.raises(FileExistsError, match="already holds a finished model"):
-        train.train(TINY, finished.folder)
+        train.train(train.OnText, TINY, finished.folder)
     assert {file: file.stat().st_mtime_ns for file in finished.folder.iterdir()} == before
 
 
@@ -258,11 +258,11 @@ def test_a_finished_folder_is_left_alone(finished, monkeypatch):
 def test_the_run_of_another_recipe_is_not_continued(tmp_path, monkeypatch, other):
     _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 11)
     with pytest.raises(SystemExit):
-        train.train(TINY, tmp_path)
+        train.train(train.OnText, TINY, tmp_path)
     minutes = other.pop("minutes", None)
     before = (tmp_path / ".state.pt").read_bytes()
     with pytest.raises(FileExistsError, match="another recipe"):
-        train.train(replace(TINY, **other), tmp_path, minutes=minutes)
+        train.train(train.OnText, replace(TINY, **other), tmp_path, minutes=minutes)
     assert (tmp_path / ".state.pt").read_bytes() == before
 
 
@@ -274,9 +274,9 @@ def test_minutes_choose_the_number_of_steps(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "interval", lambda step: 100)
     _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 150)
     with pytest.raises(SystemExit):
-        train.train(recipe, tmp_path, minutes=0.04)
+        train.train(train.OnText, recipe, tmp_path, minutes=0.04)
     clock = itertools.count(step=7)  # slower by far, but the number stands
-    assert train.train(recipe, tmp_path, minutes=0.04)["step"] == 240
+    assert train.train(train.OnText, recipe, tmp_path, minutes=0.04)["step"] == 240
     card = json.loads((tmp_path / "config.json").read_text())
     assert card["recipe"]["steps"] == 240 and card["tokens_seen"] == 240 * 80
     assert card["training_seconds"] == 11  # 1.0 up to the saved state, and 140 steps at 0.07
@@ -416,8 +416,9 @@ def test_a_zero_layer_model_needs_no_muon():
 
 def test_the_real_recipes_are_sound():
     for name, recipe in REAL_RECIPES.items():
-        assert recipe.n_layers == ["zero-layer", "one-layer", "two-layer"].index(name.removesuffix("-ln"))
-        assert recipe.normalization == ("LN" if name.endswith("-ln") else None)
+        base, _, kind = name.partition("-layer")
+        assert recipe.n_layers == ["zero", "one", "two"].index(base)
+        assert recipe.normalization == ("LN" if kind == "-ln" else None) and recipe.biases == (kind == "-biases")
         assert (
             list(recipe.snapshots) == sorted(set(recipe.snapshots)) and max(recipe.snapshots, default=0) < recipe.steps
         )
@@ -429,7 +430,7 @@ def test_a_run_may_end_early_and_be_of_another_kind(tmp_path):
         def loss(self, step):
             return super().loss(step) / 2
 
-    row = train.train(TINY, tmp_path / "run", kind=Slower, until=lambda row: row["held_out_loss"] < 8.2)
+    row = train.train(Slower, TINY, tmp_path / "run", until=lambda row: row["held_out_loss"] < 8.2)
     history = _history(tmp_path / "run")
     assert history[-1] == row and row["held_out_loss"] < 8.2 <= history[-2]["held_out_loss"] and row["step"] < 30
     assert row["train_loss"] < 5  # half of what it would be
@@ -446,7 +447,7 @@ TASK = tasks.Task("sum", d_vocab=12, lengths=(2, 3), d_model=16, d_mlp=16, steps
 @pytest.fixture(scope="module")
 def finished_task(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "sum"
-    return SimpleNamespace(folder=folder, row=train.train(TASK, folder))
+    return SimpleNamespace(folder=folder, row=train.train(train.OnTask, TASK, folder))
 
 
 def test_a_task_is_learnt_and_recorded(finished_task):
@@ -471,11 +472,11 @@ def test_an_interrupted_task_ends_like_any_other(finished_task, tmp_path, monkey
     monkeypatch.setattr(train.OnTask, "measure", _interrupt_at_the_third(train.OnTask.measure))
     folder = tmp_path / "sum"
     with pytest.raises(SystemExit):
-        train.train(TASK, folder)
+        train.train(train.OnTask, TASK, folder)
     monkeypatch.undo()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(train, "interval", lambda step: 10)
-        assert train.train(TASK, folder) == finished_task.row
+        assert train.train(train.OnTask, TASK, folder) == finished_task.row
     assert _contents(folder) == _contents(finished_task.folder)
 
 
@@ -520,13 +521,24 @@ def test_the_model_with_layernorm_differs_in_nothing_else():
 
 
 def test_layernorm_is_trained_and_stored(tmp_path):
-    train.train(replace(TINY, n_layers=1, snapshots=(), normalization="LN"), tmp_path)
+    train.train(train.OnText, replace(TINY, n_layers=1, snapshots=(), normalization="LN"), tmp_path)
     model, untrained = models.load(tmp_path), models.load(tmp_path, step=0)
     for name in ("blocks.0.ln1", "ln_final"):
         for kind, start in (("w", 1.0), ("b", 0.0)):
             assert (untrained.get_parameter(f"{name}.{kind}") == start).all()
             assert not torch.equal(model.get_parameter(f"{name}.{kind}"), untrained.get_parameter(f"{name}.{kind}"))
     assert models.load(tmp_path).cfg.normalization_type == "LN"
+
+
+def test_biases_are_trained_and_stored_where_the_recipe_says_so(tmp_path):
+    recipe = replace(TINY, snapshots=(), biases=True)
+    train.train(train.OnText, recipe, tmp_path)
+    model, untrained = models.load(tmp_path), models.load(tmp_path, step=0)
+    biases = [name for name, _ in model.named_parameters() if ".b_" in name]
+    assert len(biases) == 2 * 4 + 1  # b_Q, b_K, b_V, b_O of each layer, and b_U
+    for name in biases:
+        assert not untrained.get_parameter(name).any()
+        assert model.get_parameter(name).any() or name.endswith("b_K")  # b_K shifts all scores of a query alike
 
 
 # The command line
@@ -586,4 +598,4 @@ def test_the_options_reach_the_recipe(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(train, "train", lambda *args, **kwargs: calls.append((args, kwargs)) or {"held_out_loss": 1.0})
     train.main(["one-layer", "--seed", "5", "--minutes", "2.5", "--out", str(tmp_path)])
     recipe = replace(TINY, n_layers=1, seed=5)
-    assert calls == [((recipe, tmp_path), {"device": "cpu", "minutes": 2.5})]
+    assert calls == [((train.OnText, recipe, tmp_path), {"device": "cpu", "minutes": 2.5})]
