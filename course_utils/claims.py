@@ -164,7 +164,7 @@ def shown(value: Any, unit: str = "", entry: Mapping = {}) -> str:
         number = f"{value:,.{max(0, digits)}f}"
     else:
         number = f"{value:.3g}" if abs(value) < 1_000 else f"{value:,.0f}"
-    number = number.replace("-", "−")
+    number = number.lstrip("-") if not number.strip("-0.,") else number.replace("-", "−")  # no −0.0
     return f"{number} {unit}" if unit else number
 
 

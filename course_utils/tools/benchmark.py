@@ -145,9 +145,10 @@ def naive_top(matrix: FactoredMatrix, k: int) -> Tensor:
 
 def naive_skip_trigrams(model: HookedTransformer, k: int) -> Tensor:
     """The log strengths of the strongest skip-trigrams of head 0.0, from all triples."""
-    scores = circuits.full_qk(model, 0, 0).AB.T  # [src, dest]
+    qk, ov = circuits.full_qk(model, 0, 0), circuits.full_ov(model, 0, 0)
+    scores = (qk.A @ qk.B).T  # [src, dest]
     scores = scores - scores.mean(0)
-    effects = circuits.full_ov(model, 0, 0).AB.clamp(min=0).log()  # [src, out]
+    effects = (ov.A @ ov.B).clamp(min=0).log()  # [src, out]
     best = []
     for score, effect in zip(scores, effects, strict=True):
         best.append((score[:, None] + effect).flatten().topk(k).values)  # of all [dest, out] of one source

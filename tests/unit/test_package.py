@@ -1,5 +1,7 @@
-"""The package as a whole: its names, its layers, and the files that come with it."""
+"""The package as a whole: its names, its layers, its source, and the files that come with it."""
 
+import ast
+import os
 import subprocess
 import sys
 import zipfile
@@ -32,10 +34,10 @@ def test_importing_the_package_loads_nothing_heavy():
 
 
 def test_every_public_name_resolves():
-    assert set(course_utils.__all__) == {*MODULES, "load"} <= set(dir(course_utils))
+    assert set(course_utils.__all__) == {*MODULES, "claim", "identity", "load", "predict"} <= set(dir(course_utils))
     for name in MODULES:
         assert getattr(course_utils, name).__name__ == f"course_utils.{name}"
-    assert course_utils.load is course_utils.models.load
+    assert course_utils.load is course_utils.models.load and course_utils.claim is course_utils.claims.claim
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -82,3 +84,39 @@ def test_checksums_name_files_that_exist(sums):
 def test_ruff_is_clean(command):
     done = subprocess.run([sys.executable, "-m", "ruff", *command, str(ROOT)], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.slow
+def test_types_are_right():
+    cache = [] if os.access(ROOT, os.W_OK) else ["--cache-dir", os.devnull]
+    done = subprocess.run([sys.executable, "-m", "mypy", *cache], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+SOURCES = pytest.mark.parametrize(
+    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda f: f.relative_to(PACKAGE).as_posix()
+)
+
+
+@SOURCES
+def test_no_function_is_longer_than_50_lines(file):
+    functions = [
+        node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)
+    ]
+    assert [f.name for f in functions if f.end_lineno - f.lineno >= 50] == []
+
+
+@SOURCES
+def test_no_local_hides_a_public_function(file):
+    """In a module that has, or imports from the package, a function `scores`, nothing else is called `scores`."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    ours = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
+    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("course_utils")]
+    ours |= {alias.asname or alias.name for node in imports for alias in node.names}
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+    inside = [node for function in functions for node in ast.walk(function)]
+    names = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    names |= {node.arg for node in inside if isinstance(node, ast.arg)}
+    if file.name == "gpt.py":
+        names -= {"mlp"}  # an argument of `block`, as lesson 01 has it
+    assert names & ours == set()
