@@ -7,12 +7,13 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from pathlib import Path
 
 import pytest
-from printed import ROOT
 
 from course_utils import models
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 SOURCES = ("course_utils", "data", "notebooks", "pyproject.toml", "README.md", "LICENSE")
 PROLOGUE = "import sys\nassert 'course_utils' not in sys.modules\nimport course_utils\nprint(course_utils.__file__)\n"
