@@ -93,6 +93,7 @@ def test_a_statement_without_an_entry(capsys, monkeypatch):
         ("a share", 0.9681, "%", "96.8 %"),
         ("a loss", 3.4999, "nats", "3.50 nats"),
         ("a loss", -3.4999, "nats", "−3.50 nats"),
+        ("a loss", -0.004, "nats", "0.00 nats"),
         ("heads", [3, 5], "", "3, 5"),
         ("a count", 9469, "lists", "9,469 lists"),
         ("scores", torch.tensor([0.7312, 0.6899]), "", "0.73, 0.69"),
