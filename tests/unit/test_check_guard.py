@@ -110,6 +110,11 @@ def test_numpy_arrays_are_taken_and_come_back_as_tensors(double, capsys):
     assert isinstance(result, torch.Tensor) and result.dtype == torch.float32
 
 
+def test_complex_arrays_of_numpy_become_tensors():
+    values = guard.as_tensors(np.linalg.eigvals(np.array([[0.0, -1], [1, 0]])))  # i and −i
+    assert isinstance(values, torch.Tensor) and values.is_complex()
+
+
 def test_a_check_that_breaks_says_so(monkeypatch, capsys, double):
     double.check = lambda answer: answer(torch.ones(2)).nothing
     double(lambda x: 2 * x)
