@@ -243,7 +243,9 @@ def _doors(scene: Scene, y: float) -> tuple[list[str], float]:
     y += 16
     parts += [text(x + cell * (c + 0.5), y, runs.head_name(head), "mono s m") for c, head in enumerate(columns)]
     y += 6
-    scores = {path: composition.scores(scene.model, path.upper())[:, :, later[0], later[1]] for path in "qkv"}
+    if not scene.composition:
+        scene.composition |= {path: composition.scores(scene.model, path.upper()) for path in "qkv"}
+    scores = {path: table[:, :, later[0], later[1]] for path, table in scene.composition.items()}
     largest = max(score.max().item() for score in scores.values())
     for path, words in MODES.items():
         name = rect(INDENT - 4, y + 3, 64, 28, "ring", ' rx="4"') + text(INDENT, y + 21, words)

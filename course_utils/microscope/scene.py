@@ -1,7 +1,7 @@
 """What the microscope looks at: a run, the same run without its cuts, and which part of both is in view."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -34,6 +34,9 @@ class Scene:
     token: int  # whose logit is taken apart
     weighted: bool = False
     step: int = len(STEPS)
+    composition: dict[str, torch.Tensor] = field(
+        default_factory=dict
+    )  # scores, once they are asked for; cuts keep them
 
     @cached_property
     def names(self) -> list[str]:

@@ -12,7 +12,7 @@ from transformer_lens import ActivationCache, FactoredMatrix
 from course_utils import check
 from course_utils.check import exercises, guard, ours
 from course_utils.check.fixtures import tiny_model
-from course_utils.check.questions import Wrong, largest_table, number, pair, tensor
+from course_utils.check.questions import Operations, Unfit, Wrong, largest_table, number, pair, tensor
 
 TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
 CACHE = {"not": "data"}
@@ -58,6 +58,23 @@ def test_right_wrong_and_blank(double, capsys):
         "  The lesson goes on with ours.",
         "○ double: not attempted yet. The lesson goes on with ours.",
     ]
+
+
+def test_a_right_answer_that_the_lesson_cannot_go_on_with(double, capsys, monkeypatch):
+    def check_it(answer):
+        answer(torch.ones(2))
+        raise Unfit("training would be slow")
+
+    monkeypatch.setattr(double, "check", check_it)
+    assert double(lambda x: 2 * x) is ours.find("double").function
+    assert capsys.readouterr().out.splitlines() == [
+        "✓ double",
+        "  It is right, but training would be slow.",
+        "  The lesson goes on with ours.",
+    ]
+    monkeypatch.setattr(double, "check", lambda answer: answer(torch.ones(2)))
+    again = double(right := lambda x: 2 * x)
+    assert again is right and capsys.readouterr().out.splitlines() == ["✓ double"]
 
 
 def space(source: str, **names):
@@ -343,6 +360,15 @@ def test_a_pair():
 def test_a_large_table_is_seen_in_torch_numpy_and_python(make, large):
     a, b = torch.ones(1000, 2), torch.ones(2, 1000)
     assert (largest_table(lambda: make(a, b)) >= 1000**2) == large
+
+
+def test_operations_are_counted():
+    with Operations() as made:
+        (torch.ones(2, 3) @ torch.ones(3)).exp()
+    assert made.count == 4
+    with Operations() as made:
+        torch.stack([value.exp() for value in torch.ones(50)])
+    assert made.count > 50
 
 
 # --- hint, solution, reset ---
