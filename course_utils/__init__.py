@@ -17,6 +17,7 @@ _MODULES = (
     "gpt",
     "heads",
     "measure",
+    "microscope",
     "models",
     "paths",
     "plots",

@@ -38,8 +38,8 @@ def verified(path: Path) -> Path:
     remedy = get_back(name) if inside else "Run the training command for it again."
     if not file.is_file():
         raise FileNotFoundError(f"{name} is missing. {remedy}")
-    recorded = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text(encoding="utf-8").splitlines())
-    if recorded.get(path.name) != sha256(path):
+    sums_by_name = dict(line.split(maxsplit=1)[::-1] for line in sums.read_text(encoding="utf-8").splitlines())
+    if sums_by_name.get(path.name) != sha256(path):
         raise OSError(f"{name} is damaged: its SHA-256 is not the one in {CHECKSUMS} beside it. {remedy}")
     return path
 

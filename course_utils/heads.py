@@ -102,7 +102,7 @@ def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -
     n = pattern.shape[-1]
     if not 2 <= period < n - 1:
         raise ValueError(f"A pattern over {n} positions holds no second pass of period {period!r}.")
-    attended = torch.zeros_like(pattern[..., 0, 0])
+    attended = pattern.new_zeros(())
     for ago in range(period, n, period):
         # What followed the token `ago` positions back stands at src = dest - ago + 1: the entries (ago - 1, 0),
         # (ago, 1), (ago + 1, 2), … of one diagonal. The first two are none: dest - ago, the position of the same token,

@@ -62,18 +62,18 @@ def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB) -> Token
     """A byte-level BPE tokenizer (`tokenizers.Tokenizer`) with `d_vocab` entries, the start token being number 0."""
     from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=d_vocab,
         special_tokens=[START],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(documents, trainer)
-    tokenizer.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, 0)])
-    return tokenizer
+    made.train_from_iterator(documents, trainer)
+    made.post_processor = processors.TemplateProcessing(single=f"{START} $A", special_tokens=[(START, 0)])
+    return made
 
 
 @functools.cache

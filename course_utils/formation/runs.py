@@ -122,7 +122,8 @@ class OnLanguage:
         self.recipe, self.model = run, start(run)
         self.optimizers = Optimizers(self.model, run)
         self.held_out, self.repeated = documents(64, seed=-1), text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
-        self.first, self.batches = -1, ()  # the step of the first batch at hand
+        self.first = -1  # the step of the first batch at hand
+        self.batches: tuple[Tensor, ...] = ()
 
     def batch(self, step: int) -> Int[Tensor, "batch pos"]:
         """The documents of one step, made with those of the next: one by one takes ten times as long."""

@@ -74,6 +74,7 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
             cell.outputs = [output for output in cell.outputs if "interactive" not in tags or not _html(output)]
             for output in cell.outputs:  # a widget is dead without its kernel, and its id is random
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
+            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]  # it was nothing else
     return notebook
 
 

@@ -23,6 +23,7 @@ from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
@@ -106,6 +107,7 @@ def row(
         "most": most,
         "reached": reached,
         "note": note,
+        "machine": f"{processor()}, threads: {torch.get_num_threads()}" if ratios else None,
     }
 
 
@@ -143,9 +145,10 @@ def naive_top(matrix: FactoredMatrix, k: int) -> Tensor:
 
 def naive_skip_trigrams(model: HookedTransformer, k: int) -> Tensor:
     """The log strengths of the strongest skip-trigrams of head 0.0, from all triples."""
-    scores = circuits.full_qk(model, 0, 0).AB.T  # [src, dest]
+    qk, ov = circuits.full_qk(model, 0, 0), circuits.full_ov(model, 0, 0)
+    scores = (qk.A @ qk.B).T  # [src, dest]
     scores = scores - scores.mean(0)
-    effects = circuits.full_ov(model, 0, 0).AB.clamp(min=0).log()  # [src, out]
+    effects = (ov.A @ ov.B).clamp(min=0).log()  # [src, out]
     best = []
     for score, effect in zip(scores, effects, strict=True):
         best.append((score[:, None] + effect).flatten().topk(k).values)  # of all [dest, out] of one source
@@ -199,15 +202,17 @@ def top_entries(scale: Scale) -> list[dict[str, Any]]:
 def peak_memory(scale: Scale) -> None:
     """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
-    if Path("/proc/self/status").exists():  # Linux: getrusage would also count what the parent held when it forked
-        fields = dict(
-            entry.split(":", 1) for entry in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        )
-        print(int(fields["VmHWM"].split()[0]) * 1024 / 1e9)
+    if sys.platform == "linux":  # getrusage would also count what the parent held when it forked
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        fields = dict(entry.split(":", 1) for entry in status.splitlines())
+        size = int(fields["VmHWM"].split()[0]) * 1024
+    elif sys.platform == "win32":
+        size = psutil.Process().memory_info().peak_wset
     else:
-        import resource  # not on Windows
+        import resource  # Windows has none
 
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9)
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(size / 1e9)
 
 
 def skip_trigrams(scale: Scale) -> list[dict[str, Any]]:
@@ -272,9 +277,9 @@ class Plain(train.OnText):
 
     fused = False
 
-    def loss(self, step: int) -> Tensor:
-        """The mean over all tokens of a batch, in nats."""
-        return self.model(self.batch(step), return_type="loss")
+    def __init__(self, recipe: train.TextRecipe, device: str = "cpu", stream: Tensor | None = None):
+        super().__init__(recipe, device, stream)
+        self.precision = "float32"
 
 
 def plain(recipe: train.TextRecipe) -> train.TextRecipe:
@@ -297,8 +302,9 @@ def training_step(scale: Scale) -> list[dict[str, Any]]:
     assert torch.cosine_similarity(ours, other, dim=0) > 0.99, f"{work}: the gradients differ"
     _, seconds = side_by_side(ways, 8 * scale.repetitions)  # one step is short, and its time varies
     against = "a plain float32 AdamW loop"
+    least = 2.5 if trained["ours"].precision == "bfloat16" else None  # what float32 leaves to gain is not speed
     return [
-        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=2.5, note=_profile(ways["ours"])),
+        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=least, note=_profile(ways["ours"])),
         row(f"{work}: tokens up to prefix matching {REACHED}", against, [], least=3, note=_tokens_of_the_recipe()),
     ]
 
@@ -527,12 +533,18 @@ def run(scale: Scale, work: tuple[Work, ...] = WORK) -> dict[str, Any]:
     return {"machine": machine(), "scale": vars(scale), "rows": rows, "growth": growth(scale)}
 
 
+def processor() -> str:
+    """What torch uses of this machine's processor: "x86_64, AVX512, bfloat16"."""
+    return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {train.precision('cpu')}"
+
+
 def machine() -> dict[str, Any]:
-    """What the ratios may depend on."""
+    """What the ratios, and the last digits of every number, may depend on."""
     return {
+        "system": platform.system(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "processor": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
+        "processor": processor(),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }

@@ -15,7 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 import uuid
 from collections.abc import Callable
@@ -123,16 +122,16 @@ class Hub:
         self.log.close()
 
 
-def learn(hub: Hub, user: str, cells: list[str]) -> float:
+def learn(server: Hub, user: str, cells: list[str]) -> float:
     """One user: a server of their own, a kernel, every cell of the lesson. Returns the seconds that the cells took."""
     import websocket
 
-    hub.ask(f"/hub/api/users/{user}", "POST")
-    hub.ask(f"/hub/api/users/{user}/server", "POST")
-    hub.wait_for(f"/hub/api/users/{user}", lambda answer: answer["servers"].get("", {}).get("ready"))
-    kernel = hub.ask(f"/user/{user}/api/kernels", "POST", {"name": "python3"})["id"]
-    address = f"{hub.url.replace('http', 'ws')}/user/{user}/api/kernels/{kernel}/channels"
-    socket = websocket.create_connection(address, header=[f"Authorization: token {hub.token}"], timeout=600)
+    server.ask(f"/hub/api/users/{user}", "POST")
+    server.ask(f"/hub/api/users/{user}/server", "POST")
+    server.wait_for(f"/hub/api/users/{user}", lambda answer: answer["servers"].get("", {}).get("ready"))
+    kernel = server.ask(f"/user/{user}/api/kernels", "POST", {"name": "python3"})["id"]
+    address = f"{server.url.replace('http', 'ws')}/user/{user}/api/kernels/{kernel}/channels"
+    socket = websocket.create_connection(address, header=[f"Authorization: token {server.token}"], timeout=600)
     started = time.monotonic()
     for number, cell in enumerate(cells):
         header = {"msg_id": f"{number}", "msg_type": "execute_request", "session": user, "username": user}

@@ -26,115 +26,9 @@ from pygments.lexers import PythonLexer
 from course_utils._files import NOTEBOOKS, get_back
 from course_utils.tools import utf8_output
 
+STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 (MIT), as its npm package has it
 WITHOUT_NUMBER = re.compile(r"\D")  # how the headings of tables, summaries and the like begin: the others are numbered
-
-STYLE = """
-body { font: 17px/1.5 system-ui, sans-serif; color: #111; background: #fff; }
-pre, code { font-family: "DejaVu Sans Mono", Consolas, Menlo, monospace; }
-code { font-size: 0.9em; }
-pre { font-size: 0.82em; line-height: 1.35; padding: 0.6em 0.8em; margin: 0.6em 0; overflow-x: auto; }
-.code pre, pre.text { background: #f5f5f5; border-radius: 4px; }
-.output pre { border-left: 3px solid #999; }
-pre code { font-size: 1em; }
-table { border-collapse: collapse; margin: 0.8em 0; font-size: 0.9em; }
-th, td { border: 1px solid #bbb; padding: 0.25em 0.6em; text-align: left; vertical-align: top; }
-img { max-width: 100%; height: auto; }
-math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", math, serif; font-size: 1.05em; }
-math[display="block"] { margin: 0.6em 0; overflow-x: auto; max-width: 100%; }
-blockquote { border-left: 3px solid #999; margin-left: 0; padding-left: 1em; }
-h1, h2, h3 { line-height: 1.2; }
-a { color: #0072b2; }
-"""
-
-PAGE_STYLE = """
-body { max-width: 62em; margin: 2em auto; padding: 0 1em; }
-@media print { body { font-size: 10pt; margin: 0; max-width: none; } pre, img, tr { break-inside: avoid; } }
-"""
-
-HANDOUT_STYLE = """
-body { max-width: 48em; margin: 2em auto; padding: 0 1em; }
-.exercise { break-inside: avoid; border: 1px solid #bbb; border-radius: 4px; padding: 0 1em; margin: 1em 0; }
-.exercise pre { border: 0; padding: 0; background: none; white-space: pre-wrap; }
-.room i { display: block; height: 1.8em; border-bottom: 1px solid #bbb; }
-.room { margin-bottom: 1em; }
-h2 { break-after: avoid; margin-top: 1.4em; }
-p, li, math { break-inside: avoid; }
-@page { margin: 18mm 16mm; }
-@media print {
-  body { font-size: 10pt; line-height: 1.4; margin: 0; padding: 0; max-width: none; }
-  math[display="block"] { overflow: visible; }
-}
-"""
-
-# reveal.js scales a slide of 1280 × 720 to the screen; the script below fills slides up to that height.
-SLIDES_STYLE = """
-.deck { font-size: 26px; line-height: 1.35; width: 1280px; }
-.deck section section { text-align: left; padding: 16px 40px !important; box-sizing: border-box; }
-.deck section.present:not(.stack) { max-height: 700px; overflow-y: auto; }
-.deck h1 { font-size: 1.7em; margin: 0.2em 0 0.5em; }
-.deck h2 { font-size: 1.4em; margin: 0.1em 0 0.4em; }
-.deck h3 { font-size: 1.15em; margin: 0.1em 0 0.4em; }
-.deck p, .deck ul, .deck ol { margin: 0.4em 0; }
-.deck pre { font-size: 0.74em; white-space: pre-wrap; }
-.deck table { font-size: 0.75em; }
-.deck img { display: block; margin: 0 auto; max-height: 520px; width: auto; max-width: 100%; zoom: 1.25; }
-"""
-
-FIT_SCRIPT = """
-function fit(element) {  // a formula that is too wide becomes smaller
-  for (const formula of element.querySelectorAll('math[display="block"]')) {
-    const ratio = formula.clientWidth / formula.scrollWidth;
-    if (ratio < 1) formula.style.fontSize = 0.95 * ratio * 1.05 + "em";
-  }
-}
-"""
-
-SLIDES_SCRIPT = """
-const deck = document.querySelector(".deck"), HEIGHT = 680;
-function divide(block, slide, least) {  // a table or list that is too high: what is left over when this slide is full
-  const rows = (list) => [...list.querySelectorAll(":scope > tbody > tr, :scope > li")];
-  const all = rows(block), rest = block.cloneNode(true);
-  let kept = all.length;
-  while (kept > least && slide.scrollHeight > HEIGHT) all[--kept].remove();
-  if (slide.scrollHeight > HEIGHT) all.slice(kept).forEach((row) => all[0].parentNode.append(row));
-  if (slide.scrollHeight > HEIGHT || kept === all.length) return null;
-  rows(rest).slice(0, kept).forEach((row) => row.remove());
-  if (rest.tagName === "OL") rest.start = block.start + kept;
-  return rest;
-}
-for (const topic of [...deck.children]) {
-  const blocks = [...topic.children];
-  let slide;
-  const start = () => topic.append((slide = document.createElement("section")));
-  const full = () => (fit(slide), slide.scrollHeight > HEIGHT);
-  function place(block) {
-    slide.append(block);
-    if (!full()) return;
-    let rest = slide.children.length > 1 ? divide(block, slide, 3) : null;
-    if (!rest && slide.children.length > 1) { start(); slide.append(block); }
-    if (full()) rest = divide(block, slide, 1);
-    for (let zoom = 0.95; full() && zoom > 0.5; zoom -= 0.05) block.style.zoom = zoom;
-    if (rest) { start(); place(rest); }
-  }
-  topic.replaceChildren();
-  start();
-  for (const block of blocks) {
-    if (block.matches(".new") && slide.children.length) start();
-    place(block);
-  }
-  for (const part of [...topic.children]) part.firstElementChild?.classList.remove("fragment");
-}
-const reveal = document.createElement("div");
-reveal.className = "reveal";
-document.body.append(reveal);
-deck.classList.add("slides");
-reveal.append(deck);
-Reveal.initialize({
-  width: 1280, height: 720, margin: 0.03, center: false, hash: true, slideNumber: "h.v",
-  transition: "none", backgroundTransition: "none", pdfSeparateFragments: false,
-});
-"""
 
 
 class _Markdown(IPythonRenderer):
@@ -183,11 +77,20 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
             width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
             picture = "".join(data["image/png"].split())
             shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
+        elif "microscope-still" in data.get("text/html", ""):
+            shown = _drawing(data["text/html"])
         elif "text" in output:
             shown = f"<pre>{html.escape(output.text)}</pre>"
         else:
             continue  # what Jupyter writes in the place of a widget
         yield f'<div class="output fragment">{shown}</div>'
+
+
+def _drawing(stored: str) -> str:
+    """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
+    pictures = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
+    drawn = pictures.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
+    return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
@@ -204,7 +107,7 @@ def _cell(cell: NotebookNode) -> Iterator[str]:
 def page(solution: NotebookNode) -> str:
     """A solution notebook, outputs included, as one HTML page."""
     body = "\n".join(block for cell in solution.cells for block in _cell(cell))
-    return _document(solution, f"{body}<script>{FIT_SCRIPT}fit(document)</script>", PAGE_STYLE)
+    return _document(solution, f"{body}{_script('fit.js', 'fit(document)')}", _style("page.css"))
 
 
 def slides(solution: NotebookNode, learner: NotebookNode) -> str:
@@ -226,62 +129,90 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
                 topics.append([])
             topics[-1].append(block)
     sections = "\n".join("<section>\n{}\n</section>".format("\n".join(topic)) for topic in topics)
-    style = (REVEAL / "reveal.css").read_text(encoding="utf-8") + SLIDES_STYLE
-    script = (REVEAL / "reveal.js").read_text(encoding="utf-8").split("//# sourceMappingURL")[0]
-    body = f'<div class="deck">{sections}</div><script>{script}</script><script>{FIT_SCRIPT}{SLIDES_SCRIPT}</script>'
-    return _document(solution, body, style)
+    style = (REVEAL / "reveal.css").read_text(encoding="utf-8") + _style("slides.css")
+    reveal = (REVEAL / "reveal.js").read_text(encoding="utf-8").split("//# sourceMappingURL")[0]
+    ours = _script("fit.js", _style("slides.js"))
+    return _document(solution, f'<div class="deck">{sections}</div><script>{reveal}</script>{ours}', style)
 
 
 def handout(learner: NotebookNode) -> str:
     """A learner's notebook on paper: its question and aims, each section's opening and formulas, and the exercises."""
-    shown: list[str] = []
-    exercise: list[str] | None = None  # the blocks of the exercise that is open
-    section: str | None = None  # its heading
-    opens = False  # is the next block the first one below a heading?
-    last: Tag | None = None
+    paper = _Handout()
     for cell in learner.cells:
         if cell.cell_type == "code":
-            if exercise:  # the signature and the docstring; below them, room to write
-                signature = cell.source.split("raise NotImplementedError")[0].rstrip()
-                inside = [*exercise, _code(signature), f'<div class="room">{"<i></i>" * 4}</div>']
-                shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
-            exercise = None
-            continue
-        for block in markdown(cell.source):
-            text = block.get_text().strip()
-            if block.name in ("h1", "h2", "h3"):
-                exercise = [str(block)] if text.startswith("Exercise") else None
-                section = text if block.name == "h2" else section
-                opens = block.name != "h3"
-                wanted = [block] if opens else []
-            elif exercise is not None:
-                exercise += [] if block.name == "details" else [str(block)]
-                continue
-            elif section is None:  # before the first section: what the lesson asks, and what it is for
-                wanted = [block] if text.startswith(("The question", "After this lesson")) or block.name == "ul" else []
-            else:
-                announced = last is not None and str(last) == shown[-1] and last.get_text().strip().endswith(":")
-                formula = block.find("math", display="block")
-                listed = announced and block.name in ("ul", "ol", "table")
-                wanted = [block] if formula or opens or listed or block.name == "blockquote" else []
-                if formula and last and text.startswith(formula.get_text().strip()) and last.name == "p":
-                    wanted = [last, block] if str(last) != shown[-1] else wanted
-                opens = False
-            if section and WITHOUT_NUMBER.match(section):  # what was found: not for the handout
-                wanted = [block] if text.startswith("To think about") else []
-            shown += map(str, wanted)
-            last = block
-    body = "\n".join(shown)
-    return _document(learner, f"{body}<script>{FIT_SCRIPT}fit(document)</script>", HANDOUT_STYLE)
+            paper.add_code(cell.source)
+        else:
+            for block in markdown(cell.source):
+                paper.add(block)
+    body = "\n".join(paper.shown)
+    return _document(learner, f"{body}{_script('fit.js', 'fit(document)')}", _style("handout.css"))
+
+
+class _Handout:
+    """What of a notebook goes on paper, chosen block by block."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.exercise: list[str] | None = None  # what was said of an exercise whose code is still to come
+        self.section: str | None = None  # the last heading of level 2
+        self.opens = False  # nothing but a heading came before in this section
+        self.last: Tag | None = None  # the block before, shown or not
+
+    def add_code(self, source: str) -> None:
+        """Of an exercise the signature and the docstring; below them, room to write. Of other code nothing."""
+        if self.exercise:
+            signature = source.split("raise NotImplementedError")[0].rstrip()
+            inside = [*self.exercise, _code(signature), f'<div class="room">{"<i></i>" * 4}</div>']
+            self.shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
+        self.exercise = None
+
+    def add(self, block: Tag) -> None:
+        """A block of prose, if it is wanted."""
+        said = block.get_text().strip()
+        if block.name in ("h1", "h2", "h3"):
+            self.exercise = [str(block)] if said.startswith("Exercise") else None
+            self.section = said if block.name == "h2" else self.section
+            self.opens = block.name != "h3"
+            wanted = [block] if self.opens else []
+        elif self.exercise is not None:
+            self.exercise += [] if block.name == "details" else [str(block)]
+            return
+        elif self.section is None:  # before the first section: what the lesson asks, and what it is for
+            wanted = [block] if said.startswith(("The question", "After this lesson")) or block.name == "ul" else []
+        else:
+            wanted = self._of_section(block, said)
+            self.opens = False
+        if self.section and WITHOUT_NUMBER.match(self.section):  # what was found: not for the handout
+            wanted = [block] if said.startswith("To think about") else []
+        self.shown += map(str, wanted)
+        self.last = block
+
+    def _of_section(self, block: Tag, said: str) -> list[Tag]:
+        """The opening of a section, its quotations, its formulas, each with what announces it, and announced lists."""
+        last, formula = self.last, block.find("math", display="block")
+        is_shown = last is not None and str(last) == self.shown[-1]
+        announced = last is not None and is_shown and last.get_text().strip().endswith(":")
+        if formula and last is not None and last.name == "p" and said.startswith(formula.get_text().strip()):
+            return [block] if is_shown else [last, block]
+        listed = announced and block.name in ("ul", "ol", "table")
+        return [block] if formula or self.opens or listed or block.name == "blockquote" else []
+
+
+def _style(file: str) -> str:
+    return (STYLE / file).read_text(encoding="utf-8")
+
+
+def _script(file: str, then: str) -> str:
+    return f"<script>{_style(file)}{then}</script>"
 
 
 def _document(notebook: NotebookNode, body: str, style: str) -> str:
     title = html.escape(notebook.cells[0].source.splitlines()[0].lstrip("# "))
     colours = HtmlFormatter(style="default").get_style_defs(".highlight")
+    styles = "\n".join([colours, _style("all.css"), style])
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{colours}{STYLE}{style}</style></head>\n'
-        f"<body>\n{body}\n</body></html>\n"
+        f'<!DOCTYPE html>\n<html lang="en"><head>{head}<style>{styles}</style></head>\n<body>\n{body}\n</body></html>\n'
     )
 
 

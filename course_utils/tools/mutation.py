@@ -130,8 +130,7 @@ def _variants(node: ast.AST) -> Iterator[str]:
             for name, bound in (("lower", lower), ("upper", upper)):
                 if bound is not None:
                     yield _changed(node, **{name: None})[1:-1]
-                    later = ast.parse(f"({ast.unparse(bound)}) + 1", mode="eval").body
-                    yield _changed(node, **{name: later})[1:-1]
+                    yield _changed(node, **{name: ast.BinOp(bound, ast.Add(), ast.Constant(1))})[1:-1]
         case ast.Return(value=ast.Tuple(elts=elts)):
             yield f"return {ast.unparse(ast.Tuple([*elts[1:], elts[0]]))}"
             yield "return None"

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 from nbformat import v4
-from printed import commands
 
 from course_utils.tools import authoring, progress
 
@@ -38,7 +37,7 @@ SMALL = {  # notebooks of one cell
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory, commands):
     """JupyterLab on a copy of the lessons: its folder and its address."""
     home = tmp_path_factory.mktemp("learner")
     shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
@@ -67,7 +66,7 @@ def server(tmp_path_factory):
         process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
     try:
         deadline = time.monotonic() + PATIENCE / 1000
-        while not (found := list((home / "runtime").glob("jpserver-*.json"))):
+        while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text()
             time.sleep(0.2)
         yield home / "notebooks", json.loads(found[0].read_text())

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from printed import ROOT, commands
 
+from course_utils._files import ROOT
 from course_utils.tools import authoring, export
 
 DOCUMENT = "notebooks/TEACHING.md"
@@ -131,14 +131,14 @@ def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
-def test_nbgraders_command_works_as_printed(checkout):
+def test_nbgraders_command_works_as_printed(checkout, commands):
     done = subprocess.run(["sh", "-ec", commands(DOCUMENT, "nbgrader")], cwd=checkout, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     lesson = "03_zero_layers"
     _compare_with_the_learners_copy(checkout / "runs/class/release" / lesson / f"{lesson}.ipynb", lesson)
 
 
-def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch):
+def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch, commands):
     from nbgrader.apps import GenerateAssignmentApp
 
     (line,) = (line for line in commands(DOCUMENT, "nbgrader").splitlines() if "generate_assignment" in line)
@@ -156,7 +156,7 @@ def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch):
     GenerateAssignmentApp.clear_instance()
 
 
-def test_the_export_commands_work_as_printed(tmp_path, monkeypatch):
+def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):
     monkeypatch.chdir(tmp_path)
     install, *lines = commands(DOCUMENT, "export").splitlines()
     assert install.endswith('pip install -e ".[teach]"') and len(lines) == 3

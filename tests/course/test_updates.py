@@ -6,7 +6,8 @@ import subprocess
 
 import pytest
 import yaml
-from printed import ROOT, commands
+
+from course_utils._files import ROOT
 
 LESSON = "notebooks/03_zero_layers.ipynb"
 IDENTITY = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
@@ -46,7 +47,7 @@ def test_a_copy_of_ones_own_survives_every_update(learner):
     assert mine.read_text() == "my answers" and not _run(learner, "git status --short").stdout
 
 
-def test_a_lesson_worked_in_is_not_overwritten(learner):
+def test_a_lesson_worked_in_is_not_overwritten(learner, commands):
     lesson = learner / LESSON
     answered = lesson.read_text(encoding="utf-8").replace("raise NotImplementedError", "return W_E @ W_U  #")
     lesson.write_text(answered, encoding="utf-8")

@@ -96,6 +96,13 @@ def test_tidy_strips_what_varies():
     assert notebook.metadata.kernelspec.name == "my-venv"  # the original is left alone
 
 
+def test_a_widget_beside_its_still_drawing_leaves_no_empty_output():
+    widget = _display(**{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}})
+    still = _display(text_html='<img alt="a drawing">')
+    (cell,) = authoring.tidy(_solution(_executed("show(model)", still, widget))).cells[1:]
+    assert cell.outputs == [still]
+
+
 def test_interactive_cell_stores_its_picture_only():
     outputs = [_display(text_html="<script>" + "x" * 2_000_000), _display(image_png="iVBORw0KGgo=")]
     notebook = _solution(_executed("show(pattern)", *outputs, tags=["interactive"]))

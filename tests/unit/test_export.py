@@ -1,5 +1,6 @@
 """Slides, pages and handouts: complete, and with nothing in them that a browser would have to load."""
 
+import base64
 import itertools
 import re
 import sys
@@ -8,6 +9,7 @@ from functools import cache
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils.tools import export
 
@@ -162,3 +164,16 @@ def test_reveal_is_as_published_and_brings_its_licence():
     assert "MIT licensed" in (export.REVEAL / "reveal.js").read_text(encoding="utf-8")[:200]
     assert "Permission is hereby granted" in (export.REVEAL / "LICENSE").read_text(encoding="utf-8")
     assert sum(file.stat().st_size for file in export.REVEAL.iterdir()) < 200_000
+
+
+def test_a_stored_drawing_becomes_part_of_the_page():
+    drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><text>(</text></svg>'
+    picture = f'<img src="data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}" alt="a model">'
+    stored = f'<div class="microscope-still">{picture}<details><summary>?</summary>{picture}</details></div>'
+    output = new_output(
+        "display_data", data={"text/html": f"{stored}<style>.jp-x{{}}</style>", "text/plain": "a model"}
+    )
+    cells = [new_markdown_cell("# The microscope"), new_code_cell("show(model)", outputs=[output])]
+    page = export.page(new_notebook(cells=cells))
+    assert page.count(drawn) == 2 and "<img" not in page and ".jp-x" not in page
+    assert _loaded(BeautifulSoup(page, "html.parser")) == []

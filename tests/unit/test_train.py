@@ -212,6 +212,37 @@ def test_ctrl_c_is_no_traceback(tmp_path, monkeypatch, capsys):
     assert "Stopped after 12 steps. The same command goes on" in capsys.readouterr().out
 
 
+PROCESSORS = [
+    ({"avx512_f": True, "avx512_bf16": True}, "bfloat16"),
+    ({"amx_bf16": True}, "bfloat16"),
+    ({"neon": True, "bf16": True}, "bfloat16"),
+    ({"neon": True, "bf16": False}, "float32"),
+    ({"avx512_f": True, "avx512_bf16": False}, "float32"),
+    ({}, "float32"),
+]
+
+
+@pytest.mark.parametrize(("able", "precision"), PROCESSORS)
+def test_the_processor_decides_the_precision(monkeypatch, able, precision):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    assert train.precision("cpu") == precision and train.precision("cuda") == "bfloat16"
+
+
+def test_a_run_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
+    histories = {}
+    for first, second in (("float32", "float32"), ("float32", "bfloat16"), ("bfloat16", "float32")):
+        folder = tmp_path / f"{first}, then {second}"
+        monkeypatch.setattr(train, "precision", lambda device, first=first: first)
+        _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 12)
+        with pytest.raises(SystemExit):
+            train.train(train.OnText, TINY, folder)
+        monkeypatch.setattr(train, "precision", lambda device, second=second: second)
+        train.train(train.OnText, TINY, folder)
+        assert json.loads((folder / "config.json").read_text())["precision"] == first
+        histories[first, second] = _history(folder)
+    assert histories["float32", "bfloat16"] == histories["float32", "float32"] != histories["bfloat16", "float32"]
+
+
 def test_a_finished_folder_is_left_alone(finished, monkeypatch):
     def unread():
         raise AssertionError("the corpus was read, which takes long, only to refuse")

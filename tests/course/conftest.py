@@ -1,0 +1,20 @@
+"""The commands that README.md and notebooks/TEACHING.md print, so that tests run them as they stand there."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from course_utils._files import ROOT
+
+
+@pytest.fixture(scope="session")
+def commands() -> Callable[[str, str], str]:
+    """`commands(document, name)`: the shell block below `<!-- name command -->` or `<!-- name commands -->`."""
+
+    def block(document: str, name: str) -> str:
+        text = (ROOT / document).read_text(encoding="utf-8")
+        (found,) = re.findall(rf"<!-- {name} commands? -->\n```bash\n(.*?)\n```", text, re.DOTALL)
+        return found
+
+    return block

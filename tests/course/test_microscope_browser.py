@@ -1,0 +1,224 @@
+"""The microscope where it is used: in JupyterLab, by mouse and by keyboard; reopened; and on an exported page.
+
+Without Chromium these tests are skipped. No request leaves the machine: `open_notebook` holds every page to that.
+"""
+
+import re
+from statistics import median
+
+import pytest
+import test_browser
+from nbformat import v4
+from test_browser import browser, menu, open_notebook, server, start_all, wait_until  # noqa: F401
+
+from course_utils import load
+from course_utils.microscope import runs
+from course_utils.tools import authoring, export
+
+pytestmark = test_browser.pytestmark
+NAME = "microscope.ipynb"
+TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
+SOURCE = f"""from course_utils import load, microscope
+model = load("two-layer")
+text = {TEXT!r}
+microscope.show(model, text, heads=[(0, 5), (1, 6)])"""
+LIVE = ".micro-live"
+SECONDS = 0.2  # the answer to a cut, on two cores with nothing else to do
+
+
+@pytest.fixture
+def page(server, open_notebook):  # noqa: F811
+    """The notebook with one microscope, run."""
+    folder, _ = server
+    notebook = v4.new_notebook(cells=[v4.new_code_cell(SOURCE)], metadata=authoring.METADATA)
+    (folder / NAME).write_text(v4.writes(notebook), encoding="utf-8")
+    page = open_notebook(NAME)
+    start_all(page)
+    page.wait_for_selector(f"{LIVE} svg")
+    page.wait_for_selector(".microscope-still", state="hidden")  # only one of the two is seen
+    return page
+
+
+@pytest.fixture(scope="module")
+def model():
+    return load("two-layer")
+
+
+def probability(page):
+    """The first row of the predictions: (token, now, before)."""
+    row = page.locator(f"{LIVE} [data-do=ask]").first
+    found = re.fullmatch(r"([\d.]+)(?: \(([\d.]+)\))?", row.locator("text").last.text_content())
+    return int(row.get_attribute("data-key")), found[1], found[2]
+
+
+def cuts(page):
+    return page.locator(f"{LIVE} svg").get_attribute("aria-label").partition("Cut: ")[2].partition(";")[0]
+
+
+def becomes(page, found, expected):
+    wait_until(page, lambda: found(page) == expected, lambda: f"{found(page)!r} shown, not {expected!r}")
+
+
+def active(page):
+    return page.evaluate("(e => e.dataset.do + ' ' + e.dataset.key)(document.activeElement)")
+
+
+def expected(model, *switched_off):
+    run = runs.run(model, model.to_tokens(TEXT)[0], *switched_off)
+    p = run.logits[-1].softmax(-1)
+    return int(p.argmax()), p
+
+
+def test_the_mouse_sees_asks_and_cuts(page, model):
+    token, p = expected(model)
+    assert probability(page) == (token, f"{p.max():.2f}", None)
+
+    arcs = page.locator(f"{LIVE} .arcs .d12").first
+    opacity = "e => Number(getComputedStyle(e).opacity)"
+    assert arcs.evaluate(opacity) < 0.5
+    page.hover(f"{LIVE} .c12 .pipe", force=True)
+    assert arcs.evaluate(opacity) == 1
+
+    page.click(f"{LIVE} .switch[data-key='0.5']")
+    becomes(page, cuts, "head 0.5")
+    best, without = expected(model, (0, 5))
+    assert probability(page) == (best, f"{without.max():.2f}", f"{p[best]:.2f}")
+    assert page.locator(f"{LIVE} .arcs.was").count() == 2  # attention as it was, beside what it is
+    page.click(f"{LIVE} button:text('undo cuts')")
+    becomes(page, cuts, "")
+
+    page.click(f"{LIVE} button:text-is('doors')")
+    page.click(f"{LIVE} [data-key='0.5k1.6']")
+    becomes(page, cuts, "0.5 in the keys of 1.6")
+    page.click(f"{LIVE} [data-do=cut][data-key='7']")
+    becomes(page, cuts, "0.5 in the keys of 1.6, position 7")
+    best, without = expected(model, ((0, 5), "k", (1, 6)), 7)
+    assert probability(page) == (best, f"{without.max():.2f}", f"{p[best]:.2f}")
+
+    asked = page.locator(f"{LIVE} [data-do=ask]").nth(1)
+    name = asked.locator("text").first.text_content()
+    asked.click()
+    page.wait_for_selector(f"{LIVE} svg text:text-is('The logit of {name}')")
+    page.click(f"{LIVE} .lane[data-key='1.1']")
+    wait_until(page, lambda: page.locator(f"{LIVE} .arcs:not(.was)").count() == 3, lambda: "the lane stays closed")
+
+
+def test_the_keyboard_does_all_of_it(page, model):
+    page.locator(f"{LIVE} button").first.focus()
+    for _ in range(20):  # over the buttons, to the selected position
+        page.keyboard.press("Tab")
+        if active(page).startswith("select"):
+            break
+    assert active(page) == "select 20"
+    assert page.evaluate("getComputedStyle(document.activeElement.firstElementChild).stroke") != "none"  # it is seen
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("ArrowLeft")
+    assert active(page) == "select 18"
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"{LIVE} .c18.sel")
+    page.keyboard.press("x")
+    becomes(page, cuts, "position 18")
+    page.keyboard.press("Escape")
+    becomes(page, cuts, "")
+    assert active(page) == "select 18"  # the drawing is new, the focus is where it was
+
+    page.keyboard.press("ArrowUp")
+    assert active(page).startswith("open 1.")
+    page.keyboard.press("ArrowDown")
+    assert active(page) == "open 1.1"
+    page.keyboard.press("x")
+    becomes(page, cuts, "head 1.1")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"{LIVE} .lane[data-key='1.1'][aria-pressed=true]")
+    for key, view in enumerate(("attention", "stream", "paths", "doors"), 1):
+        page.keyboard.press(str(key))
+        page.wait_for_selector(f"{LIVE} button[aria-pressed=true]:text-is('{view}')")
+    page.keyboard.press("v")
+    page.wait_for_selector(f"{LIVE} button[aria-pressed=true]:text-is('× values')")
+
+    page.keyboard.press("ArrowRight")  # back to the positions, and down to the panel
+    page.keyboard.press("ArrowDown")
+    assert active(page).startswith("ask")
+    for _ in range(30):
+        page.keyboard.press("ArrowRight")
+        if active(page) == "cut 0.5k1.1":
+            break
+    page.keyboard.press("x")
+    becomes(page, cuts, "head 1.1, 0.5 in the keys of 1.1")
+    assert page.locator(".jp-Cell").count() == 1  # x cut no cell of the notebook
+
+
+CLICK = """async key => {
+    const drawing = document.querySelector('.micro-live > div:nth-child(2)');
+    const start = performance.now();
+    await new Promise(done => {
+        new MutationObserver((_, seen) => { seen.disconnect(); done(); }).observe(drawing, {childList: true});
+        drawing.querySelector(`[data-do=cut][data-key="${key}"]`)
+            .dispatchEvent(new MouseEvent('click', {bubbles: true}));
+    });
+    return (performance.now() - start) / 1000;
+}"""
+
+
+def test_a_cut_is_answered_at_once(page):
+    seconds = [page.evaluate(CLICK, "0.5") for _ in range(15)]
+    assert min(seconds) < SECONDS, f"{min(seconds):.2f} s at best, {median(seconds):.2f} in the middle"
+
+
+def test_a_reopened_notebook_shows_the_still_drawing_and_no_error(page, server, open_notebook):  # noqa: F811
+    folder, _ = server
+    page.click(f"{LIVE} .switch[data-key='0.5']")
+    becomes(page, cuts, "head 0.5")
+    menu(page, "File", "Save Notebook")
+    wait_until(page, lambda: "microscope-still" in (folder / NAME).read_text(), lambda: "it was not saved")
+    assert len((folder / NAME).read_bytes()) < 200_000
+    menu(page, "Kernel", "Shut Down Kernel")
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=unknown]", state="attached")
+    again = open_notebook(NAME)
+    picture = again.locator(".microscope-still > img")
+    picture.wait_for()
+    wait_until(
+        again, lambda: again.locator("text=model not found").count() == 1, lambda: "JupyterLab found the dead widget"
+    )
+    assert again.locator("text=model not found").is_hidden()
+    assert picture.evaluate("image => image.naturalWidth") > 900
+    assert picture.get_attribute("alt").startswith("A model with 2 layers, 16 heads, on 21 tokens.")
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """The lesson as it is stored and exported."""
+    heading = v4.new_markdown_cell("# The microscope")
+    notebook = v4.new_notebook(cells=[heading, v4.new_code_cell(SOURCE)], metadata=authoring.METADATA)
+    return authoring.execute(notebook, tmp_path_factory.mktemp("stored"))
+
+
+def test_a_stored_lesson_holds_the_still_drawing_alone(stored):
+    (output,) = stored.cells[1].outputs
+    assert set(output.data) == {"text/html", "text/plain"}
+    assert authoring.problems(stored) == []
+
+
+def test_an_exported_page_answers_without_kernel_and_network(stored, browser, tmp_path):  # noqa: F811
+    (tmp_path / "page.html").write_text(export.page(stored), encoding="utf-8")
+    page = browser.new_page(viewport={"width": 1366, "height": 768}, color_scheme="dark")
+    outside = []
+    page.on("request", lambda request: outside.append(request.url))
+    page.context.set_offline(True)
+    page.goto(f"file://{tmp_path / 'page.html'}")
+    assert [url for url in outside if not url.startswith("file:")] == []
+    drawn = page.locator(".microscope-still > svg")
+    assert drawn.evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"  # as the page is
+    arcs = drawn.locator(".arcs .d12").first
+    opacity = "e => Number(getComputedStyle(e).opacity)"
+    assert arcs.evaluate(opacity) < 0.5
+    page.hover(".microscope-still > svg .c12 .pipe", force=True)
+    assert arcs.evaluate(opacity) == 1
+    page.mouse.move(5, 5)
+    page.locator(".microscope-still > svg .c9").focus()
+    assert drawn.locator(".arcs .d9").first.evaluate(opacity) == 1
+    answer = page.locator("details", has_text="What if head 0.5 is cut?")
+    assert not answer.locator("svg").is_visible()
+    answer.locator("summary").click()
+    assert "0.62 (0.94)" in answer.locator("svg").text_content()
+    page.close()

@@ -1,0 +1,568 @@
+"""The microscope: every number that it draws is the package's, and a cut does what the hooks of TransformerLens do."""
+
+import base64
+import re
+
+import pytest
+import torch
+from bs4 import BeautifulSoup
+
+from course_utils import composition, heads, load, microscope, models, paths, text
+from course_utils.microscope import drawing, runs, shapes
+from course_utils.microscope.scene import VIEWS
+from course_utils.microscope.widget import Microscope
+
+TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
+LIST = [5, 60, 3, 61, 12, 1]
+TEXT_MODELS = ["zero-layer", "one-layer", "one-layer-ln", "two-layer"]
+ALL = [*TEXT_MODELS, "max-of-list"]
+WITH_HEADS = ALL[1:]
+EXACT = {"atol": 2e-4, "rtol": 1e-4}
+every = pytest.mark.parametrize("name", ALL)
+with_heads = pytest.mark.parametrize("name", WITH_HEADS)
+_loaded = {}
+
+
+def model_of(name):
+    if name not in _loaded:
+        _loaded[name] = load(name)
+    return _loaded[name]
+
+
+def tokens_of(name):
+    return torch.tensor(LIST) if name == "max-of-list" else model_of(name).to_tokens(TEXT)[0]
+
+
+def scene_of(name, view="attention", heads=None, cut=(), ask=None, weighted=False):
+    given = LIST if name == "max-of-list" else TEXT
+    return microscope._scene(model_of(name), given, view, heads, cut, ask, weighted)
+
+
+def drawn(scene):
+    return BeautifulSoup(drawing.svg(scene), "html.parser")
+
+
+def value(shown):
+    return float(shown.replace("−", "-"))
+
+
+def words(part):
+    return [found.text for found in part.find_all("text")]
+
+
+def is_close(shown, expected, unit=0.01):
+    """Whether a printed number is `expected`, rounded to `unit`."""
+    return abs(value(shown) - float(expected)) <= 0.501 * unit + 1e-4 * abs(float(expected))
+
+
+# the numbers that a run holds
+
+
+@with_heads
+def test_patterns_and_what_is_given_are_those_of_the_package(name):
+    model, tokens = model_of(name), tokens_of(name)
+    run = runs.run(model, tokens)
+    torch.testing.assert_close(run.pattern, heads.patterns(model, tokens[None])[:, :, 0])
+    torch.testing.assert_close(run.value_weighted, heads.value_weighted(model, tokens[None])[:, :, 0], **EXACT)
+    torch.testing.assert_close(run.logits, model(tokens[None])[0])
+    _, cache = model.run_with_cache(tokens)
+    future = torch.ones(len(tokens), len(tokens)).triu(1).bool()
+    for layer in range(model.cfg.n_layers):
+        scores = cache["attn_scores", layer][0]
+        torch.testing.assert_close(run.scores[layer].masked_fill(future, -torch.inf), scores, **EXACT)
+    assert run.scores[:, :, future].isfinite().all()  # what the mask hides
+
+
+@every
+@pytest.mark.parametrize("cuts", [(), (3,), ((0, 0),)])
+def test_the_terms_sum_to_the_logit(name, cuts):
+    model, tokens = model_of(name), tokens_of(name)
+    if cuts == ((0, 0),) and not model.cfg.n_layers:
+        return
+    run = runs.run(model, tokens, *cuts)
+    for position, token in ((len(tokens) - 1, 5), (2, 60)):
+        terms = runs.terms(model, run, position, token)
+        assert sum(terms.values()) == pytest.approx(run.logits[position, token].item(), abs=1e-3)
+        assert len([name for name in terms if "." in name]) == model.cfg.n_layers * model.cfg.n_heads
+        assert ("bias" in terms) == (name == "one-layer-ln")
+        if cuts == ((0, 0),):
+            assert terms["0.0"] == 0
+
+
+def test_the_terms_of_one_layer_are_its_paths():
+    model, tokens = model_of("one-layer"), tokens_of("one-layer")
+    direct, of_heads = paths.path_terms(model, tokens)
+    terms = runs.terms(model, runs.run(model, tokens), 9, 77)
+    assert terms.pop("direct") == pytest.approx(direct[9, 77].item(), abs=1e-4)
+    assert list(terms.values()) == pytest.approx(of_heads[:, 9, 77].tolist(), abs=1e-4)
+
+
+DOORS = [((0, 5), "k", (1, 6)), ((0, 5), "v", (1, 6)), ((0, 2), "q", (1, 1)), ((0, 0), "v", (1, 4))]
+
+
+@pytest.mark.parametrize("cuts", [(), (DOORS[1], DOORS[3], (1, 2)), (*DOORS, (0, 5), 4)])
+def test_the_pairs_of_two_layers_sum_to_the_terms_of_the_later_heads(cuts):
+    model, tokens = model_of("two-layer"), tokens_of("two-layer")
+    run = runs.run(model, tokens, *cuts)
+    pairs, terms = runs.pairs(model, run, 20, 12), runs.terms(model, run, 20, 12)
+    assert pairs.shape == (8, 9)
+    assert pairs.sum(1).tolist() == pytest.approx([terms[f"1.{head}"] for head in range(8)], abs=1e-3)
+    if cuts:
+        assert pairs[6, 1 + 5] == pairs[4, 1] == 0 and pairs[0, 1].abs() > 0
+
+
+def test_a_pair_is_a_virtual_head():
+    """A₂ A₁ W_E OV₁ OV₂ W_U, with the patterns of the run, made of matrices that `pairs` never forms."""
+    model, tokens = model_of("two-layer").double(), tokens_of("two-layer")
+    try:
+        run = runs.run(model, tokens)
+        first = model.W_V[0, 3] @ model.W_O[0, 3]
+        second = model.W_V[1, 6] @ model.W_O[1, 6]
+        virtual = run.pattern[1, 6] @ run.pattern[0, 3] @ model.W_E[tokens] @ first @ second @ model.W_U[:, 12]
+        assert runs.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(virtual[20].item(), abs=1e-8)
+    finally:
+        model.float()
+
+
+@every
+def test_the_loss_is_that_of_the_model_or_of_the_task(name):
+    model, tokens = model_of(name), tokens_of(name)
+    loss = runs.run(model, tokens).loss
+    if name != "max-of-list":
+        assert loss[-1].isnan()
+        torch.testing.assert_close(loss[:-1], model(tokens[None], return_type="loss", loss_per_token=True)[0], **EXACT)
+        return
+    assert runs.answers(model, tokens).tolist() == [-1, 60, 60, 61, 61, 61] and loss[0].isnan()
+    expected = -model(tokens[None])[0].log_softmax(-1)[range(1, 6), [60, 60, 61, 61, 61]]
+    torch.testing.assert_close(loss[1:], expected)
+
+
+# cuts, against TransformerLens's own hooks
+
+
+@with_heads
+def test_a_cut_head_writes_nothing(name):
+    model, tokens = model_of(name), tokens_of(name)
+    for layer in range(model.cfg.n_layers):
+        run = runs.run(model, tokens, (layer, 0))
+        with heads.ablated(model, (layer, 0)):
+            torch.testing.assert_close(run.logits, model(tokens[None])[0])
+        assert not run.written[layer, 0].any() and (run.logits - model(tokens[None])[0]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("path", "qkv")
+def test_a_shut_door_is_what_split_inputs_give(path):
+    """TransformerLens hands every head its own copy of the stream; take the earlier head's write out of that copy."""
+    model, tokens = load("two-layer"), tokens_of("two-layer")
+    run = runs.run(model, tokens, ((0, 5), path, (1, 6)))
+    _, cache = model.run_with_cache(tokens)
+    write = cache["z", 0][0, :, 5] @ model.W_O[0, 5]
+
+    def subtract(stream, hook):  # [batch, pos, head, d_model]
+        stream[:, :, 6] -= write
+        return stream
+
+    model.set_use_split_qkv_input(True)
+    expected = model.run_with_hooks(tokens[None], fwd_hooks=[(f"blocks.1.hook_{path}_input", subtract)])[0]
+    torch.testing.assert_close(run.logits, expected, **EXACT)
+    assert (expected - cache["resid_post", 1][0] @ model.W_U).abs().max() > 0.1
+
+
+def test_all_doors_shut_is_the_attention_without_the_head():
+    model, tokens = model_of("two-layer"), tokens_of("two-layer")
+    shut = runs.run(model, tokens, *[((0, 5), path, (1, head)) for path in "qkv" for head in range(8)])
+    without = runs.run(model, tokens, (0, 5))
+    torch.testing.assert_close(shut.pattern[1], without.pattern[1], **EXACT)
+    torch.testing.assert_close(shut.written[1], without.written[1], **EXACT)
+    assert shut.written[0, 5].any()
+
+
+@with_heads
+def test_a_cut_position_is_read_by_no_later_one(name):
+    model, tokens = model_of(name), tokens_of(name)
+    run = runs.run(model, tokens, 2)
+
+    def without(pattern, hook):  # [batch, head, dest, src]
+        pattern[:, :, 3:, 2] = 0
+        return pattern / pattern.sum(-1, keepdim=True)
+
+    every_pattern = [(f"blocks.{layer}.attn.hook_pattern", without) for layer in range(model.cfg.n_layers)]
+    torch.testing.assert_close(run.logits, model.run_with_hooks(tokens[None], fwd_hooks=every_pattern)[0], **EXACT)
+    assert not run.pattern[:, :, 3:, 2].any() and run.pattern[:, :, 2, 2].all()
+    torch.testing.assert_close(run.logits[:3], model(tokens[None])[0, :3])
+
+
+def test_a_cut_leaves_no_hook_behind():
+    model, tokens = model_of("two-layer"), tokens_of("two-layer")
+    before = model(tokens[None])
+    with pytest.raises(RuntimeError, match="on purpose"), runs.cut(model, (0, 1), 2, *DOORS):
+        raise RuntimeError("on purpose")
+    assert torch.equal(model(tokens[None]), before)
+
+
+@pytest.mark.parametrize(
+    ("cut", "error", "sentence"),
+    [
+        ((2, 0), IndexError, "layer must be a whole number from 0 to 1"),
+        (((0, 9), "k", (1, 0)), IndexError, "head must be a whole number from 0 to 7"),
+        (((1, 0), "k", (1, 6)), ValueError, "writes too late"),
+        (((0, 0), "o", (1, 6)), ValueError, "A cut is a head"),
+        ((0, 5, 6), ValueError, "A cut is a head"),
+        (True, TypeError, "cuts must be a tuple, not True"),
+        ("0.5", TypeError, "cuts must be a tuple, not '0.5'"),
+        (-1, ValueError, "A cut is a head"),
+        (40, ValueError, "the text has the positions 0 to 20"),
+    ],
+)
+def test_what_is_no_cut(cut, error, sentence):
+    with pytest.raises(error, match=sentence):
+        runs.run(model_of("two-layer"), tokens_of("two-layer"), cut)
+
+
+def test_where_there_is_layernorm_no_door_can_be_cut():
+    config = {"n_layers": 2, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "seed": 0}
+    model = models.initial(config | {"attn_only": True, "normalization_type": "LN"}).requires_grad_(False)
+    with pytest.raises(ValueError, match="LayerNorm"):
+        runs.run(model, torch.tensor([1, 2, 3]), ((0, 0), "k", (1, 1)))
+    with pytest.raises(ValueError, match="pairs of heads"):
+        runs.pairs(model, runs.run(model, torch.tensor([1, 2, 3])), 1, 1)
+
+
+def test_a_model_with_mlps_is_refused():
+    with pytest.raises(ValueError, match="attention-only"):
+        microscope.figure(load("addition"), [5, 6])
+
+
+# the numbers in the drawing
+
+
+@with_heads
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_curves_are_the_attention(name, weighted):
+    """Each curve's number, its thickness, and that no attention worth seeing is left out."""
+    model, tokens = model_of(name), tokens_of(name)
+    table = (heads.value_weighted if weighted else heads.patterns)(model, tokens[None])[:, :, 0]
+    scene = scene_of(name, heads=[(layer, 0) for layer in range(model.cfg.n_layers)], weighted=weighted)
+    page, layout = drawn(scene), drawing.Layout(scene)
+    most = min(6, 0.45 * layout.pitch)
+    lanes = page.select(".arcs")
+    assert len(lanes) == model.cfg.n_layers
+    for lane, layer in zip(lanes, reversed(range(model.cfg.n_layers)), strict=True):
+        values = table[layer, 0]
+        largest = values.max() if weighted else 1
+        seen = 0
+        for dest in range(len(tokens)):
+            groups = lane.select(f".d{dest}")  # none where nothing that is given is worth a curve
+            for shown in [found for group in groups for found in words(group)]:
+                assert any(is_close(shown, value) for value in values[dest, : dest + 1])
+            for path in [path for group in groups for path in group.find_all("path")]:
+                for start, end in re.findall(r"M([\d.]+) [\d.]+(?:A[\d. ]+ 0 0 1 ([\d.]+)|c)", path["d"]):
+                    src = round((float(start) - drawing.LEFT) / layout.pitch - 0.5)
+                    assert round((float(end or start) - drawing.LEFT) / layout.pitch - 0.5) == dest
+                    thick = (most * values[dest, src] / largest).item()
+                    assert abs(float(path["stroke-width"]) - max(0.5, thick)) <= 0.3
+                    seen += 1
+        expected = (values / largest >= drawing.LEAST).sum().item()
+        assert seen == expected
+
+
+@every
+def test_the_predictions_are_the_models(name):
+    model, tokens = model_of(name), tokens_of(name)
+    position = len(tokens) - 2
+    p = model(tokens[None])[0, position].softmax(-1)
+    page = drawn(scene_of(name, ask=position))
+    rows = page.select('[data-do="ask"]')
+    assert len(rows) >= 3
+    for row in rows:
+        assert is_close(words(row)[-1], p[int(row["data-key"])])
+    assert [int(row["data-key"]) for row in rows[:3]] == p.topk(3).indices.tolist()
+    shown = " ".join(words(page))
+    loss = runs.run(model, tokens).loss
+    assert is_close(re.search(r"[^n] loss ([\d.]+) nats", shown)[1], loss[position])
+    assert is_close(re.search(r"mean loss ([\d.]+) nats", shown)[1], loss.nanmean())
+    for column in page.select(".col"):
+        at = int(column["data-key"])
+        best = model(tokens[None])[0, at].softmax(-1).max()
+        assert is_close(column["aria-label"].split()[-1], best)
+
+
+@every
+def test_the_bars_are_the_terms_and_name_their_sum(name):
+    scene = scene_of(name, "paths")
+    page = drawn(scene)
+    terms = runs.terms(scene.model, scene.now, scene.position, scene.token)
+    shown = words(page)
+    for term, expected in terms.items():
+        assert is_close(
+            shown[shown.index(term, shown.index(f"The logit of {scene.called(scene.token)}")) + 1], expected
+        )
+    total = next(found for found in shown if "the sum of all bars" in found)
+    assert is_close(total.split(" = ")[0], scene.now.logits[scene.position, scene.token])
+    assert sum(terms.values()) == pytest.approx(scene.now.logits[scene.position, scene.token].item(), abs=1e-3)
+    bars = [float(bar["width"]) for bar in page.select("rect.bar") if float(bar["height"]) == 10][-len(terms) :]
+    order = [abs(value) for value in terms.values()]
+    longest = max(order)
+    for bar, expected in zip(bars, order, strict=True):
+        assert abs(bar - max(0.5, max(bars) * expected / longest)) < 0.2
+
+
+def test_the_pairs_in_the_drawing_are_the_pairs():
+    scene = scene_of("two-layer", "paths")
+    pairs = runs.pairs(scene.model, scene.now, scene.position, scene.token)
+    shown = words(drawn(scene))
+    for head in range(8):
+        at = len(shown) - 1 - shown[::-1].index(f"1.{head}")
+        assert all(is_close(a, b) for a, b in zip(shown[at + 2 : at + 11], pairs[head], strict=True))
+
+
+@with_heads
+def test_the_four_steps_hold_the_numbers_of_the_head(name):
+    scene = scene_of(name, heads=[(0, 0)], ask=4)
+    steps = drawn(scene).select('[data-do="step"]')
+    window, run = range(1, 5), scene.now
+    tables = [run.scores[0, 0], run.scores[0, 0], run.pattern[0, 0], run.value_weighted[0, 0]]
+    for number, (step, table) in enumerate(zip(steps, tables, strict=True)):
+        expected = []
+        for src in [None] * (number > 1) + list(window):
+            expected.append(src)
+            for dest in window:
+                if src is None:
+                    expected.append(table[dest, :1].sum())
+                elif src <= dest or number == 0:
+                    expected.append(table[dest, src])
+                elif number == 1:
+                    expected.append(None)  # behind the mask
+        shown = words(step)[1:]
+        assert len(shown) == len(expected)
+        for a, b in zip(shown, expected, strict=True):
+            if isinstance(b, torch.Tensor):
+                assert is_close(a, b, 0.01 if 0 <= b < 9.995 else 0.1 if -9.95 < b < 99.95 else 1)
+            else:
+                assert a in ("−∞", "0") if b is None else a == str(b)
+    rows = steps[2].find_all("text")
+    assert len(rows) > 10
+
+
+@every
+def test_the_stream_is_read_off_with_the_unembedding(name):
+    model, tokens = model_of(name), tokens_of(name)
+    scene = scene_of(name, "stream")
+    shown = words(drawn(scene))
+    _, cache = model.run_with_cache(tokens)
+    for level in range(model.cfg.n_layers + 1):
+        name_of = "embedding" if not level else f"after layer {level - 1}"
+        x = cache["resid_post", level - 1][0, -1] if level else scene.now.stream[0, -1]
+        at = shown.index(name_of)
+        assert is_close(shown[at + 1], x.norm())
+        normed = model.ln_final(x[None, None]) if name == "one-layer-ln" else x[None, None]
+        p = model.unembed(normed)[0, 0].softmax(-1)
+        assert [shown[at + 2 + 2 * i] for i in range(3)] == [
+            shapes.short(scene.called(t)) for t in p.topk(3).indices.tolist()
+        ]
+        assert all(is_close(shown[at + 3 + 2 * i], p.topk(3).values[i]) for i in range(3))
+    if model.cfg.n_layers:
+        torch.testing.assert_close(scene.now.stream[0], cache["resid_pre", 0][0])
+
+
+def test_the_doors_show_the_composition_scores():
+    page = drawn(scene_of("two-layer", "doors", heads=[(1, 6)]))
+    cells = {cell["data-key"]: value(words(cell)[0]) for cell in page.select(".door")}
+    assert len(cells) == 24
+    for path in "qkv":
+        scores = composition.scores(model_of("two-layer"), path.upper())[0, :, 1, 6]
+        for head in range(8):
+            assert is_close(str(cells[f"0.{head}{path}1.6"]), scores[head])
+
+
+def test_dots_are_as_large_as_what_heads_write():
+    scene = scene_of("two-layer", "stream")
+    sizes = scene.now.written.norm(dim=-1)
+    sizes = (sizes / sizes.max()).sqrt()
+    layout = drawing.Layout(scene)
+    seen = 0
+    for path in drawn(scene).select(".taps"):
+        for x, y in re.findall(r"M([\d.]+) ([\d.]+)h0", path["d"]):
+            position = round((float(x) - drawing.LEFT) / layout.pitch - 0.5)
+            (head,) = [head for head, (_, rail) in layout.lanes.items() if abs(rail - float(y)) < 0.1]
+            assert abs(float(path["stroke-width"]) - max(0.5, 9 * sizes[head][position].item())) <= 0.3
+            seen += 1
+    assert seen == 16 * 21
+
+
+def test_a_cut_is_drawn_beside_what_was():
+    cut = [((0, 5), "k", (1, 6)), (0, 3), 4]
+    scene = scene_of("two-layer", heads=[(1, 6)], cut=cut)
+    page = drawn(scene)
+    row = page.select_one('[data-do="ask"]')
+    now, before = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", words(row)[-1]).groups()
+    token, tokens = int(row["data-key"]), tokens_of("two-layer")
+    assert is_close(before, model_of("two-layer")(tokens[None])[0, -1].softmax(-1)[token])
+    assert is_close(now, runs.run(model_of("two-layer"), tokens, *cut).logits[-1].softmax(-1)[token])
+    assert abs(float(now) - float(before)) > 0.05
+    (was,) = page.select(".arcs.was .sel")
+    before = heads.patterns(model_of("two-layer"), tokens[None])[1, 6, 0, -1]
+    assert any(is_close(found, before.max()) for found in words(was))
+    shown = " ".join(words(page))
+    assert "cut: 0.5 in the keys of 1.6, head 0.3, position 4" in re.sub(" +", " ", shown)
+
+
+# pressing
+
+
+def test_pressing_runs_the_model_again():
+    scene = scene_of("two-layer", heads=[(0, 5), (1, 6)])
+    live = Microscope(scene)
+    whole = live.svg
+    live.press("cut", "0.5k1.6")
+    expected = runs.run(scene.model, scene.base.tokens, ((0, 5), "k", (1, 6)))
+    assert torch.equal(live.scene.now.logits, expected.logits) and live.svg != whole
+    assert live.state["cuts"] == ["0.5 in the keys of 1.6"]
+    live.press("cut", "3")
+    live.press("cut", "0.2")
+    assert live.scene.now.cuts == (((0, 5), "k", (1, 6)), 3, (0, 2))
+    live.press("cut", "0.5k1.6")  # opens it again
+    assert live.scene.now.cuts == (3, (0, 2))
+    live.press("view", "doors")
+    live.press("doors", "q")
+    assert len(live.scene.now.cuts) == 10
+    live.press("doors", "q")
+    assert live.scene.now.cuts == (3, (0, 2))
+    live.press("reset")
+    live.press("view", "attention")
+    assert live.svg == whole and live.scene.now is live.scene.base
+
+
+def test_pressing_moves_what_is_looked_at():
+    live = Microscope(scene_of("two-layer", heads=[(0, 5)]))
+    live.press("select", "7")
+    assert (live.scene.position, live.scene.token) == (7, live.scene.now.logits[7].argmax())
+    live.press("ask", "12")
+    assert (live.scene.view, live.scene.token) == ("paths", 12)
+    for head in ("1.6", "1.1", "1.2", "1.3", "0.5"):
+        live.press("open", head)
+    assert live.scene.heads == [(1, 1), (1, 2), (1, 3), (0, 5)]  # at most four, the last ones
+    live.press("open", "1.2")
+    assert live.scene.heads == [(1, 1), (1, 3), (0, 5)]
+    live.press("weighted")
+    live.press("step", "2")
+    live.press("view", "attention")
+    assert len(BeautifulSoup(live.svg, "html.parser").select(".later")) == 2 and live.state["weighted"]
+
+
+def test_everything_in_the_drawing_that_can_be_pressed_can_be():
+    for name in ALL:
+        for view in VIEWS:
+            scene = scene_of(name, view)
+            for part in drawn(scene).select("[data-do]"):
+                live = Microscope(scene)
+                live.press(part["data-do"], part["data-key"])
+                assert part["aria-label"] and live.svg.startswith("<svg")
+            if name != "two-layer":
+                break  # the views of one model are enough: each part costs a run
+
+
+def test_the_live_view_is_stored_without_text():
+    (kind,) = Microscope(scene_of("zero-layer")).view()
+    assert kind == "application/vnd.jupyter.widget-view+json"
+
+
+# what is stored
+
+
+@every
+@pytest.mark.parametrize("view", list(VIEWS))
+def test_a_figure_has_the_numbers_of_the_live_drawing(name, view):
+    scene = scene_of(name, view)
+    still = microscope.Figure(scene)
+    visible = [found for found in words(drawn(scene)) if found]
+    assert words(BeautifulSoup(still.svg, "html.parser")) == visible
+    assert (
+        "data-do" not in still.svg
+        and "<script" not in still.svg
+        and "http" not in still.svg.replace("http://www.w3.org/2000/svg", "")
+    )
+
+
+def test_a_figure_is_small_and_the_same_every_time():
+    first, second = (microscope.figure(model_of("two-layer"), TEXT, heads=[(0, 5), (1, 6)]) for _ in range(2))
+    assert first._repr_mimebundle_() == second._repr_mimebundle_()
+    assert len(first.svg.encode()) < 60_000 and len(first._repr_mimebundle_()["text/html"]) < 150_000
+    long = microscope.figure(model_of("two-layer"), text.repeated_tokens(21, 1, 3)[0], heads=[(0, 5), (1, 6)])
+    assert len(long.svg.encode()) < 100_000
+
+
+def test_the_stored_html_is_a_picture_with_words_and_folded_answers():
+    still = microscope.figure(model_of("two-layer"), TEXT, heads=[(0, 5), (1, 6)])
+    page = BeautifulSoup(still._repr_mimebundle_()["text/html"], "html.parser")
+    pictures = page.find_all("img")
+    assert pictures[0]["alt"] == still.alt == still._repr_mimebundle_()["text/plain"]
+    assert base64.b64decode(pictures[0]["src"].split(",")[1]).decode() == still.svg
+    assert [found.text for found in page.find_all("summary")] == list(still.answers)
+    assert list(still.answers)[1:] == ["What if head 0.5 is cut?", "What if head 1.6 is cut?"]
+    for drawn_, _ in still.answers.values():  # what only a live page styles would be black here
+        assert 'class="ring"' not in drawn_ and "data-do" not in drawn_
+    drawing_, said = still.answers["What if head 0.5 is cut?"]
+    without = runs.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
+    assert is_close(re.search(r"with probability ([\d.]+)\.", said)[1], without.logits[-1].softmax(-1).max())
+    assert is_close(
+        re.search(r"([\d.]+) = the sum", drawing_)[1], without.logits[-1, microscope._token(model_of("two-layer"), "(")]
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "sentence"),
+    [
+        ({"view": "heads"}, ValueError, "view must be one of"),
+        ({"heads": (1, 6)}, TypeError, "a list of pairs"),
+        ({"heads": [(1, 8)]}, IndexError, "head must be a whole number from 0 to 7"),
+        ({"ask": 21}, ValueError, "positions 0 to 20"),
+        ({"ask": (3, "two words")}, ValueError, "Only a single token"),
+        ({"ask": (3, 5000)}, ValueError, "from 0 to 4095"),
+        ({"text": "x = 1\n" * 40}, ValueError, "room for 64 tokens"),
+        ({"text": [0, 5000]}, ValueError, "from 0 to 4095"),
+        ({"text": [0.5, 1.5]}, ValueError, "whole numbers"),
+        ({"text": []}, ValueError, "whole numbers"),
+    ],
+)
+def test_bad_input_gets_a_sentence(given, error, sentence):
+    with pytest.raises(error, match=sentence):
+        microscope.figure(model_of("two-layer"), **{"text": TEXT} | given)
+
+
+def test_a_model_of_numbers_reads_no_text():
+    with pytest.raises(ValueError, match=r"as \[5, 60, 3\]"):
+        microscope.figure(model_of("max-of-list"), "5 60 3")
+
+
+# legible
+
+
+def _luminance(colour):
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] if len(colour) == 7 else [1.0] * 3
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one, other):
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _mixed(one, other, share):
+    one, other = (c if len(c) == 7 else "#ffffff" for c in (one, other))
+    parts = [round(int(one[i : i + 2], 16) * share + int(other[i : i + 2], 16) * (1 - share)) for i in (1, 3, 5)]
+    return "#" + "".join(f"{part:02x}" for part in parts)
+
+
+def test_text_stands_out_from_its_ground_in_light_and_dark():
+    themes = re.findall(r"\{(--bg:[^}]*?)[;}]background|\{(--bg:[^}]*)\}", shapes.css())
+    themes = [dict(entry[2:].split(":") for entry in (a or b).split(";") if entry.startswith("--")) for a, b in themes]
+    assert len(themes) == 4
+    for theme in themes:
+        for ground in (theme["bg"], theme["band"], theme["hl"]):
+            assert _contrast(theme["fg"], ground) > 7 and _contrast(theme["soft"], ground) > 4.5
+        for ink in ("one", "two", "was"):
+            assert _contrast(theme[ink], theme["bg"]) > 3  # what is no text
+        for ink in ("one", "two", "cell"):
+            assert _contrast(theme["fg"], _mixed(theme[ink], theme["bg"], 0.5)) > 4.5  # numbers in shaded cells
