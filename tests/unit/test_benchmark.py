@@ -7,10 +7,8 @@ import pytest
 import torch
 
 from course_utils import circuits, composition, train
-from course_utils._files import DATA
 from course_utils.tools import benchmark
 
-STORED = DATA / "benchmark.json"
 ROW = {"work", "against", "value", "low", "high", "repetitions", "unit", "least", "most", "reached", "note", "machine"}
 WORK = [
     "top 100 entries of a full OV circuit",
@@ -60,7 +58,7 @@ def test_a_quick_run_from_end_to_end(tmp_path, capsys, monkeypatch):
 
 
 def test_the_stored_results_are_complete():
-    results = json.loads(STORED.read_text(encoding="utf-8"))
+    results = benchmark.published()
     _complete(results)
     assert results["scale"] == vars(benchmark.PAPER)
     for found in results["rows"]:
