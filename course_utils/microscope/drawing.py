@@ -14,7 +14,7 @@ import torch
 
 from course_utils.microscope import panels, runs
 from course_utils.microscope.runs import Head
-from course_utils.microscope.scene import VIEWS, Scene, alt, values_of
+from course_utils.microscope.scene import VIEWS, Scene, in_words, values_of
 from course_utils.microscope.shapes import WIDTH, act, cross, document, n, number, rect, short, text
 
 LEFT, RIGHT = 78, 86  # margins
@@ -41,7 +41,7 @@ def svg(scene: Scene) -> str:
             *below,
         ],
         height,
-        alt(scene),
+        in_words(scene),
         on,
     )
 

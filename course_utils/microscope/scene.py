@@ -92,7 +92,7 @@ def cut_of(key: str) -> Cut:
     return (first, writer), re.sub("[^qkv]", "", key), (second, reader)
 
 
-def alt(scene: Scene) -> str:
+def in_words(scene: Scene) -> str:
     """What the picture shows, in words, for those who do not see it."""
     cfg, i, now, before = scene.model.cfg, scene.position, scene.now, scene.base
     heads = f", {cfg.n_layers * cfg.n_heads} heads" if cfg.n_layers else ""
