@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -26,8 +27,8 @@ def _fit_for_training(answer: Answer, x: tuple[int, int, int], *weights: tuple[i
             out = result if isinstance(result, Tensor) else result[0]
             gradients = torch.autograd.grad(out.sum(), inputs, allow_unused=True)
         except (Wrong, RuntimeError):  # such as .numpy() on a tensor that wants a gradient
-            gradients = (None,)
-        if any(gradient is None for gradient in gradients):
+            gradients = ()
+        if not gradients or any(gradient is None for gradient in gradients):
             raise Unfit("training needs gradients through it, in double precision, and does not get them")
         operations_at[n] = made.count
     if (more := operations_at[x[1]] - operations_at[1]) > 50:
@@ -94,7 +95,7 @@ def _first_only(tokens: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def _overlapping(tokens: list[str], pair: tuple[str, str]) -> list[str]:
-    merged = []
+    merged: list[str] = []
     for i, token in enumerate(tokens):
         if (token, *tokens[i + 1 : i + 2]) == pair:
             merged.append(pair[0] + pair[1])
@@ -105,7 +106,8 @@ def _overlapping(tokens: list[str], pair: tuple[str, str]) -> list[str]:
 
 def _walked(tokens: list[str], pair: tuple[str, str], stop: int, tail: int) -> list[str]:
     """From left to right up to `stop` from the end, and no pair in the last `tail` tokens."""
-    merged, i = [], 0
+    merged: list[str] = []
+    i = 0
     while i < len(tokens) - stop:
         both = i < len(tokens) - tail and (tokens[i], tokens[i + 1]) == pair
         merged.append(tokens[i] + tokens[i + 1] if both else tokens[i])
@@ -123,7 +125,8 @@ def _in_place(tokens: list[str], pair: tuple[str, str]) -> list[str]:
 
 
 def _in_the_text(tokens: list[str], pair: tuple[str, str]) -> list[str]:
-    text, both, merged = "".join(tokens), "".join(pair), []
+    text, both = "".join(tokens), "".join(pair)
+    merged: list[str] = []
     while text:
         piece = both if text.startswith(both) else text[0]
         merged, text = [*merged, piece], text[len(piece) :]
@@ -559,7 +562,7 @@ def _attends(
     return through(pattern, v) if through else torch.einsum("bhpd,hdm->bpm", pattern @ v, W_O), pattern
 
 
-def _attention_with(**wrong: object) -> Answer:
+def _attention_with(**wrong: Any) -> Answer:
     return lambda *weights: _attends(*weights, **wrong)
 
 
@@ -1181,7 +1184,7 @@ def _searched(
     return texts[pick], totals[pick].item()
 
 
-def _search_with(**wrong: object) -> Answer:
+def _search_with(**wrong: Any) -> Answer:
     return lambda *given: _searched(*given, **wrong)
 
 

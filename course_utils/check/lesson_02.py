@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 from transformer_lens import ActivationCache, HookedTransformer
+from transformer_lens.hook_points import HookPoint
 
 from course_utils import heads, transforms
 from course_utils.check.exercises import Answer, exercise
@@ -22,6 +23,10 @@ FAILS = "it is right for 2 layers of 3 heads, and it fails for 3 layers of 2 hea
 def _attention_pattern(n: int, seed: int = 0) -> Tensor:
     scores = 2 * random(n, n, seed=seed)
     return scores.masked_fill(torch.ones(n, n).triu(1).bool(), -math.inf).softmax(-1)
+
+
+def _logits(model: HookedTransformer, tokens: Tensor) -> Tensor:
+    return model(tokens, return_type="logits")
 
 
 def _heads(model: HookedTransformer) -> Iterator[tuple[int, int]]:
@@ -234,8 +239,8 @@ def patched(answer: Answer) -> None:
     """`patched(model, tokens, name, pos, value) → [1, pos, d_vocab]`: logits with one position of `name` replaced."""
     model, name = tiny_model(), "blocks.1.hook_resid_pre"
     means = "the logits, [1, pos, d_vocab]"
-    logits, cache = model.run_with_cache(TOKENS)
-    value = random(10, seed=5)
+    _, cache = model.run_with_cache(TOKENS)
+    logits, value = _logits(model, TOKENS), random(10, seed=5)
     result = tensor(answer(model, TOKENS, name, 2, value), (1, 5, 20), means)
     demand(not close(result.exp().sum(-1), torch.ones(1, 5)), "these are log-probabilities; return the logits.")
     demand(not close(result.sum(-1), torch.ones(1, 5)), "these are probabilities; return the logits.")
@@ -245,18 +250,27 @@ def patched(answer: Answer) -> None:
     )
     everywhere = cache[name] * 0 + value
     with heads.patched(model, name, everywhere):
-        demand(not close(result, model(TOKENS)), "the value stands at all positions; only `pos` should be replaced.")
+        demand(
+            not close(result, _logits(model, TOKENS)),
+            "the value stands at all positions; only `pos` should be replaced.",
+        )
     with heads.patched(model, name, cache[name] + value, (slice(None), 2)):
-        demand(not close(result, model(TOKENS)), "the value was added; it should stand in place of what was there.")
+        demand(
+            not close(result, _logits(model, TOKENS)),
+            "the value was added; it should stand in place of what was there.",
+        )
     with heads.patched(model, name, 0 * cache[name], (slice(None), 2)):
-        demand(not close(result, model(TOKENS)), "zeros stand at `pos`; it should be `value`.")
+        demand(not close(result, _logits(model, TOKENS)), "zeros stand at `pos`; it should be `value`.")
     demand(
         close(result[:, :2], logits[:, :2]),
         "positions before `pos` changed, and they cannot see it: which position does your hook write to?",
     )
     demand(not close(result[:, 2], logits[:, 2]), "the prediction at `pos` itself did not change.")
     with heads.patched(model, name, everywhere, (slice(None), 2)):
-        demand(close(result, model(TOKENS)), "the logits are not those of a run with `value` at `pos`, and only there.")
+        demand(
+            close(result, _logits(model, TOKENS)),
+            "the logits are not those of a run with `value` at `pos`, and only there.",
+        )
     _well_patched(answer, model, TOKENS)
     _well_patched(answer, tiny_model(**OTHER), OTHER_TOKENS)
 
@@ -292,7 +306,7 @@ def _hooked(
     change: Change = _set,
     stay: bool = False,
 ) -> Tensor:
-    def hook(x: Tensor, hook: object) -> Tensor:
+    def hook(x: Tensor, hook: HookPoint) -> Tensor:
         x = x.clone()
         change(x, pos, value)
         return x
@@ -307,7 +321,7 @@ _patched = _hooked  # the right answer
 
 
 def _changing(change: Change) -> Answer:
-    return lambda *given: _hooked(*given, change=change)
+    return lambda model, tokens, name, pos, value: _hooked(model, tokens, name, pos, value, change)
 
 
 def _everywhere(x: Tensor, pos: int, value: Tensor) -> None:
@@ -352,7 +366,7 @@ def _token_changed(model: HookedTransformer, tokens: Tensor, name: str, pos: int
 
 
 def _not_returned(model: HookedTransformer, tokens: Tensor, name: str, pos: int, value: Tensor) -> Tensor:
-    def hook(x: Tensor, hook: object) -> None:
+    def hook(x: Tensor, hook: HookPoint) -> None:
         x.clone()[:, pos] = value
 
     return model.run_with_hooks(tokens, fwd_hooks=[(name, hook)])
@@ -369,7 +383,7 @@ patched.mistakes = {
     "all positions from it": (_changing(_from_there), "with `value` at `pos`, and only there"),
     "hook returns nothing": (_not_returned, "does your hook return the changed activation"),
     "hook left on the model": (
-        lambda model, *given: _hooked(model, *given, stay=True),
+        lambda model, tokens, name, pos, value: _hooked(model, tokens, name, pos, value, stay=True),
         "it leaves a hook on `model`, at blocks.1.hook_resid_pre",
     ),
     "plain run": (lambda m, t, name, pos, value: m(t), "the logits are those of the plain run"),
@@ -944,7 +958,9 @@ def frozen_logits(answer: Answer) -> None:
         (_frozen(model, hard, A.flip(1)), "the heads have each other's patterns: A[layer, 0] belongs to head 0."),
     ):
         demand(not close(logits, wrong), says)
-    demand(close(logits, model(TOKENS)[0]), "with the model's own patterns the logits should be the model's own.")
+    demand(
+        close(logits, _logits(model, TOKENS)[0]), "with the model's own patterns the logits should be the model's own."
+    )
     demand(close(moved, _frozen(model, hard, foreign)), "with other patterns it goes wrong.")
     other_model = tiny_model(**OTHER)
     soft, A = random(7, 12), _patterns(3, 2, 7)

@@ -97,7 +97,7 @@ def _followed(pattern: Tensor, period: int) -> list[Tensor]:
 def _each_destination(pattern: Tensor, period: int) -> Tensor:
     """Attention to what followed any earlier copy, for each destination from the second pass on."""
     dest = range(period + 1, len(pattern))
-    return torch.stack([sum(pattern[d, d - ago + 1] for ago in range(period, d, period)) for d in dest])
+    return torch.stack([pattern[d, [d - ago + 1 for ago in range(period, d, period)]].sum() for d in dest])
 
 
 def _first_copy_only(pattern: Tensor, period: int) -> float:

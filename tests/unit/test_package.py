@@ -76,7 +76,7 @@ def test_a_data_file_is_intact_and_no_pickle(file):
 
 @pytest.mark.parametrize("sums", [f for f in DATA_FILES if f.name == _files.CHECKSUMS], ids=lambda f: f.parent.name)
 def test_checksums_name_files_that_exist(sums):
-    listed = [line.split()[1] for line in sums.read_text().splitlines()]
+    listed = [line.split()[1] for line in sums.read_text(encoding="utf-8").splitlines()]
     assert listed and all((sums.parent / name).is_file() for name in listed)
 
 
