@@ -126,11 +126,11 @@ def _near(value: Any, expected: Any, tolerance: float | list | dict | None) -> b
     if isinstance(expected, dict | list):
         if type(value) is not type(expected) or len(value) != len(expected):
             return False
-        keys = expected.keys() if isinstance(expected, dict) else range(len(expected))
-        several = isinstance(tolerance, dict | list)
-        if isinstance(expected, dict) and value.keys() != expected.keys():
+        keys: Any = expected.keys() if isinstance(expected, dict) else range(len(expected))
+        if isinstance(expected, dict) and {*value} != {*expected}:
             return False
-        return all(_near(value[k], expected[k], tolerance[k] if several else tolerance) for k in keys)
+        each: Any = tolerance if isinstance(tolerance, dict | list) else dict.fromkeys(keys, tolerance)
+        return all(_near(value[k], expected[k], each[k]) for k in keys)
     numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in (value, expected))
     if tolerance is None or not numbers:
         return type(value) is type(expected) and value == expected
@@ -177,7 +177,7 @@ def _expected(entry: Mapping, unit: str = "") -> str:
 
 
 @checked
-def sources_and_ours(lesson: str):
+def sources_and_ours(lesson: str) -> Any:
     """What a lesson's sources say ("05_max_of_list") beside what we measured: its table's entries with a source."""
     from IPython.display import Markdown
 
@@ -206,7 +206,7 @@ def predict(name: str, question: str, options: Sequence[str] = (), unit: str = "
     display(data, raw=True)
 
 
-def _widget(name: str, question: str, options: Sequence[str], unit: str):
+def _widget(name: str, question: str, options: Sequence[str], unit: str) -> Any:
     """What to click or type in, showing an earlier guess."""
     import ipywidgets
 
