@@ -411,10 +411,10 @@ def _where_the_suite_goes(report: str) -> str:
     """The shares of the suite's parts, from pytest's report in JUnit's format."""
     spent: dict[str, float] = defaultdict(float)
     for case in ElementTree.fromstring(report).iter("testcase"):
-        part = case.attrib["classname"].rsplit(".", 1)[-1]  # notebooks.03_….ipynb, tests.course.test_claims
+        part = case.attrib["classname"].rsplit(".", 1)[-1]  # notebooks.03_….ipynb, tests.course.test_untrained
         spent[part] += float(case.attrib["time"])
     notebooks, claims, browser = (
-        spent[part] / sum(spent.values()) for part in ("ipynb", "test_claims", "test_browser")
+        spent[part] / sum(spent.values()) for part in ("ipynb", "test_untrained", "test_browser")
     )
     return (
         f"Of the suite's time, {notebooks:.0%} are the notebooks, {claims:.0%} the lessons once more on untrained"

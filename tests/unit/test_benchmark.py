@@ -167,7 +167,12 @@ def test_what_is_measured_separately_stays(tmp_path, monkeypatch, capsys):
     benchmark.main(["--quick", "--out", str(file)])
     assert [found["value"] for found in json.loads(file.read_text(encoding="utf-8"))["rows"]] == [None, None]
     unit = {"tests.unit.test_x": 2}
-    times = {"notebooks.a.ipynb": 2, "b.ipynb": 4, "tests.course.test_claims": 3, "tests.course.test_browser": 1} | unit
+    times = {
+        "notebooks.a.ipynb": 2,
+        "b.ipynb": 4,
+        "tests.course.test_untrained": 3,
+        "tests.course.test_browser": 1,
+    } | unit
     cases = "".join(f'<testcase classname="{name}" name="y" time="{seconds}"/>' for name, seconds in times.items())
     report = f"<testsuites><testsuite>{cases}</testsuite></testsuites>"
     monkeypatch.setattr(benchmark, "side_by_side", lambda *_: ({"ours": report}, {"ours": [300.0], "other": [250.0]}))
