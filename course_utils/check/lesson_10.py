@@ -1103,7 +1103,7 @@ next_merge.mistakes = {
         "“t” and “h” are no tokens here any more",
     ),
     "order ignored": (
-        lambda tokens: _commonest(tuple(sorted(pair)) for pair in itertools.pairwise(tokens)),
+        lambda tokens: _commonest(tuple(sorted(two)) for two in itertools.pairwise(tokens)),
         "“th” and “e” stand together three times",
     ),
     "different tokens alone": (
@@ -1116,12 +1116,12 @@ next_merge.mistakes = {
     ),
     "the first pair": (lambda tokens: tuple(tokens[:2]), "in a b c b a d b a"),
     "the longest pair": (
-        lambda tokens: max(itertools.pairwise(tokens), key=lambda pair: len("".join(pair))),
+        lambda tokens: max(itertools.pairwise(tokens), key=lambda two: len("".join(two))),
         "in a b c b a d b a",
     ),
     "by length and count": (
         lambda tokens: max(
-            (counts := Counter(itertools.pairwise(tokens))), key=lambda pair: counts[pair] * len("".join(pair))
+            (counts := Counter(itertools.pairwise(tokens))), key=lambda two: counts[two] * len("".join(two))
         ),
         "what counts is how often a pair stands there",
     ),

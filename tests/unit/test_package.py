@@ -98,16 +98,12 @@ SOURCES = pytest.mark.parametrize(
 )
 
 
-# to be emptied: checks that do not have the form of lessons 03 and 05 yet
-LONG = {"lesson_01.py": {"attention", "beam_search"}, "lesson_07.py": {"induction_score", "k_match"}}
-
-
 @SOURCES
 def test_no_function_is_longer_than_50_lines(file):
     functions = [
         node for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)
     ]
-    assert {f.name for f in functions if f.end_lineno - f.lineno >= 50} <= LONG.get(file.name, set())
+    assert {f.name for f in functions if f.end_lineno - f.lineno >= 50} == set()
 
 
 @SOURCES
