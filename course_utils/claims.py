@@ -127,7 +127,7 @@ def _near(value: Any, expected: Any, tolerance: float | list | dict | None) -> b
         if type(value) is not type(expected) or len(value) != len(expected):
             return False
         keys: Any = expected.keys() if isinstance(expected, dict) else range(len(expected))
-        if isinstance(expected, dict) and value.keys() != expected.keys():
+        if isinstance(expected, dict) and {*value} != {*expected}:
             return False
         each: Any = tolerance if isinstance(tolerance, dict | list) else dict.fromkeys(keys, tolerance)
         return all(_near(value[k], expected[k], each[k]) for k in keys)
