@@ -21,17 +21,14 @@ from transformer_lens.utilities.hf_utils import download_file_from_hf
 
 from course_utils import text
 from course_utils._arguments import Count, checked
-from course_utils._files import DATA, get_back, verified, write_atomically
+from course_utils._files import DATA, verified, write_atomically
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
 
 def bundled() -> list[str]:
     """The names of the models that come with the course; "addition/seed-1" is "addition" trained with another seed."""
-    names = sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
-    if not names:
-        raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
-    return names
+    return sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
 
 
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:

@@ -174,6 +174,8 @@ class Training(Protocol):
 class Recorded(Training, Protocol):
     """The same, as `train` sees it, which keeps a history and writes a card."""
 
+    precision: str  # of the matrix products: "bfloat16" or "float32"
+
     def measure(self) -> dict[str, Any]: ...  # what a history row holds
     def card(self, steps: int) -> dict[str, Any]: ...  # what the card says of the data that so many steps saw
 
@@ -258,10 +260,11 @@ def train(
     return state.history[-1]
 
 
-def _save(training: Training, state_file: Path, state: State) -> None:
+def _save(training: Recorded, state_file: Path, state: State) -> None:
     """Write what `_resumed` reads."""
     everything = {
         "recipe": asdict(training.recipe),
+        "precision": training.precision,
         "state": asdict(state),
         "model": training.model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in training.optimizers.all],
@@ -269,7 +272,7 @@ def _save(training: Training, state_file: Path, state: State) -> None:
     write_atomically(state_file, lambda path: torch.save(everything, path))
 
 
-def _resumed(training: Training, state_file: Path, minutes: float | None) -> State:
+def _resumed(training: Recorded, state_file: Path, minutes: float | None) -> State:
     """The state that an interrupted run had saved; model and optimizers are set back to it."""
     stored = torch.load(state_file, map_location=training.model.cfg.device, weights_only=True)
     if stored["recipe"] != asdict(training.recipe) or stored["state"]["minutes"] != minutes:
@@ -278,6 +281,7 @@ def _resumed(training: Training, state_file: Path, minutes: float | None) -> Sta
     training.model.load_state_dict(stored["model"])
     for optimizer, saved in zip(training.optimizers.all, stored["optimizers"], strict=True):
         optimizer.load_state_dict(saved)
+    training.precision = stored.get("precision", training.precision)  # as it began, on whatever processor
     return State(**stored["state"])
 
 
@@ -291,6 +295,7 @@ def _finish(training: Recorded, folder: Path, state: State) -> None:
         **training.card(state.step),
         "training_seconds": round(state.seconds),
         "device": str(training.model.cfg.device),
+        "precision": training.precision,
         "torch": torch.__version__,
         "result": state.history[-1],
     }
@@ -314,13 +319,24 @@ def batch_of(stream: Int[Tensor, " n"], recipe: TextRecipe, step: int) -> Int[Te
     return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)  # every context opens with the start token
 
 
+def precision(device: str) -> str:
+    """What a text model's matrix products are computed in: "bfloat16" on a GPU and on a processor with units for it.
+
+    On a processor without such units a bfloat16 product takes three times as long as one in float32, so there it is
+    "float32". Sums, optimizers and the stored weights are float32 in both.
+    """
+    able = torch.cpu.get_capabilities()
+    units = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last is what ARM calls them
+    return "bfloat16" if units or device != "cpu" else "float32"
+
+
 class OnText:
     """A text model in training, on the corpus or on another `stream` of tokens."""
 
     fused = True  # AdamW in one piece: faster
 
     def __init__(self, recipe: TextRecipe, device: str = "cpu", stream: Int[Tensor, " n"] | None = None):
-        self.recipe, self.device = recipe, torch.device(device)
+        self.recipe, self.device, self.precision = recipe, torch.device(device), precision(device)
         self.stream = text.encode(text.corpus_documents()) if stream is None else stream
         self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
         self.model = initial(recipe.config(), device)
@@ -332,7 +348,7 @@ class OnText:
 
     def loss(self, step: int) -> Float[Tensor, ""]:
         """The mean over all tokens of a batch, in nats."""
-        with torch.autocast(self.device.type, torch.bfloat16):
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
             return self.model(self.batch(step), return_type="loss")
 
     def measure(self) -> dict[str, Any]:
@@ -349,6 +365,7 @@ class OnTask:
     """The same for a model of one of the small tasks: the loss at the last position alone."""
 
     def __init__(self, recipe: tasks.Task, device: str = "cpu"):
+        self.precision = "float32"
         self.recipe, self.device = recipe, torch.device(device)
         self.training, self.held_out = tasks.examples(recipe)
         self.model = initial(recipe.config(), device)

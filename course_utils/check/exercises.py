@@ -22,7 +22,7 @@ from typing import Any
 
 from course_utils.check import ours
 from course_utils.check.guard import LINE, Blank, Guarded, as_tensors, notebook_data, randomness_kept
-from course_utils.check.questions import Wrong
+from course_utils.check.questions import Unfit, Wrong
 
 Answer = Callable[..., Any]
 Mistakes = dict[str, tuple[Answer, str]]  # what is wrong → an answer wrong in this way, a part of the sentence it gets
@@ -32,8 +32,9 @@ EXERCISES: dict[str, "Exercise"] = {}  # by name
 class Exercise:
     """One exercise: called with an answer it prints a verdict and returns the function that the lesson goes on with.
 
-    ✓ right, and the lesson goes on with the learner's function; ✗ with what went wrong, ○ not attempted yet, and it
-    goes on with ours. `mistakes` are typical ones; tests/test_check.py gives them to the check.
+    ✓ right, and the lesson goes on with the learner's function, unless a second line says why it can't; ✗ with what
+    went wrong, ○ not attempted yet, and it goes on with ours. `mistakes` are typical ones; tests/unit/test_check.py
+    gives them to the check.
     """
 
     def __init__(self, check: Callable[[Answer], None]) -> None:
@@ -42,6 +43,7 @@ class Exercise:
         self.check = check
         self.mistakes: Mistakes = {}
         self.attempted = False
+        self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
         self.hints_shown = 0
 
     def __call__(self, answer: Answer) -> Answer:
@@ -55,7 +57,9 @@ class Exercise:
             if guarded.printed:
                 print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
             print(verdict)
-            if verdict.startswith("✓"):
+            if self.unfit:
+                print(f"  It is right, but {self.unfit}.")
+            elif verdict.startswith("✓"):
                 return _returning_tensors(answer) if guarded.made_arrays else answer
             if verdict.startswith("✗") and (names := notebook_data(answer)):
                 few = ", ".join(f"`{name}`" for name in names[:3])
@@ -67,11 +71,15 @@ class Exercise:
 
     def _verdict(self, answer: Guarded) -> str:
         """What is printed about an answer, in one line."""
+        self.unfit = ""
         try:
             with randomness_kept():
                 self.check(answer)
         except Blank:
             return f"○ {self.name}: not attempted yet. The lesson goes on with ours."
+        except Unfit as reason:
+            self.unfit = str(reason)
+            line = f"✓ {self.name}"
         except Wrong as problem:
             line = f"✗ {self.name}: {problem}"
         except Exception as error:  # in the check itself: it met something that its author did not think of

@@ -87,7 +87,7 @@ class Guarded:
 
 def as_tensors(result: Any) -> Any:
     """What an answer returned, numpy arrays of numbers in it as tensors of torch's kinds."""
-    if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "fiub":
+    if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "fiubc":
         whole = torch.from_numpy(np.array(result))
         return whole.to(torch.get_default_dtype()) if whole.is_floating_point() else whole
     if type(result) in (tuple, list):

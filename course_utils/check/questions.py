@@ -16,6 +16,10 @@ class Wrong(Exception):
     """A property that the answer lacks, in one sentence for the learner."""
 
 
+class Unfit(Exception):
+    """Why the lesson can't go on with an answer that is right."""
+
+
 def tensor(value: object, shape: tuple[int, ...], means: str) -> Tensor:
     """A copy of the answer as a finite tensor of the right shape; `means` says what the axes are."""
     if not isinstance(value, Tensor):
@@ -81,6 +85,16 @@ def largest_table(call: Callable[[], object]) -> int:
         if not tracing:
             tracemalloc.stop()
     return max(largest.entries, peak - before)
+
+
+class Operations(TorchDispatchMode):
+    """How many operations of torch a block makes, `with Operations() as made`: its time, the same on every machine."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.count += 1
+        return function(*args, **(kwargs or {}))
 
 
 class _Largest(TorchDispatchMode):

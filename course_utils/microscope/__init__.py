@@ -17,7 +17,7 @@ from transformer_lens import HookedTransformer
 from course_utils._arguments import checked
 from course_utils.microscope import drawing, panels, runs
 from course_utils.microscope.runs import Cut, Head
-from course_utils.microscope.scene import VIEWS, Scene, alt
+from course_utils.microscope.scene import VIEWS, Scene, in_words
 from course_utils.models import check_head
 
 MOST = 64  # positions that the drawing has room for
@@ -31,7 +31,7 @@ class Figure:
     def __init__(self, scene: Scene, live: bool = False):
         self.live = live  # whether the live drawing follows
         self.svg = drawing.still(drawing.svg(scene))
-        self.alt = alt(scene)
+        self.alt = in_words(scene)
         self.answers = _answers(scene)
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
@@ -67,7 +67,7 @@ def _answers(scene: Scene) -> dict[str, tuple[str, str]]:
     for question, cuts in questions.items():
         now = scene.now if cuts == scene.now.cuts else runs.run(scene.model, scene.base.tokens, *cuts)
         asked = Scene(scene.model, scene.base, now, "paths", scene.heads, scene.position, scene.token)
-        found[question] = panels.alone(asked), alt(asked)
+        found[question] = drawing.still(panels.alone(asked)), in_words(asked)
     return found
 
 

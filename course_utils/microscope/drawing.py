@@ -14,7 +14,7 @@ import torch
 
 from course_utils.microscope import panels, runs
 from course_utils.microscope.runs import Head
-from course_utils.microscope.scene import VIEWS, Scene, alt, values_of
+from course_utils.microscope.scene import VIEWS, Scene, in_words, values_of
 from course_utils.microscope.shapes import WIDTH, act, cross, document, n, number, rect, short, text
 
 LEFT, RIGHT = 78, 86  # margins
@@ -41,7 +41,7 @@ def svg(scene: Scene) -> str:
             *below,
         ],
         height,
-        alt(scene),
+        in_words(scene),
         on,
     )
 
@@ -132,9 +132,9 @@ def _columns(scene: Scene, layout: Layout) -> Iterator[str]:
         if scene.now.cuts:
             q = before[i, was[i]].item()
             inside.append(rect(x - width / 2 - 2, layout.bars - 24 * q, width + 4, 24 * q, "ghost"))
-        said, style = short(scene.called(best)), "mono b" if changed else "mono s"
+        said, style = scene.called(best), "mono b" if changed else "mono s"
         inside.append(_label(x, layout.bars - 29, said, style, layout, up=True))
-        inside.append(_label(x, layout.base + 30, short(name), "mono", layout))
+        inside.append(_label(x, layout.base + 30, name, "mono", layout))
         label = f"position {i}, {name}: expects {scene.called(best)} with {p:.2f}"
         label += f", before the cut {scene.called(was[i])} with {before[i, was[i]]:.2f}" if scene.now.cuts else ""
         style = f"col c{i}" + " sel" * (i == scene.position) + " shut" * (i in shut)
@@ -149,6 +149,7 @@ def _columns(scene: Scene, layout: Layout) -> Iterator[str]:
 
 
 def _label(x: float, y: float, words: str, style: str, layout: Layout, up: bool = False) -> str:
+    words = short(words, 8 if layout.angle > 60 else 10)
     if layout.flat:
         return text(x, y + (1 if up else 4), words, f"{style} m")
     side = "" if up else " e"

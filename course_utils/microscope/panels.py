@@ -7,7 +7,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import composition
 from course_utils.microscope import runs
-from course_utils.microscope.scene import STEPS, Scene, alt, key_of
+from course_utils.microscope.scene import STEPS, Scene, in_words, key_of
 from course_utils.microscope.shapes import WIDTH, act, cross, document, n, number, rect, short, text
 
 TITLES = ("scores", "mask", "softmax", "× values")  # of the steps
@@ -19,7 +19,7 @@ ROW = 17
 def alone(scene: Scene) -> str:
     """The panels of a view alone, without the pipes."""
     parts, height = below(scene, 14)
-    return document(parts, height, alt(scene))
+    return document(parts, height, in_words(scene))
 
 
 def below(scene: Scene, top: float) -> tuple[list[str], float]:
@@ -111,21 +111,10 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
             above = str(src) if src is not None else "0" if first == 1 else f"0–{first - 1}"
             inside.append(text(middle, y + 16, above, "s small m"))
             for r, dest in enumerate(window):
-                top = y + 20 + 20 * r
-                shown, strength = "", 0.0
-                if src is None or src <= dest:
-                    value = tables[step][dest, :first].sum() if src is None else tables[step][dest, src]
-                    shown = _fitting(value.item())
-                    strength = value.item() / largest[step] if step in largest else 0
-                elif step == "scores":
-                    shown = _fitting(scores[dest, src].item())
-                if step == "mask" and src is not None and (src > dest or (src in hidden and src != dest)):
-                    shown = "−∞"
-                if strength > 0.01:
-                    fill = f' opacity="{0.3 * strength:.2f}"'
-                    inside.append(rect(middle - cell / 2 + 0.5, top + 0.5, cell - 1, 19, "cell", fill))
-                if shown:
-                    inside.append(text(middle, top + 14, shown, "small m"))
+                value = tables[step][dest, :first].sum() if src is None else tables[step][dest, src]
+                behind = src is not None and (src > dest or (src in hidden and src != dest))
+                share = value.item() / largest[step] if step in largest else 0
+                inside += _entry(middle, y + 20 + 20 * r, cell, step, value.item(), share, behind)
         style = f"l{layer % 2}" + " later" * (number_of > scene.step)
         parts.append(act("step", str(number_of), f"step {number_of}, {title}", "".join(inside), style))
         left += width + gap
@@ -137,6 +126,17 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
     }
     parts.append(text(x, y + 120, notes[STEPS[scene.step - 1]], "s"))
     return parts, y + 120
+
+
+def _entry(middle: float, top: float, width: float, step: str, value: float, share: float, behind: bool) -> list[str]:
+    """A number of a step, the larger the `share` the darker its ground; `behind` the mask there is none any more."""
+    if behind and step != "scores":
+        return [text(middle, top + 14, "−∞", "small m")] if step == "mask" else []
+    shown = [text(middle, top + 14, _fitting(value), "small m")]
+    if share <= 0.01:
+        return shown
+    fill = f' opacity="{0.3 * share:.2f}"'
+    return [rect(middle - width / 2 + 0.5, top + 0.5, width - 1, 19, "cell", fill), *shown]
 
 
 def _fitting(value: float) -> str:
@@ -243,7 +243,9 @@ def _doors(scene: Scene, y: float) -> tuple[list[str], float]:
     y += 16
     parts += [text(x + cell * (c + 0.5), y, runs.head_name(head), "mono s m") for c, head in enumerate(columns)]
     y += 6
-    scores = {path: composition.scores(scene.model, path.upper())[:, :, later[0], later[1]] for path in "qkv"}
+    if not scene.composition:
+        scene.composition |= {path: composition.scores(scene.model, path.upper()) for path in "qkv"}
+    scores = {path: table[:, :, later[0], later[1]] for path, table in scene.composition.items()}
     largest = max(score.max().item() for score in scores.values())
     for path, words in MODES.items():
         name = rect(INDENT - 4, y + 3, 64, 28, "ring", ' rx="4"') + text(INDENT, y + 21, words)

@@ -199,22 +199,22 @@ def _direction(
     return (u - u.mean()) / (centred.square().mean() + model.cfg.eps).sqrt(), constant
 
 
-def terms(model: HookedTransformer, run: Run, position: int, token: int) -> dict[str, float]:
+def terms(model: HookedTransformer, result: Run, position: int, token: int) -> dict[str, float]:
     """What the logit of `token` at `position` is the sum of: "direct", every head ("0.5"), and "bias" if there is one.
 
     "direct" is what the embedding adds (with the position vector where positions are in the stream). In a model of one
     layer without LayerNorm these are `paths.path_terms`. LayerNorm's scale is held at what it is, so the terms still
     sum to the logit; with it, "bias" is what the biases add.
     """
-    direction, constant = _direction(model, run.stream[-1, position], token)
-    parts = {"direct": (run.stream[0, position] @ direction).item()}
-    for (layer, head), value in zip(_heads(model), (run.written[:, :, position] @ direction).flatten(), strict=True):
+    direction, constant = _direction(model, result.stream[-1, position], token)
+    parts = {"direct": (result.stream[0, position] @ direction).item()}
+    for (layer, head), value in zip(_heads(model), (result.written[:, :, position] @ direction).flatten(), strict=True):
         parts[f"{layer}.{head}"] = value.item()
     constant += sum((model.b_O[layer] @ direction).item() for layer in range(model.cfg.n_layers))
     return parts | ({"bias": constant} if constant else {})
 
 
-def pairs(model: HookedTransformer, run: Run, position: int, token: int) -> Float[Tensor, "later source"]:
+def pairs(model: HookedTransformer, result: Run, position: int, token: int) -> Float[Tensor, "later source"]:
     """The terms of layer 1's heads, each divided by what its values are made from: the embedding, then 0.0, 0.1, ….
 
     The entry of head h after head g is the *virtual head* of the two: h moves on what g wrote. A row sums to the head's
@@ -223,16 +223,16 @@ def pairs(model: HookedTransformer, run: Run, position: int, token: int) -> Floa
     """
     if model.cfg.n_layers != 2 or model.cfg.normalization_type is not None:
         raise ValueError("Only two layers without LayerNorm fall apart into pairs of heads.")
-    direction, _ = _direction(model, run.stream[-1, position], token)
-    sources = torch.cat([run.stream[:1], run.written[0]])  # [source, pos, d_model]
+    direction, _ = _direction(model, result.stream[-1, position], token)
+    sources = torch.cat([result.stream[:1], result.written[0]])  # [source, pos, d_model]
     gives = torch.einsum("spm,hmd,hde,e->hsp", sources, model.W_V[1], model.W_O[1], direction)
-    for one in run.cuts:
+    for one in result.cuts:
         match one:
             case ((0, earlier), "v", (1, later)):
                 gives[later, 1 + earlier] = 0
             case (1, later):
                 gives[later] = 0
-    return torch.einsum("hsp,hp->hs", gives, run.pattern[1, :, position])
+    return torch.einsum("hsp,hp->hs", gives, result.pattern[1, :, position])
 
 
 def _heads(model: HookedTransformer) -> list[Head]:

@@ -1,7 +1,7 @@
 """What the microscope looks at: a run, the same run without its cuts, and which part of both is in view."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -34,6 +34,9 @@ class Scene:
     token: int  # whose logit is taken apart
     weighted: bool = False
     step: int = len(STEPS)
+    composition: dict[str, torch.Tensor] = field(
+        default_factory=dict
+    )  # scores, once they are asked for; cuts keep them
 
     @cached_property
     def names(self) -> list[str]:
@@ -89,7 +92,7 @@ def cut_of(key: str) -> Cut:
     return (first, writer), re.sub("[^qkv]", "", key), (second, reader)
 
 
-def alt(scene: Scene) -> str:
+def in_words(scene: Scene) -> str:
     """What the picture shows, in words, for those who do not see it."""
     cfg, i, now, before = scene.model.cfg, scene.position, scene.now, scene.base
     heads = f", {cfg.n_layers * cfg.n_heads} heads" if cfg.n_layers else ""

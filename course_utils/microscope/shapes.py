@@ -47,7 +47,7 @@ def short(name: str, most: int = 10) -> str:
 
 
 @cache
-def style() -> str:
+def css() -> str:
     return (files(__package__) / "drawing.css").read_text(encoding="utf-8").strip()
 
 
@@ -55,5 +55,5 @@ def document(parts: list[str], height: float, label: str, rules: str = "") -> st
     size = f'width="{WIDTH}" height="{n(height)}" viewBox="0 0 {WIDTH} {n(height)}"'
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="micro" {size} role="group" aria-label="{escape(label)}">'
-        f'<style>{style()}{rules}</style><rect width="100%" height="100%" fill="var(--bg)"/>{"".join(parts)}</svg>'
+        f'<style>{css()}{rules}</style><rect width="100%" height="100%" fill="var(--bg)"/>{"".join(parts)}</svg>'
     )

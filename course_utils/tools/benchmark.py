@@ -23,12 +23,13 @@ from typing import Any, TypeVar
 from xml.etree import ElementTree
 
 import numpy as np
+import psutil
 import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, models, train
-from course_utils._files import CHECKSUMS, DATA, ROOT, write_atomically, write_checksums
+from course_utils._files import CHECKSUMS, DATA, ROOT, verified, write_atomically, write_checksums
 from course_utils.tools import utf8_output
 
 K = 100  # entries, and skip-trigrams
@@ -106,6 +107,7 @@ def row(
         "most": most,
         "reached": reached,
         "note": note,
+        "machine": f"{processor()}, threads: {torch.get_num_threads()}" if ratios else None,
     }
 
 
@@ -200,15 +202,17 @@ def top_entries(scale: Scale) -> list[dict[str, Any]]:
 def peak_memory(scale: Scale) -> None:
     """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
-    if Path("/proc/self/status").exists():  # Linux: getrusage would also count what the parent held when it forked
-        fields = dict(
-            entry.split(":", 1) for entry in Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-        )
-        print(int(fields["VmHWM"].split()[0]) * 1024 / 1e9)
+    if sys.platform == "linux":  # getrusage would also count what the parent held when it forked
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        fields = dict(entry.split(":", 1) for entry in status.splitlines())
+        size = int(fields["VmHWM"].split()[0]) * 1024
+    elif sys.platform == "win32":
+        size = psutil.Process().memory_info().peak_wset
     else:
-        import resource  # not on Windows
+        import resource  # Windows has none
 
-        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e9)
+        size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(size / 1e9)
 
 
 def skip_trigrams(scale: Scale) -> list[dict[str, Any]]:
@@ -273,9 +277,9 @@ class Plain(train.OnText):
 
     fused = False
 
-    def loss(self, step: int) -> Tensor:
-        """The mean over all tokens of a batch, in nats."""
-        return self.model(self.batch(step), return_type="loss")
+    def __init__(self, recipe: train.TextRecipe, device: str = "cpu", stream: Tensor | None = None):
+        super().__init__(recipe, device, stream)
+        self.precision = "float32"
 
 
 def plain(recipe: train.TextRecipe) -> train.TextRecipe:
@@ -298,8 +302,9 @@ def training_step(scale: Scale) -> list[dict[str, Any]]:
     assert torch.cosine_similarity(ours, other, dim=0) > 0.99, f"{work}: the gradients differ"
     _, seconds = side_by_side(ways, 8 * scale.repetitions)  # one step is short, and its time varies
     against = "a plain float32 AdamW loop"
+    least = 2.5 if trained["ours"].precision == "bfloat16" else None  # what float32 leaves to gain is not speed
     return [
-        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=2.5, note=_profile(ways["ours"])),
+        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=least, note=_profile(ways["ours"])),
         row(f"{work}: tokens up to prefix matching {REACHED}", against, [], least=3, note=_tokens_of_the_recipe()),
     ]
 
@@ -406,10 +411,10 @@ def _where_the_suite_goes(report: str) -> str:
     """The shares of the suite's parts, from pytest's report in JUnit's format."""
     spent: dict[str, float] = defaultdict(float)
     for case in ElementTree.fromstring(report).iter("testcase"):
-        part = case.attrib["classname"].rsplit(".", 1)[-1]  # notebooks.03_….ipynb, tests.course.test_claims
+        part = case.attrib["classname"].rsplit(".", 1)[-1]  # notebooks.03_….ipynb, tests.course.test_untrained
         spent[part] += float(case.attrib["time"])
     notebooks, claims, browser = (
-        spent[part] / sum(spent.values()) for part in ("ipynb", "test_claims", "test_browser")
+        spent[part] / sum(spent.values()) for part in ("ipynb", "test_untrained", "test_browser")
     )
     return (
         f"Of the suite's time, {notebooks:.0%} are the notebooks, {claims:.0%} the lessons once more on untrained"
@@ -528,12 +533,18 @@ def run(scale: Scale, work: tuple[Work, ...] = WORK) -> dict[str, Any]:
     return {"machine": machine(), "scale": vars(scale), "rows": rows, "growth": growth(scale)}
 
 
+def processor() -> str:
+    """What torch uses of this machine's processor: "x86_64, AVX512, bfloat16"."""
+    return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {train.precision('cpu')}"
+
+
 def machine() -> dict[str, Any]:
-    """What the ratios may depend on."""
+    """What the ratios, and the last digits of every number, may depend on."""
     return {
+        "system": platform.system(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
-        "processor": f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}",
+        "processor": processor(),
         "python": platform.python_version(),
         "torch": torch.__version__,
     }
@@ -564,6 +575,11 @@ def save(file: Path, results: dict[str, Any]) -> None:
     )
     if (file.parent / CHECKSUMS).exists():
         write_checksums(file.parent)
+
+
+def published() -> dict[str, Any]:
+    """The results that the course comes with. Raises OSError where their file is missing or damaged."""
+    return json.loads(verified(DATA / "benchmark.json").read_text(encoding="utf-8"))
 
 
 def main(arguments: list[str] | None = None) -> None:

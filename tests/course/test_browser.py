@@ -67,9 +67,9 @@ def server(tmp_path_factory, commands):
     try:
         deadline = time.monotonic() + PATIENCE / 1000
         while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
-            assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text()
+            assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(encoding="utf-8")
             time.sleep(0.2)
-        yield home / "notebooks", json.loads(found[0].read_text())
+        yield home / "notebooks", json.loads(found[0].read_text(encoding="utf-8"))
     finally:
         process.terminate()
         process.wait(timeout=60)

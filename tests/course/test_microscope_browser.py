@@ -170,7 +170,9 @@ def test_a_reopened_notebook_shows_the_still_drawing_and_no_error(page, server, 
     page.click(f"{LIVE} .switch[data-key='0.5']")
     becomes(page, cuts, "head 0.5")
     menu(page, "File", "Save Notebook")
-    wait_until(page, lambda: "microscope-still" in (folder / NAME).read_text(), lambda: "it was not saved")
+    wait_until(
+        page, lambda: "microscope-still" in (folder / NAME).read_text(encoding="utf-8"), lambda: "it was not saved"
+    )
     assert len((folder / NAME).read_bytes()) < 200_000
     menu(page, "Kernel", "Shut Down Kernel")
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=unknown]", state="attached")

@@ -98,7 +98,7 @@ def test_must_pass(verdicts):
 
 
 def test_every_sanitize_rule_is_in_force():
-    text = SANITIZE.read_text()
+    text = SANITIZE.read_text(encoding="utf-8")
     rules = get_sanitize_patterns(text)
     assert len(rules) == len(re.findall("^regex", text, re.MULTILINE)) > 0  # nbval drops a malformed rule silently
 
@@ -112,6 +112,6 @@ def test_every_sanitize_rule_is_in_force():
     ],
 )
 def test_sanitize_rules(text, sanitized):
-    for regex, replacement in get_sanitize_patterns(SANITIZE.read_text()):
+    for regex, replacement in get_sanitize_patterns(SANITIZE.read_text(encoding="utf-8")):
         text = re.sub(regex, replacement, text)
     assert text == sanitized

@@ -7,12 +7,13 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from pathlib import Path
 
 import pytest
-from printed import ROOT
 
 from course_utils import models
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 SOURCES = ("course_utils", "data", "notebooks", "pyproject.toml", "README.md", "LICENSE")
 PROLOGUE = "import sys\nassert 'course_utils' not in sys.modules\nimport course_utils\nprint(course_utils.__file__)\n"
@@ -99,7 +100,7 @@ def test_texts_counts_runs_and_claims_are_found(run):
     code = """
 from course_utils import bigrams, claims, text
 from course_utils.formation import runs
-found = [text.held_out_documents(), bigrams.load_counts(), runs.histories(), claims.expectations()]
+found = [text.held_out_documents(), bigrams.counts(), runs.histories(), claims.expectations()]
 sizes = [len(part) for part in found]
 """
     here = {}

@@ -131,7 +131,7 @@ def test_a_stored_picture_looks_the_same_and_is_smaller():
 def test_good_notebook_has_no_problems():
     cells = [
         _executed(ANSWER),
-        _executed("assert True\nprint(2)", _stream("2\n"), tags=["C11b", "claim"]),
+        _executed('claim("two", 2)\nprint(2)', _stream("2\n"), tags=["C11b", "claim"]),
         _executed("\n".join(["x = 1"] * 20), tags=["live-training"]),
     ]
     assert authoring.problems(_solution(*cells)) == []
@@ -153,10 +153,11 @@ def test_good_notebook_has_no_problems():
         (_executed("  "), "is empty"),
         (_executed("open('../data/x')"), "another from notebooks/solutions/"),
         (_executed("1  # NBVAL_SKIP\n# NBVAL_SKIP"), "switches nbval off"),
-        (_executed("assert 1", tags=["C3"]), "one of the tags claim, identity"),
-        (_executed("assert 1", tags=["C3", "claim", "identity"]), "one of the tags claim, identity"),
-        (_executed("1", tags=["C3", "claim"]), "asserts nothing"),
-        (new_markdown_cell("assert", metadata={"tags": ["C3", "claim"]}), "asserts nothing"),
+        (_executed('claim("one", 1)', tags=["C3"]), "one of the tags claim, identity"),
+        (_executed('claim("one", 1)', tags=["C3", "claim", "identity"]), "one of the tags claim, identity"),
+        (_executed("assert 1"), "a bare assert"),
+        (_executed("1", tags=["C3", "claim"]), "states nothing"),
+        (new_markdown_cell("claim(1)", metadata={"tags": ["C3", "claim"]}), "states nothing"),
         (_executed("1", tags=["C3d"]), 'unknown tag "C3d"'),
         (_executed("1", tags=["nbval-skip"]), 'unknown tag "nbval-skip"'),
         (_executed("1", tags=["nbval-ignore-output"]), "without interactive"),

@@ -58,7 +58,7 @@ def bundled():
 @pytest.fixture(scope="module")
 def manifest():
     """The corpus that the bundled models were trained on; they all had the same."""
-    cards = [json.loads((_files.DATA / name / "config.json").read_text()) for name in models.bundled()]
+    cards = [json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8")) for name in models.bundled()]
     first, *others = (card["corpus"] for card in cards if "corpus" in card)
     assert all(other["sha256"] == first["sha256"] for other in others)
     return first

@@ -1,8 +1,6 @@
 """The checks are checked: each accepts its solution, says ○ to the blank, and tells every typical mistake."""
 
-import importlib
 import json
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,12 +10,7 @@ from course_utils.check import ours
 from course_utils.check.exercises import EXERCISES
 from course_utils.tools import authoring
 
-# Lessons that still keep their mistakes in tests/mistakes, without the sentences: exercise → what is wrong → answer.
-CASES = {name: dict(made.mistakes) for name, made in EXERCISES.items()}
-for file in sorted((Path(__file__).parent / "mistakes").glob("*.py")):
-    for name, mistakes in importlib.import_module(f"mistakes.{file.stem}").MISTAKES.items():
-        CASES[name] = {mistake: (answer, "") for mistake, answer in mistakes.items()}
-MISTAKES = [(name, mistake) for name, mistakes in CASES.items() for mistake in mistakes]
+MISTAKES = [(name, mistake) for name, made in EXERCISES.items() for mistake in made.mistakes]
 LEARNERS = [cell for path in authoring.learner_notebooks() for cell in json.loads(path.read_text("utf-8"))["cells"]]
 OURS = "  The lesson goes on with ours."
 
@@ -55,7 +48,7 @@ def test_every_exercise_has_its_place():
     headings = [name for cell in LEARNERS for name in ours.EXERCISE.findall("".join(cell["source"]))]
     assert sorted(headings) == sorted(EXERCISES)
     assert all(getattr(check, name) is made for name, made in EXERCISES.items())
-    assert all(mistakes for mistakes in CASES.values())
+    assert all(made.mistakes for made in EXERCISES.values())
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -75,16 +68,16 @@ def test_the_blank_is_not_attempted(capsys, name):
 
 @pytest.mark.parametrize(("name", "mistake"), MISTAKES)
 def test_a_typical_mistake_is_told(capsys, name, mistake):
-    answer, sentence = CASES[name][mistake]
+    answer, sentence = EXERCISES[name].mistakes[mistake]
     line = said(capsys, name, answer)[0]
     assert line.startswith(f"✗ {name}: ") and line.endswith((".", "?"))
     assert "your function stopped" not in line and "can't read" not in line
     assert sentence in line
 
 
-@pytest.mark.parametrize(("name", "mistake"), [case for case in MISTAKES if CASES[case[0]][case[1]][1]])
+@pytest.mark.parametrize(("name", "mistake"), MISTAKES)
 def test_a_sentence_is_long_enough_to_tell_it_from_others(name, mistake):
-    assert len(CASES[name][mistake][1].split()) >= 3
+    assert len(EXERCISES[name].mistakes[mistake][1].split()) >= 3
 
 
 @pytest.mark.parametrize("kind", NONSENSE)

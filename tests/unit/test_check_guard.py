@@ -12,7 +12,7 @@ from transformer_lens import ActivationCache, FactoredMatrix
 from course_utils import check
 from course_utils.check import exercises, guard, ours
 from course_utils.check.fixtures import tiny_model
-from course_utils.check.questions import Wrong, largest_table, number, pair, tensor
+from course_utils.check.questions import Operations, Unfit, Wrong, largest_table, number, pair, tensor
 
 TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
 CACHE = {"not": "data"}
@@ -60,6 +60,23 @@ def test_right_wrong_and_blank(double, capsys):
     ]
 
 
+def test_a_right_answer_that_the_lesson_cannot_go_on_with(double, capsys, monkeypatch):
+    def check_it(answer):
+        answer(torch.ones(2))
+        raise Unfit("training would be slow")
+
+    monkeypatch.setattr(double, "check", check_it)
+    assert double(lambda x: 2 * x) is ours.find("double").function
+    assert capsys.readouterr().out.splitlines() == [
+        "✓ double",
+        "  It is right, but training would be slow.",
+        "  The lesson goes on with ours.",
+    ]
+    monkeypatch.setattr(double, "check", lambda answer: answer(torch.ones(2)))
+    again = double(right := lambda x: 2 * x)
+    assert again is right and capsys.readouterr().out.splitlines() == ["✓ double"]
+
+
 def space(source: str, **names):
     """The function `answer` of a source."""
     exec(compile(source, "<cell>", "exec"), names)
@@ -91,6 +108,11 @@ def test_numpy_arrays_are_taken_and_come_back_as_tensors(double, capsys):
     assert capsys.readouterr().out == "✓ double\n"
     result = kept(torch.ones(2))
     assert isinstance(result, torch.Tensor) and result.dtype == torch.float32
+
+
+def test_complex_arrays_of_numpy_become_tensors():
+    values = guard.as_tensors(np.linalg.eigvals(np.array([[0.0, -1], [1, 0]])))  # i and −i
+    assert isinstance(values, torch.Tensor) and values.is_complex()
 
 
 def test_a_check_that_breaks_says_so(monkeypatch, capsys, double):
@@ -343,6 +365,15 @@ def test_a_pair():
 def test_a_large_table_is_seen_in_torch_numpy_and_python(make, large):
     a, b = torch.ones(1000, 2), torch.ones(2, 1000)
     assert (largest_table(lambda: make(a, b)) >= 1000**2) == large
+
+
+def test_operations_are_counted():
+    with Operations() as made:
+        (torch.ones(2, 3) @ torch.ones(3)).exp()
+    assert made.count == 4
+    with Operations() as made:
+        torch.stack([value.exp() for value in torch.ones(50)])
+    assert made.count > 50
 
 
 # --- hint, solution, reset ---

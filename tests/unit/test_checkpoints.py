@@ -35,10 +35,10 @@ def scores(row: dict, key: str, layer: int) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_card_tells_what_the_weights_do(measured, name):
-    card = json.loads((_files.DATA / name / "config.json").read_text())
+    card = json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8"))
     for key, value in measured[name].items():
         torch.testing.assert_close(torch.tensor(value), torch.tensor(card["result"][key]), rtol=0, atol=0.02)
-    assert f"{card['result']['held_out_loss']:.2f}" in (_files.DATA / "README.md").read_text()
+    assert f"{card['result']['held_out_loss']:.2f}" in (_files.DATA / "README.md").read_text(encoding="utf-8")
     recipe = card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])}  # older cards lack fields added since
     assert train.TextRecipe(**recipe) == train.RECIPES[name]
 
@@ -67,7 +67,7 @@ def test_two_layers_have_a_previous_token_head_and_induction_heads(measured):
     assert (scores(two, "previous_token", 0) > 0.7).sum() == 1
     first, second, third = scores(two, "prefix_matching", 1).topk(3).values
     assert first >= 0.65 and second >= 0.5 and third < 0.05
-    assert f"| {first:.2f}, {second:.2f}, {third:.2f} |" in (_files.DATA / "README.md").read_text()
+    assert f"| {first:.2f}, {second:.2f}, {third:.2f} |" in (_files.DATA / "README.md").read_text(encoding="utf-8")
     assert scores(one, "prefix_matching", 0).max() < 0.1  # the control: no second layer, no induction
     assert two["first_pass_loss"] - two["second_pass_loss"] > 3
     assert abs(one["first_pass_loss"] - one["second_pass_loss"]) < 0.5
@@ -91,12 +91,14 @@ SMALL = ["max-of-list"] + [f"{task}{seed}" for task in ("addition", "fibonacci")
 def test_a_small_models_card_tells_what_its_weights_do(name):
     base, _, seed = name.partition("/seed-")
     task, model = replace(tasks.TASKS[base], seed=int(seed or 0)), load(name)
-    card = json.loads((_files.DATA / name / "config.json").read_text())
+    card = json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8"))
     assert card["recipe"] == json.loads(json.dumps(train.asdict(task))) and card["model"] == task.config()
     _, held_out = tasks.examples(task)
     right = [(model(tokens)[:, -1].argmax(1) == tasks.answers(task, tokens)).float() for tokens in held_out]
     assert torch.cat(right).mean().item() == pytest.approx(card["result"]["held_out_accuracy"], abs=0.002)
-    assert f"{card['result']['held_out_accuracy'] * 100:.2f} %" in (_files.DATA / "README.md").read_text()
+    assert f"{card['result']['held_out_accuracy'] * 100:.2f} %" in (_files.DATA / "README.md").read_text(
+        encoding="utf-8"
+    )
     untrained = load(name, step=0)
     guessed = [(untrained(tokens)[:, -1].argmax(1) == tasks.answers(task, tokens)).float() for tokens in held_out]
     assert torch.cat(guessed).mean() < 0.1
@@ -104,7 +106,9 @@ def test_a_small_models_card_tells_what_its_weights_do(name):
 
 @pytest.mark.parametrize(("name", "least"), [("addition", 0.99), ("fibonacci", 0.95)])
 def test_sums_are_learnt_whatever_the_seed(name, least):
-    cards = [json.loads((_files.DATA / f"{name}{seed}" / "config.json").read_text()) for seed in ("", *SEEDS)]
+    cards = [
+        json.loads((_files.DATA / f"{name}{seed}" / "config.json").read_text(encoding="utf-8")) for seed in ("", *SEEDS)
+    ]
     assert [card["recipe"]["seed"] for card in cards] == [0, 1, 2, 3, 4]
     assert min(card["result"]["held_out_accuracy"] for card in cards) >= least
 

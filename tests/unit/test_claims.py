@@ -144,7 +144,7 @@ def test_recorded_statements_raise_nothing(monkeypatch, tmp_path):
     claims.claim("a share", 0.2)
     claims.claim("news", torch.tensor([1, 2]))
     claims.identity("equal", 1.0, 2.0)
-    lines = [json.loads(line) for line in (tmp_path / "statements").read_text().splitlines()]
+    lines = [json.loads(line) for line in (tmp_path / "statements").read_text(encoding="utf-8").splitlines()]
     assert [(line["kind"], line["statement"], line["holds"]) for line in lines] == [
         ("claim", "a share", False),
         ("claim", "news", False),

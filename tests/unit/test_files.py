@@ -84,7 +84,7 @@ def test_checksums_are_what_sha256sum_writes(folder):
     (folder / "subfolder").mkdir()
     _files.write_checksums(folder)
     expected = [f"{hashlib.sha256((folder / n).read_bytes()).hexdigest()}  {n}" for n in ("card.json", "weights.bin")]
-    assert (folder / _files.CHECKSUMS).read_text().splitlines() == expected
+    assert (folder / _files.CHECKSUMS).read_text(encoding="utf-8").splitlines() == expected
 
 
 def test_checksums_written_twice_are_the_same(folder):
@@ -103,7 +103,7 @@ def test_a_write_replaces_the_whole_file(tmp_path):
             written.append(path.stat().st_ino)
 
         _files.write_atomically(target, write)
-        assert target.read_text() == text
+        assert target.read_text(encoding="utf-8") == text
         assert written == [target.stat().st_ino]  # moved there, not copied
     assert list(target.parent.iterdir()) == [target]
     assert target.stat().st_mode & 0o044 == 0o044  # others may read it
@@ -113,12 +113,12 @@ def test_a_write_replaces_the_whole_file(tmp_path):
 def test_an_interrupted_write_leaves_the_old_file(folder, stop):
     def write(path):
         path.write_text("half of")
-        assert (folder / "card.json").read_text() == "{}\n"  # nobody sees the half
+        assert (folder / "card.json").read_text(encoding="utf-8") == "{}\n"  # nobody sees the half
         raise stop
 
     with pytest.raises(stop):
         _files.write_atomically(folder / "card.json", write)
-    assert _files.verified(folder / "card.json").read_text() == "{}\n"
+    assert _files.verified(folder / "card.json").read_text(encoding="utf-8") == "{}\n"
     assert sorted(f.name for f in folder.iterdir()) == [_files.CHECKSUMS, "card.json", "weights.bin"]
 
 

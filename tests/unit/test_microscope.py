@@ -500,6 +500,8 @@ def test_the_stored_html_is_a_picture_with_words_and_folded_answers():
     assert base64.b64decode(pictures[0]["src"].split(",")[1]).decode() == still.svg
     assert [found.text for found in page.find_all("summary")] == list(still.answers)
     assert list(still.answers)[1:] == ["What if head 0.5 is cut?", "What if head 1.6 is cut?"]
+    for drawn_, _ in still.answers.values():  # what only a live page styles would be black here
+        assert 'class="ring"' not in drawn_ and "data-do" not in drawn_
     drawing_, said = still.answers["What if head 0.5 is cut?"]
     without = runs.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
     assert is_close(re.search(r"with probability ([\d.]+)\.", said)[1], without.logits[-1].softmax(-1).max())
@@ -554,7 +556,7 @@ def _mixed(one, other, share):
 
 
 def test_text_stands_out_from_its_ground_in_light_and_dark():
-    themes = re.findall(r"\{(--bg:[^}]*?)[;}]background|\{(--bg:[^}]*)\}", shapes.style())
+    themes = re.findall(r"\{(--bg:[^}]*?)[;}]background|\{(--bg:[^}]*)\}", shapes.css())
     themes = [dict(entry[2:].split(":") for entry in (a or b).split(";") if entry.startswith("--")) for a, b in themes]
     assert len(themes) == 4
     for theme in themes:

@@ -407,7 +407,7 @@ def test_loading_leaves_the_callers_randomness_alone(folder):
 
 
 def test_weights_of_another_model_are_refused(folder):
-    config = json.loads((folder / "config.json").read_text())
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     config["model"]["n_layers"] = 1
     (folder / "config.json").write_text(json.dumps(config))
     _files.write_checksums(folder)

@@ -1,6 +1,9 @@
 """Which exercises are done."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -43,6 +46,14 @@ def test_command_line(tmp_path, capsys):
     _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✗ b: no.\n", c="")
     progress.main([str(tmp_path)])
     assert capsys.readouterr().out.split() == ["03", "✓✗○", "1", "of", "3", "✗", "b,", "○", "c"]
+
+
+def test_the_signs_reach_a_pipe_in_windows_encoding(tmp_path):
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="")
+    environment = os.environ | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1252"}
+    command = [sys.executable, "-m", "course_utils.tools.progress", str(tmp_path)]
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
+    assert done.stdout.startswith("03  ✓○")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', '{"cells": [{}]}', '{"cells": [{"source": [1]}]}'])

@@ -64,7 +64,7 @@ def _contents(folder):
 
 
 def _history(folder):
-    return json.loads((folder / "history.json").read_text())
+    return json.loads((folder / "history.json").read_text(encoding="utf-8"))
 
 
 def _stop_once(monkeypatch, name, when):
@@ -109,7 +109,7 @@ def test_the_folder_holds_what_it_should(finished):
 
 
 def test_the_card_says_how_the_model_was_made(finished):
-    card = json.loads((finished.folder / "config.json").read_text())
+    card = json.loads((finished.folder / "config.json").read_text(encoding="utf-8"))
     assert train.TextRecipe(**card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])}) == TINY
     assert card["model"] == TINY.config() and card["corpus"] == text.corpus_manifest()
     assert card["tokens_seen"] == 30 * 2 * 80 and card["result"] == finished.row
@@ -212,6 +212,37 @@ def test_ctrl_c_is_no_traceback(tmp_path, monkeypatch, capsys):
     assert "Stopped after 12 steps. The same command goes on" in capsys.readouterr().out
 
 
+PROCESSORS = [
+    ({"avx512_f": True, "avx512_bf16": True}, "bfloat16"),
+    ({"amx_bf16": True}, "bfloat16"),
+    ({"neon": True, "bf16": True}, "bfloat16"),
+    ({"neon": True, "bf16": False}, "float32"),
+    ({"avx512_f": True, "avx512_bf16": False}, "float32"),
+    ({}, "float32"),
+]
+
+
+@pytest.mark.parametrize(("able", "precision"), PROCESSORS)
+def test_the_processor_decides_the_precision(monkeypatch, able, precision):
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+    assert train.precision("cpu") == precision and train.precision("cuda") == "bfloat16"
+
+
+def test_a_run_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
+    histories = {}
+    for first, second in (("float32", "float32"), ("float32", "bfloat16"), ("bfloat16", "float32")):
+        folder = tmp_path / f"{first}, then {second}"
+        monkeypatch.setattr(train, "precision", lambda device, first=first: first)
+        _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 12)
+        with pytest.raises(SystemExit):
+            train.train(train.OnText, TINY, folder)
+        monkeypatch.setattr(train, "precision", lambda device, second=second: second)
+        train.train(train.OnText, TINY, folder)
+        assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["precision"] == first
+        histories[first, second] = _history(folder)
+    assert histories["float32", "bfloat16"] == histories["float32", "float32"] != histories["bfloat16", "float32"]
+
+
 def test_a_finished_folder_is_left_alone(finished, monkeypatch):
     def unread():
         raise AssertionError("the corpus was read, which takes long, only to refuse")
@@ -246,7 +277,7 @@ def test_minutes_choose_the_number_of_steps(tmp_path, monkeypatch):
         train.train(train.OnText, recipe, tmp_path, minutes=0.04)
     clock = itertools.count(step=7)  # slower by far, but the number stands
     assert train.train(train.OnText, recipe, tmp_path, minutes=0.04)["step"] == 240
-    card = json.loads((tmp_path / "config.json").read_text())
+    card = json.loads((tmp_path / "config.json").read_text(encoding="utf-8"))
     assert card["recipe"]["steps"] == 240 and card["tokens_seen"] == 240 * 80
     assert card["training_seconds"] == 11  # 1.0 up to the saved state, and 140 steps at 0.07
 
@@ -403,7 +434,7 @@ def test_a_run_may_end_early_and_be_of_another_kind(tmp_path):
     history = _history(tmp_path / "run")
     assert history[-1] == row and row["held_out_loss"] < 8.2 <= history[-2]["held_out_loss"] and row["step"] < 30
     assert row["train_loss"] < 5  # half of what it would be
-    card = json.loads((tmp_path / "run" / "config.json").read_text())
+    card = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     assert card["tokens_seen"] == row["step"] * 2 * 80
 
 
@@ -424,7 +455,7 @@ def test_a_task_is_learnt_and_recorded(finished_task):
     assert [row["step"] for row in history] == [0, 10, 20, 30] and last == finished_task.row
     assert last["train_loss"] < first["held_out_loss"] - 0.5
     assert first["held_out_accuracy"] < 0.4 and len(last["accuracy_by_length"]) == 2
-    card = json.loads((finished_task.folder / "config.json").read_text())
+    card = json.loads((finished_task.folder / "config.json").read_text(encoding="utf-8"))
     assert card["recipe"] == json.loads(json.dumps(train.asdict(TASK))) and card["model"] == TASK.config()
     assert card["examples_seen"] == 30 * 32 and card["result"] == last and "corpus" not in card
 

@@ -1,0 +1,113 @@
+"""What pip is told: the bounds in pyproject.toml, the versions in constraints.txt, and that no import is undeclared."""
+
+import ast
+import re
+import sys
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+LEAST, LIMIT = (int(n) for n in re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups())
+EXTRAS = PROJECT["optional-dependencies"]
+NAME = PROJECT["name"]
+LEARNER = [Requirement(line) for line in PROJECT["dependencies"]]
+AUTHOR = LEARNER + [Requirement(line) for line in EXTRAS["teach"]]
+CONTRIBUTOR = AUTHOR + [Requirement(line) for line in EXTRAS["test"] if not line.startswith(NAME)]
+LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+PINS = [Requirement(line) for line in LINES if not line.startswith("#")]
+SYSTEMS = {
+    "Linux": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"},
+    "macOS": {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix", "platform_machine": "arm64"},
+    "Windows": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"},
+}
+
+
+def _imports(files) -> set[str]:
+    """The top-level names that Python files import, anywhere in their code, without the standard library's and ours."""
+    found = set()
+    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found.add(node.module.split(".")[0])
+    ours = {"course_utils", *(file.stem for file in (ROOT / "tests").rglob("*.py"))}
+    return found - set(sys.stdlib_module_names) - ours
+
+
+def _undeclared(files, declared: list[Requirement]) -> set[str]:
+    names = {canonicalize_name(requirement.name) for requirement in declared}
+    distributions = packages_distributions()
+    imported = _imports(files)
+    assert imported >= {"torch"}  # what follows rests on it
+    own = {name: {canonicalize_name(d) for d in distributions.get(name, [name])} for name in imported}
+    return {name for name in imported if not own[name] & names}
+
+
+def test_every_import_is_declared():
+    package = sorted((ROOT / "course_utils").rglob("*.py"))
+    lessons = [file for file in package if "tools" not in file.parts[-2:-1] or file.name == "benchmark.py"]
+    assert _undeclared(lessons, LEARNER) <= {"dask"}  # for who has a cluster: the README says what to install
+    authors = [file for file in package if file.name != "mutation.py"]  # it runs pytest
+    assert _undeclared(authors, AUTHOR) <= {"dask"}
+    everything = [*package, *(ROOT / "tests").rglob("*.py"), ROOT / "conftest.py"]
+    assert _undeclared(everything, CONTRIBUTOR) <= {"dask"}
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize("minor", range(LEAST, LIMIT))
+def test_the_constraints_pin_one_version_that_the_bounds_allow(system, minor):
+    here = SYSTEMS[system] | {"python_version": f"3.{minor}", "python_full_version": f"3.{minor}.9"}
+    here |= {"implementation_name": "cpython", "platform_python_implementation": "CPython", "extra": ""}
+    pins = [pin for pin in PINS if not pin.marker or pin.marker.evaluate(here)]
+    versions = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in pins}
+    assert len(versions) == len(pins)
+    for requirement in CONTRIBUTOR:
+        if not requirement.marker or requirement.marker.evaluate(here):
+            assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
+
+
+def test_the_constraints_are_versions_and_nothing_else():
+    assert all(re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", line) for line in LINES if not line.startswith("#"))
+    assert "+" not in "".join(str(pin.specifier) for pin in PINS)  # torch's CPU and CUDA builds are both meant
+
+
+def test_conda_takes_the_packages_from_pyproject():
+    environment = yaml.safe_load((ROOT / "environment.yml").read_text(encoding="utf-8"))
+    python, pip = environment["dependencies"][0], environment["dependencies"][-1]
+    assert pip == {"pip": ["-e .[test]"]}
+    assert LEAST <= int(python.removeprefix("python=3.")) < LIMIT
+
+
+def test_binder_builds_on_the_same_torch_and_a_python_of_ours():
+    (torch,) = (line for line in PROJECT["dependencies"] if line.startswith("torch=="))
+    build = (ROOT / ".binder" / "postBuild").read_text(encoding="utf-8")
+    assert f'"{torch}"' in build and "pip install --no-cache-dir -e ." in build
+    runtime = (ROOT / ".binder" / "runtime.txt").read_text(encoding="utf-8").strip()
+    assert LEAST <= int(runtime.removeprefix("python-3.")) < LIMIT
+
+
+def test_the_readme_names_the_pythons():
+    assert f"Python 3.{LEAST} to 3.{LIMIT - 1}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_workflows_try_every_python_and_every_system():
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    tried = jobs["fast"]["strategy"]["matrix"]["include"]
+    assert {entry["python"] for entry in tried} == {f"3.{minor}" for minor in range(LEAST, LIMIT)}
+    assert {entry["os"] for entry in tried} == {"ubuntu-latest", "macos-latest", "windows-latest"}
+
+
+def test_the_version_has_its_changes():
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"\n## {PROJECT['version'].removesuffix('.dev0')} " in changes
