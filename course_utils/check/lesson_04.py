@@ -377,17 +377,23 @@ step_back.mistakes = {
 }
 
 
+def _tables(model: HookedTransformer, head: int) -> tuple[Tensor, Tensor]:
+    """A head's full QK circuit, [dest, src], and its full OV circuit, [src, out]."""
+    qk, ov = circuits.full_qk(model, 0, head), circuits.full_ov(model, 0, head)
+    return qk.A @ qk.B, ov.A @ ov.B
+
+
 @exercise
 def skip_trigrams(answer: Answer) -> None:
     """`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: what one source token is for one head."""
     model, head, source = tiny_model(0.6, n_layers=1), 1, 4
     model.W_E[:, 0] = 1  # so that a row of W_K can give all keys something in common
     dests, outs = _asked_ids(answer, model, head, source, 4)
-    QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+    QK, OV = _tables(model, head)
     relative, direct = (QK - QK.mean(1, keepdim=True))[:, source], (model.W_E @ model.W_U)[source]
     right_dests, right_outs = _best(relative), _best(OV[source])
     demand((dests, outs) != (right_outs, right_dests), "these are the outs, then the destinations: turn them round.")
-    theirs = {other: circuits.full_ov(model, 0, other).AB[source] for other in (0, 2)}
+    theirs = {other: _tables(model, other)[1][source] for other in (0, 2)}
     named = {
         **{f"these outs belong to head {other}; head {head} was asked for.": row for other, row in theirs.items()},
         "these tokens promote the source; the source is on the rows of OV.": OV[:, source],
@@ -421,7 +427,7 @@ def skip_trigrams(answer: Answer) -> None:
     demand(dests == right_dests, "the destinations are the right ones, but the largest should come first.")
     other = tiny_model(0.6, n_layers=1, n_heads=4, d_head=7, d_model=8, d_vocab=13)
     for model, head, source, k in ((other, 3, 12, 1), (other, 0, 0, 13), (other, 2, 5, 6)):
-        QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+        QK, OV = _tables(model, head)
         relative = (QK - QK.mean(1, keepdim=True))[:, source]
         demand(
             _asked_ids(answer, model, head, source, k) == (_best(relative, k), _best(OV[source], k)),
@@ -458,7 +464,7 @@ def _trigrams(
 ) -> Callable[[HookedTransformer, int, int, int], Any]:
     def answer(model: HookedTransformer, head: int, source: int, k: int) -> Any:
         head, source, k = change(head, source, k)
-        QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+        QK, OV = _tables(model, head)
         dests, outs = (values.topk(k).indices for values in (rank_dests(QK, source), rank_outs(OV, source)))
         return end(dests, outs)
 
@@ -466,13 +472,14 @@ def _trigrams(
 
 
 def _trigrams_with_values(model: HookedTransformer, head: int, source: int, k: int) -> tuple[Tensor, Tensor]:
-    QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+    QK, OV = _tables(model, head)
     return (QK - QK.mean(1, keepdim=True))[:, source].topk(k).values, OV[source].topk(k).values
 
 
 def _outs_of(table: Callable[[HookedTransformer, Tensor], Tensor]) -> Callable[[HookedTransformer, int, int, int], Any]:
     def answer(model: HookedTransformer, head: int, source: int, k: int) -> Any:
-        outs = model.W_E[source] @ table(model, circuits.ov(model, 0, head).AB)
+        ov = circuits.ov(model, 0, head)
+        outs = model.W_E[source] @ table(model, ov.A @ ov.B)
         return _trigrams()(model, head, source, k)[0], outs.topk(k).indices
 
     return answer

@@ -224,7 +224,7 @@ def _hooked(change: Answer, name: str = "pattern", out: Answer = lambda logits: 
     """The model run with a changed pattern: `change(pattern, weights)`."""
 
     def answer(model: HookedTransformer, tokens: Tensor, weights: Tensor) -> Any:
-        hooks = [(f"blocks.0.attn.hook_{name}", lambda pattern, hook: change(pattern.clone(), weights))]
+        hooks: list[Any] = [(f"blocks.0.attn.hook_{name}", lambda pattern, hook: change(pattern.clone(), weights))]
         return out(model.run_with_hooks(tokens, fwd_hooks=hooks))
 
     return answer

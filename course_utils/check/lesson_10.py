@@ -797,6 +797,7 @@ def _by_gap(
     source: int,
     dest: int,
     fillers: Tensor,
+    *,
     build: Callable[..., list[int]] | None = None,
     read: tuple[int, int] = (-1, 1),
     of: Callable[[Tensor], Tensor] = torch.mean,
@@ -1111,7 +1112,7 @@ next_merge.mistakes = {
         "two equal tokens make a pair as well",
     ),
     "the two most frequent tokens": (
-        lambda tokens: tuple(token for token, _ in Counter(tokens).most_common(2)),
+        lambda tokens: tuple(token for token, _ in Counter[str](tokens).most_common(2)),
         "in a b c b a d b a",
     ),
     "the first pair": (lambda tokens: tuple(tokens[:2]), "in a b c b a d b a"),
