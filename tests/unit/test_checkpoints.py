@@ -34,6 +34,7 @@ def scores(row: dict, key: str, layer: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_the_card_tells_what_the_weights_do(measured, name):
     card = json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8"))
     for key, value in measured[name].items():

@@ -384,6 +384,7 @@ def test_an_empty_cache_without_network_is_one_clear_sentence(hub):
         assert kind == "ConnectionError" and message.startswith(f"'{name}' comes from the Hugging Face hub")
 
 
+@pytest.mark.slow
 def test_an_incomplete_cache_is_no_cached_copy(hub):
     kind, message = hub["incomplete"]
     assert kind == "ConnectionError" and "no complete copy" in message
