@@ -391,6 +391,7 @@ def test_an_incomplete_cache_is_no_cached_copy(hub):
     assert hub["loaded"]["other"][0] == "ConnectionError"
 
 
+@pytest.mark.slow
 def test_a_cached_hub_model_loads_without_network(hub):
     loaded = hub["loaded"]
     assert loaded["name"] == "Attn_Only_1L512W_C4_Code" and not loaded["training"]
