@@ -680,7 +680,7 @@ def _asked_of(answer: Answer, neither: float, one: float, other: float, both: fl
     }
 
     def f(things: Any) -> float:
-        if not isinstance(things, set | frozenset | tuple | list):
+        if not isinstance(things, set | frozenset):
             raise Wrong(f"f takes a set of things, such as {{a, b}} or set(), not {type(things).__name__}.")
         if frozenset(things) not in known:
             raise Wrong("f was asked about something other than a, b, both and neither.")

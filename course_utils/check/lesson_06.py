@@ -820,17 +820,19 @@ def order_losses(answer: Answer) -> None:
     result = tensor(answer(model, tokens), (3,), means)
     x0, first, second, virtual = streams = _streams(model, tokens)
     right = _losses(model, tokens, *_orders(*streams))
+    for guess in (right.diff(prepend=0 * right[:1]), -right.diff(prepend=0 * right[:1])):
+        demand(
+            not close(result[1:], guess[1:]),
+            "these are differences, what each order changes; the losses themselves are asked for.",
+        )
+    demand(not (result < 0).all(), "a loss is −log p, so it is never below 0.")
+    demand(not close(result, right.exp()), "these are perplexities, exp of the losses; the losses are asked for.")
     ratio = (result[0] / right[0]).item()
     demand(
         close(ratio, 1) or not close(result, ratio * right),
         f"all three are {ratio:.2f} times the loss: model.loss_fn has taken the mean already, in nats.",
     )
     demand(not close(result, right.flip(0)), "the order is reversed: no head comes first.")
-    for guess in (right.diff(prepend=0 * right[:1]), -right.diff(prepend=0 * right[:1])):
-        demand(
-            not close(result[1:], guess[1:]),
-            "these are differences, what each order changes; the losses themselves are asked for.",
-        )
     placed = _losses(model, tokens, x0 + model.W_pos[: tokens.shape[1]])
     demand(
         not close(result[0], placed[0]),
@@ -1002,9 +1004,11 @@ order_losses.mistakes = {
         "the losses themselves are asked for",
     ),
     "gains": (
-        lambda model, tokens: -_right(model, tokens).diff(prepend=torch.zeros(1)),
+        lambda model, tokens: -_right(model, tokens).diff(prepend=torch.tensor([model.cfg.d_vocab]).log()),
         "the losses themselves are asked for",
     ),
+    "sign": (lambda model, tokens: -_right(model, tokens), "so it is never below 0"),
+    "perplexities": (lambda model, tokens: _right(model, tokens).exp(), "these are perplexities, exp of the losses"),
     "in bits": (lambda model, tokens: _right(model, tokens) / 0.693147, "all three are 1.44 times the loss"),
     "summed": (lambda model, tokens: _right(model, tokens) * 14, "all three are 14.00 times the loss"),
     "unshifted": (_unshifted, "each token is scored at its own position"),

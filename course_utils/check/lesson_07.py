@@ -169,10 +169,11 @@ def induction_targets(answer: Answer) -> None:
     """`induction_targets(tokens) → [dest, src]`: true where the source followed an earlier copy of dest's token."""
 
     def marked(*tokens: int) -> Tensor:
-        result = tensor(answer(torch.tensor(tokens)), (len(tokens), len(tokens)), "[dest, src]")
+        marks = answer(torch.tensor(tokens))
+        result = tensor(marks, (len(tokens), len(tokens)), "[dest, src]")
         demand(
-            ((result == 0) | (result == 1)).all(),
-            "it should hold true and false, or 1 and 0, and it holds other numbers.",
+            getattr(marks, "dtype", None) in (torch.bool, "bool"),
+            "it should hold True and False, so that it can pick entries of a pattern, and it holds numbers.",
         )
         return result
 
