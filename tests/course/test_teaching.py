@@ -138,6 +138,7 @@ def test_nbgraders_command_works_as_printed(checkout, commands):
     _compare_with_the_learners_copy(checkout / "runs/class/release" / lesson / f"{lesson}.ipynb", lesson)
 
 
+@pytest.mark.slow
 def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch, commands):
     from nbgrader.apps import GenerateAssignmentApp
 

@@ -194,6 +194,7 @@ def _files():
     return {path: path.read_bytes() for path in authoring.SOLUTIONS.parent.rglob("*") if path.is_file()}
 
 
+@pytest.mark.slow
 def test_update_then_check(course, capsys):
     path = course(new_code_cell(ANSWER), new_code_cell("for i in range(99): print(i)"))
     assert authoring.main([]) == 0
@@ -215,6 +216,7 @@ def test_update_then_check(course, capsys):
         assert complaint in printed
 
 
+@pytest.mark.slow
 def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
     course(new_code_cell("loss = 1"), new_code_cell("%no_such_magic\nloss / 0"))
     before = _files()
@@ -231,6 +233,7 @@ def test_source_problems_are_found_before_anything_runs(course, monkeypatch):
     assert authoring.update(path) and _files() == before
 
 
+@pytest.mark.slow
 def test_work_in_a_learner_copy_is_not_overwritten(course):
     path = course(new_code_cell(ANSWER))
     assert authoring.update(path) == []

@@ -82,6 +82,7 @@ def test_bundled_counts_are_of_the_models_corpus(bundled, manifest):
     assert nexts @ lengths == manifest["bytes"]
 
 
+@pytest.mark.slow
 def test_bundled_counts_cover_this_machines_corpus(bundled, manifest):
     if text.corpus_manifest()["sha256"] != manifest["sha256"]:
         pytest.skip("this machine's standard library is another one")

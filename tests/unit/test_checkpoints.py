@@ -34,6 +34,7 @@ def scores(row: dict, key: str, layer: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.slow
 def test_the_card_tells_what_the_weights_do(measured, name):
     card = json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8"))
     for key, value in measured[name].items():
@@ -43,6 +44,7 @@ def test_the_card_tells_what_the_weights_do(measured, name):
     assert train.TextRecipe(**recipe) == train.RECIPES[name]
 
 
+@pytest.mark.slow
 def test_zero_layers_are_no_worse_than_a_smoothed_bigram_table(measured):
     table = bigrams.kneser_ney(bigrams.counts().to_dense())
     assert measured["zero-layer"]["held_out_loss"] < bigrams.table_loss(table, text.held_out_tokens()) + 0.1

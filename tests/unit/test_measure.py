@@ -228,6 +228,7 @@ def test_the_lessons_cell_measures_hub_models(hub):
     assert any(line.startswith("gpt2: repeated random tokens, first pass") for line in hub.printed)
 
 
+@pytest.mark.slow
 def test_the_lessons_cell_says_what_cannot_be_reached(hub):
     (sentence,) = (line for line in hub.printed if "attn-only-1l" in line)
     assert sentence.startswith("'attn-only-1l' comes from the Hugging Face hub, which can't be reached")

@@ -450,6 +450,7 @@ def test_pressing_moves_what_is_looked_at():
     assert len(BeautifulSoup(live.svg, "html.parser").select(".later")) == 2 and live.state["weighted"]
 
 
+@pytest.mark.slow
 def test_everything_in_the_drawing_that_can_be_pressed_can_be():
     for name in ALL:
         for view in VIEWS:

@@ -384,12 +384,14 @@ def test_an_empty_cache_without_network_is_one_clear_sentence(hub):
         assert kind == "ConnectionError" and message.startswith(f"'{name}' comes from the Hugging Face hub")
 
 
+@pytest.mark.slow
 def test_an_incomplete_cache_is_no_cached_copy(hub):
     kind, message = hub["incomplete"]
     assert kind == "ConnectionError" and "no complete copy" in message
     assert hub["loaded"]["other"][0] == "ConnectionError"
 
 
+@pytest.mark.slow
 def test_a_cached_hub_model_loads_without_network(hub):
     loaded = hub["loaded"]
     assert loaded["name"] == "Attn_Only_1L512W_C4_Code" and not loaded["training"]
