@@ -418,7 +418,7 @@ def _well_turned(answer: Answer, model: HookedTransformer, tokens: Tensor) -> No
         hasattr(turned, "run_with_cache"), f"it should return a model, not {type(turned).__name__}: is there a return?"
     )
     demand(turned is not model, "it returns the model that it was given: work on `copy.deepcopy(model)`.")
-    logits, cache = model.run_with_cache(tokens)
+    logits, cache = model(tokens), model.run_with_cache(tokens)[1]
     result, turned_cache = turned(tokens), turned.run_with_cache(tokens)[1]
     right = transforms.rotated(model, Q)
     kinds = ("W_E", "W_pos", "W_O", "W_Q", "W_K", "W_V", "W_U")

@@ -200,6 +200,25 @@ def qk_terms(answer: Answer) -> None:
         not close(terms["embed", "embed"], _terms(cache, 1, sources=placed)["embed", "embed"]),
         "`embed` holds the positions as well, which are a source of their own: cache['embed'] is without them.",
     )
+    _sum_to_scores(terms, right, sources, cache["attn_scores", 1][0, 1], future)
+    other = tiny_model(n_heads=5, d_head=9, d_model=8, n_ctx=11, d_vocab=15)
+    cache = _cached(other, torch.tensor([[0, 14, 2, 2, 9, 6]]))
+    for head in (0, 4):
+        terms, right = _read_terms(answer(cache, head), 5, 6), _terms(cache, head)
+        demand(
+            all(close(term, right[pair]) for pair, term in terms.items()),
+            f"for a model of other sizes, 5 heads of d_head 9, the terms of head {head} are wrong.",
+        )
+
+
+def _sum_to_scores(
+    terms: dict[tuple[str, str], Tensor],
+    right: dict[tuple[str, str], Tensor],
+    sources: dict[str, Tensor],
+    scores: Tensor,
+    future: Tensor,
+) -> None:
+    """Every source contributes, is what its name says, and all together they make the scores."""
     for side, what in enumerate(("queries", "keys")):
         silent = [name for name in sources if not any(term.any() for pair, term in terms.items() if pair[side] == name)]
         demand(not silent, f"the source '{silent[0] if silent else ''}' contributes nothing to the {what}.")
@@ -211,17 +230,9 @@ def qk_terms(answer: Answer) -> None:
             f"the source '{odd[0] if odd else ''}' is not what its name says: 'embed' with itself is right, and no "
             "term of this source is.",
         )
-    gap = (sum(terms.values(), torch.zeros(7, 7)) - cache["attn_scores", 1][0, 1])[~future].abs().max()
+    gap = (sum(terms.values(), torch.zeros(7, 7)) - scores)[~future].abs().max()
     demand(gap < 1e-3, f"the terms should sum to the attention scores, and are up to {gap:.2f} away from them.")
     demand(not wrong, f"the terms sum to the scores, but {wrong[:1]} is not what these two sources contribute.")
-    other = tiny_model(n_heads=5, d_head=9, d_model=8, n_ctx=11, d_vocab=15)
-    cache = _cached(other, torch.tensor([[0, 14, 2, 2, 9, 6]]))
-    for head in (0, 4):
-        terms, right = _read_terms(answer(cache, head), 5, 6), _terms(cache, head)
-        demand(
-            all(close(term, right[pair]) for pair, term in terms.items()),
-            f"for a model of other sizes, 5 heads of d_head 9, the terms of head {head} are wrong.",
-        )
 
 
 def _read_terms(result: object, n_heads: int, n: int) -> dict[tuple[str, str], Tensor]:
@@ -400,30 +411,7 @@ def composition(answer: Answer) -> None:
             f"in mode {mode!r}, another {idle} should change nothing, and does: what does head 2 read in this mode?",
         )
     for mode, part in (("Q", "queries2"), ("K", "keys2"), ("V", "reads2")):
-        found, chance = _planted(answer, mode, ("writes1", part)), _planted(answer, mode)
-        demand(
-            found > 0 and chance > 0,
-            f"a ratio of norms is above 0; in mode {mode!r} yours is {min(found, chance):.3f}.",
-        )
-        demand(
-            found > 2 * chance,
-            f"head 2's {'values' if mode == 'V' else part[:-1]} read exactly what head 1 writes, and mode {mode!r} "
-            "hardly sees it: which side of which circuit meets the stream?",
-        )
-        for other, what in (("queries2", "queries"), ("keys2", "keys"), ("reads2", "values")):
-            demand(
-                other == part or _planted(answer, mode, ("writes1", other)) < 2 * chance,
-                f"mode {mode!r} should not react when it is head 2's {what} that read what head 1 writes.",
-            )
-        for other in ("queries2", "keys2", "reads2", "writes2"):
-            demand(
-                _planted(answer, mode, ("reads1", other)) < 2 * chance,
-                f"mode {mode!r} reacts to the directions that head 1 reads: only what it writes can be read later.",
-            )
-        demand(
-            _planted(answer, mode, ("writes1", "writes2")) < 2 * chance,
-            f"mode {mode!r} reacts to both heads writing in the same directions: that is no composition.",
-        )
+        _sees_planted(answer, mode, part)
     for d, r in ((9, 2), (16, 5)):
         OV1, QK2, OV2 = (random(d, r, seed=s) @ random(r, d, seed=s + 3) for s in range(3))
         for mode, second in _reading(QK2, OV2).items():
@@ -434,6 +422,34 @@ def composition(answer: Answer) -> None:
                 f"mode {mode!r} finds the planted pairs, but {value:.3f} is not the ratio of Frobenius norms (d_model "
                 f"{d}): the root of the sum of all squared entries.",
             )
+
+
+def _sees_planted(answer: Answer, mode: str, part: str) -> None:
+    """A mode sees the pair that was planted for it, and none that was planted for another."""
+    found, chance = _planted(answer, mode, ("writes1", part)), _planted(answer, mode)
+    demand(
+        found > 0 and chance > 0,
+        f"a ratio of norms is above 0; in mode {mode!r} yours is {min(found, chance):.3f}.",
+    )
+    demand(
+        found > 2 * chance,
+        f"head 2's {'values' if mode == 'V' else part[:-1]} read exactly what head 1 writes, and mode {mode!r} "
+        "hardly sees it: which side of which circuit meets the stream?",
+    )
+    for other, what in (("queries2", "queries"), ("keys2", "keys"), ("reads2", "values")):
+        demand(
+            other == part or _planted(answer, mode, ("writes1", other)) < 2 * chance,
+            f"mode {mode!r} should not react when it is head 2's {what} that read what head 1 writes.",
+        )
+    for other in ("queries2", "keys2", "reads2", "writes2"):
+        demand(
+            _planted(answer, mode, ("reads1", other)) < 2 * chance,
+            f"mode {mode!r} reacts to the directions that head 1 reads: only what it writes can be read later.",
+        )
+    demand(
+        _planted(answer, mode, ("writes1", "writes2")) < 2 * chance,
+        f"mode {mode!r} reacts to both heads writing in the same directions: that is no composition.",
+    )
 
 
 def _reading(QK2: Tensor, OV2: Tensor) -> dict[str, Tensor]:
@@ -686,22 +702,7 @@ def value_weighted(answer: Answer) -> None:
     A, x, V, out = given = _causal(5, 0), random(5, 8, seed=1), random(8, 3, seed=2), random(3, 8, seed=3)
     means = "[dest, src]"
     result = tensor(answer(*given), (5, 5), means)
-    written = x @ V @ out
-    lengths = written.norm(dim=1)
-    right = A * lengths
-    for guess, sentence in (
-        (A, "that is the pattern as it was."),
-        (A * lengths[:, None], "the lengths stand on the rows, and weigh the destination; each source has its own."),
-        (right.T, "rows and columns are swapped: the destination should be on the rows."),
-        (lengths.expand(5, 5), "these are the lengths alone: how much of each is fetched, the pattern says."),
-        (right / right.sum(1, keepdim=True), "the rows are normalised to a sum of 1, which takes the lengths away."),
-        (A * lengths**2, "the lengths are squared."),
-        (A * written.sum(1), "entries are summed as they are; a length is the root of the sum of their squares."),
-        (A * written.abs().sum(1), "absolute entries are summed; a length is the root of the sum of squares."),
-        (A * (x @ V).norm(dim=1), "that is the length of x W_V; take the whole of x W_V W_O."),
-        (A * x.norm(dim=1), "that is the length of x itself; take what the head makes of it, x W_V W_O."),
-    ):
-        demand(not close(result, guess), sentence)
+    _no_other_length(result, given)
     demand((result >= 0).all(), "a length is never below 0, so neither is what you return.")
     silent = x.clone()
     silent[2] = 0
@@ -735,10 +736,36 @@ def value_weighted(answer: Answer) -> None:
     level = torch.ones(5, 5).tril() / torch.arange(1, 6)[:, None]  # the same attention to all that is seen
     spread = tensor(answer(level, x, V, out), (5, 5), means)
     demand(close(spread[4, 0], result[0, 0] / 5), "a fifth of the attention should move a fifth of the length.")
+    _right_at_sizes(answer)
+
+
+def _no_other_length(result: Tensor, given: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
+    """The answer is none of the formulas that come to mind."""
+    A, x, V, out = given
+    written = x @ V @ out
+    lengths = written.norm(dim=1)
+    right = A * lengths
+    for guess, sentence in (
+        (A, "that is the pattern as it was."),
+        (A * lengths[:, None], "the lengths stand on the rows, and weigh the destination; each source has its own."),
+        (right.T, "rows and columns are swapped: the destination should be on the rows."),
+        (lengths.expand(5, 5), "these are the lengths alone: how much of each is fetched, the pattern says."),
+        (right / right.sum(1, keepdim=True), "the rows are normalised to a sum of 1, which takes the lengths away."),
+        (A * lengths**2, "the lengths are squared."),
+        (A * written.sum(1), "entries are summed as they are; a length is the root of the sum of their squares."),
+        (A * written.abs().sum(1), "absolute entries are summed; a length is the root of the sum of squares."),
+        (A * (x @ V).norm(dim=1), "that is the length of x W_V; take the whole of x W_V W_O."),
+        (A * x.norm(dim=1), "that is the length of x itself; take what the head makes of it, x W_V W_O."),
+    ):
+        demand(not close(result, guess), sentence)
+
+
+def _right_at_sizes(answer: Answer) -> None:
+    """Right for sizes that differ, one of them with d_head above d_model."""
     for n, d_model, d_head in ((5, 8, 3), (7, 6, 4), (3, 4, 9)):
         A, x = _causal(n, 5), random(n, d_model, seed=1)
         V, out = random(d_model, d_head, seed=2), random(d_head, d_model, seed=3)
-        result = tensor(answer(A, x, V, out), (n, n), means)
+        result = tensor(answer(A, x, V, out), (n, n), "[dest, src]")
         ratio = (result[0, 0] / (x[0] @ V @ out).norm()).item()
         demand(
             close(result, A * (x @ V @ out).norm(dim=1)),
@@ -818,7 +845,8 @@ def order_losses(answer: Answer) -> None:
     tokens = torch.tensor([[0, 7, 3, 11, 3, 19, 5, 2], [0, 4, 4, 13, 1, 7, 3, 12]])
     means = "orders 0, 1 and 2"
     result = tensor(answer(model, tokens), (3,), means)
-    x0, first, second, virtual = streams = _streams(model, tokens)
+    streams = _streams(model, tokens)
+    x0 = streams[0]
     right = _losses(model, tokens, *_orders(*streams))
     for guess in (right.diff(prepend=0 * right[:1]), -right.diff(prepend=0 * right[:1])):
         demand(
@@ -845,6 +873,29 @@ def order_losses(answer: Answer) -> None:
         alone = _losses(model, tokens[context : context + 1], x0[context : context + 1])
         demand(not close(result[0], alone[0]), f"only context {context} counts in the loss; there are 2.")
     demand(close(result[0], right[0]), "order 0 is the direct path: embedding to unembedding, no head at all.")
+    _right_orders(result, right, model, tokens, streams)
+    other = tiny_model(0.4, n_heads=5, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
+    for batch, length in ((1, 6), (3, 11)):
+        tokens = torch.randint(1, 15, (batch, length), generator=torch.Generator().manual_seed(length))
+        tokens[:, 0] = 0
+        demand(
+            close(
+                tensor(answer(other, tokens), (3,), means),
+                _losses(other, tokens, *_orders(*_streams(other, tokens))),
+            ),
+            f"the losses are wrong for another model, of 5 heads, on tokens of shape [{batch}, {length}].",
+        )
+
+
+def _right_orders(
+    result: Tensor,
+    right: Tensor,
+    model: HookedTransformer,
+    tokens: Tensor,
+    streams: tuple[Tensor, Tensor, Tensor, Tensor],
+) -> None:
+    """Orders 1 and 2 hold all paths of their length, and none of them twice."""
+    x0, first, second, virtual = streams
     demand(
         not close(result[1], right[0]),
         "order 1 is order 0 again: what was saved in run 0 should come in in run 1.",
@@ -876,17 +927,6 @@ def order_losses(answer: Answer) -> None:
         close(result[2], right[2]),
         "with paths through up to two heads nothing is left out: order 2 is the model's loss.",
     )
-    other = tiny_model(0.4, n_heads=5, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
-    for batch, length in ((1, 6), (3, 11)):
-        tokens = torch.randint(1, 15, (batch, length), generator=torch.Generator().manual_seed(length))
-        tokens[:, 0] = 0
-        demand(
-            close(
-                tensor(answer(other, tokens), (3,), means),
-                _losses(other, tokens, *_orders(*_streams(other, tokens))),
-            ),
-            f"the losses are wrong for another model, of 5 heads, on tokens of shape [{batch}, {length}].",
-        )
 
 
 def _write(model: HookedTransformer, pattern: Tensor, layer: int, x: Tensor) -> Tensor:

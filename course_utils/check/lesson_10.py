@@ -138,10 +138,6 @@ def scale_spread(answer: Answer) -> None:
     )
     rows = random(8).expand(400, 8)
     demand(abs(number(answer(rows))) < 1e-3, "if all positions hold the same vector, the divisor does not vary.")
-    for place, words in ((0, "first"), (-1, "last")):
-        rows = random(8).repeat(400, 1)
-        rows[place] *= 50
-        demand(number(answer(rows)) > 1, f"the divisor of the {words} position counts too.")
     demand(abs(value - 100 * right) > 0.1, "this is the spread in per cent; return the share itself.")
     demand(abs(value - 1 / right) > 1e-2, "this is the mean over the standard deviation; it should be the other way.")
     demand(
@@ -155,6 +151,10 @@ def scale_spread(answer: Answer) -> None:
         abs(value - (scale.std() / scale.mean()).item()) < 0.004 * value,
         f"on a stream of 300 positions, 5 wide, the spread is not {value:.3f}.",
     )
+    for place, words in ((0, "first"), (-1, "last")):
+        rows = random(8).repeat(400, 1)
+        rows[place] *= 50
+        demand(number(answer(rows)) > 1, f"the divisor of the {words} position counts too.")
 
 
 def _scale(stream: Tensor) -> Tensor:
@@ -545,7 +545,6 @@ def self_logit_share(answer: Answer) -> None:
         number(answer(torch.tensor([[1.0, 2], [2, 1]]))) == 0,
         "in [[1, 2], [2, 1]] each token raises the other more than itself: the share is 0, eigenvalues or not.",
     )
-    demand(number(answer(torch.ones(3, 3))) == 0, "where all logits are equal no token stands above the average: 0.")
     table = torch.tensor([[4.0, 9, 0, 7], [0, 3, 9, 3], [1, 1, 4, 1], [5, 0, 0, 4]])
     value = number(answer(table))
     demand(
@@ -566,6 +565,7 @@ def self_logit_share(answer: Answer) -> None:
             f"in a random table of {n} tokens, {right:.3f} of them stand above their row's mean on the diagonal, and "
             f"not {value:.3f}.",
         )
+    demand(number(answer(torch.ones(3, 3))) == 0, "where all logits are equal no token stands above the average: 0.")
 
 
 def _above(table: Tensor, mean: Tensor | float) -> float:
@@ -1081,7 +1081,9 @@ def next_merge(answer: Answer) -> None:
     )
     demand(merged("papbpcqdqeqabab") == ("a", "b"), "count pairs that stand next to each other, not single tokens.")
     demand(merged("xaaabaac") == ("a", "a"), "two equal tokens make a pair as well.")
-    demand(merged("ababcdcdcd") == ("c", "d"), "in a b a b c d c d c d, “c” “d” stands there three times, “a” “b” twice.")
+    demand(
+        merged("ababcdcdcd") == ("c", "d"), "in a b a b c d c d c d, “c” “d” stands there three times, “a” “b” twice."
+    )
     demand(
         merged(["q", "longest", "token", "a", "b", "c", "a", "b", "zz", "a"]) == ("a", "b"),
         "what counts is how often a pair stands there, not how long or how rare its tokens are.",
