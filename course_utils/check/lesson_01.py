@@ -87,45 +87,45 @@ def _kind(result: object) -> str:
     return f"a list with {inside[0]}" if inside else type(result).__name__
 
 
-def _first_only(tokens: list[str], pair: tuple[str, str]) -> list[str]:
+def _first_only(tokens: list[str], wanted: tuple[str, str]) -> list[str]:
     for i in range(len(tokens) - 1):
-        if (tokens[i], tokens[i + 1]) == pair:
-            return [*tokens[:i], pair[0] + pair[1], *tokens[i + 2 :]]
+        if (tokens[i], tokens[i + 1]) == wanted:
+            return [*tokens[:i], wanted[0] + wanted[1], *tokens[i + 2 :]]
     return list(tokens)
 
 
-def _overlapping(tokens: list[str], pair: tuple[str, str]) -> list[str]:
+def _overlapping(tokens: list[str], wanted: tuple[str, str]) -> list[str]:
     merged: list[str] = []
     for i, token in enumerate(tokens):
-        if (token, *tokens[i + 1 : i + 2]) == pair:
-            merged.append(pair[0] + pair[1])
-        elif not i or (tokens[i - 1], token) != pair:
+        if (token, *tokens[i + 1 : i + 2]) == wanted:
+            merged.append(wanted[0] + wanted[1])
+        elif not i or (tokens[i - 1], token) != wanted:
             merged.append(token)
     return merged
 
 
-def _walked(tokens: list[str], pair: tuple[str, str], stop: int, tail: int) -> list[str]:
+def _walked(tokens: list[str], wanted: tuple[str, str], stop: int, tail: int) -> list[str]:
     """From left to right up to `stop` from the end, and no pair in the last `tail` tokens."""
     merged: list[str] = []
     i = 0
     while i < len(tokens) - stop:
-        both = i < len(tokens) - tail and (tokens[i], tokens[i + 1]) == pair
+        both = i < len(tokens) - tail and (tokens[i], tokens[i + 1]) == wanted
         merged.append(tokens[i] + tokens[i + 1] if both else tokens[i])
         i += 1 + both
     return merged
 
 
-def _in_place(tokens: list[str], pair: tuple[str, str]) -> list[str]:
+def _in_place(tokens: list[str], wanted: tuple[str, str]) -> list[str]:
     i = 0
     while i < len(tokens) - 1:
-        if (tokens[i], tokens[i + 1]) == pair:
-            tokens[i : i + 2] = [pair[0] + pair[1]]
+        if (tokens[i], tokens[i + 1]) == wanted:
+            tokens[i : i + 2] = [wanted[0] + wanted[1]]
         i += 1
     return tokens
 
 
-def _in_the_text(tokens: list[str], pair: tuple[str, str]) -> list[str]:
-    text, both = "".join(tokens), "".join(pair)
+def _in_the_text(tokens: list[str], wanted: tuple[str, str]) -> list[str]:
+    text, both = "".join(tokens), "".join(wanted)
     merged: list[str] = []
     while text:
         piece = both if text.startswith(both) else text[0]
@@ -133,18 +133,18 @@ def _in_the_text(tokens: list[str], pair: tuple[str, str]) -> list[str]:
     return merged
 
 
-def _right_to_left(tokens: list[str], pair: tuple[str, str]) -> list[str]:
-    merged = gpt.merge([token[::-1] for token in tokens[::-1]], (pair[1][::-1], pair[0][::-1]))
+def _right_to_left(tokens: list[str], wanted: tuple[str, str]) -> list[str]:
+    merged = gpt.merge([token[::-1] for token in tokens[::-1]], (wanted[1][::-1], wanted[0][::-1]))
     return [token[::-1] for token in merged[::-1]]
 
 
 def _appended_if(holds: Callable[[str, str, tuple[str, str]], bool]) -> Answer:
     """Lengthens the last token where `holds(last, token, pair)`."""
 
-    def answer(tokens: list[str], pair: tuple[str, str]) -> list[str]:
+    def answer(tokens: list[str], wanted: tuple[str, str]) -> list[str]:
         merged: list[str] = []
         for token in tokens:
-            if merged and holds(merged[-1], token, pair):
+            if merged and holds(merged[-1], token, wanted):
                 merged[-1] += token
             else:
                 merged.append(token)
@@ -157,46 +157,48 @@ merge.mistakes = {
     "only the first": (_first_only, "every occurrence should be merged"),
     "overlapping": (_overlapping, "the tokens ['a', 'a', 'a'] spell 'aaa'"),
     "second token kept": (
-        lambda tokens, pair: [a + b if (a, b) == pair else a for a, b in zip(tokens, [*tokens[1:], ""], strict=True)],
+        lambda tokens, wanted: [
+            a + b if (a, b) == wanted else a for a, b in zip(tokens, [*tokens[1:], ""], strict=True)
+        ],
         "what comes back spells 'abbc'",
     ),
-    "last token lost": (lambda tokens, pair: _walked(tokens, pair, 1, 1), "what comes back spells 'ac'"),
-    "last pair missed": (lambda tokens, pair: _walked(tokens, pair, 0, 2), "the pair at the end of the list"),
+    "last token lost": (lambda tokens, wanted: _walked(tokens, wanted, 1, 1), "what comes back spells 'ac'"),
+    "last pair missed": (lambda tokens, wanted: _walked(tokens, wanted, 0, 2), "the pair at the end of the list"),
     "in place": (_in_place, "it changes `tokens"),
     "characters, not tokens": (_in_the_text, "only whole tokens may be merged"),
     "what they spell together": (
-        _appended_if(lambda last, token, pair: last + token == "".join(pair)),
+        _appended_if(lambda last, token, wanted: last + token == "".join(wanted)),
         "compare the two tokens, not what they spell",
     ),
     "the end of the last token": (
-        _appended_if(lambda last, token, pair: last.endswith(pair[0]) and token == pair[1]),
+        _appended_if(lambda last, token, wanted: last.endswith(wanted[0]) and token == wanted[1]),
         "only whole tokens may be merged",
     ),
     "the beginning of the next token": (
-        _appended_if(lambda last, token, pair: last == pair[0] and token.startswith(pair[1])),
+        _appended_if(lambda last, token, wanted: last == wanted[0] and token.startswith(wanted[1])),
         "compare the two tokens, not what they spell",
     ),
     "any neighbour of the first": (
-        _appended_if(lambda last, token, pair: last == pair[0]),
+        _appended_if(lambda last, token, wanted: last == wanted[0]),
         "a and b are no neighbours",
     ),
     "right to left": (_right_to_left, "go left to right"),
     "either order": (
-        lambda tokens, pair: gpt.merge(gpt.merge(tokens, pair), pair[::-1]),
+        lambda tokens, wanted: gpt.merge(gpt.merge(tokens, wanted), wanted[::-1]),
         "the order of the pair counts",
     ),
     "again what was merged": (
-        lambda tokens, pair: gpt.merge(gpt.merge(tokens, pair), ("".join(pair), "".join(pair))),
+        lambda tokens, wanted: gpt.merge(gpt.merge(tokens, wanted), ("".join(wanted), "".join(wanted))),
         "every occurrence should be merged, once",
     ),
-    "nothing merged": (lambda tokens, pair: list(tokens), "and are not merged"),
-    "a text": (lambda tokens, pair: "".join(tokens), "a list of strings, not str"),
+    "nothing merged": (lambda tokens, wanted: list(tokens), "and are not merged"),
+    "a text": (lambda tokens, wanted: "".join(tokens), "a list of strings, not str"),
     "tuples": (
-        lambda tokens, pair: [pair if token == "".join(pair) else token for token in gpt.merge(tokens, pair)],
+        lambda tokens, wanted: [wanted if token == "".join(wanted) else token for token in gpt.merge(tokens, wanted)],
         "not a list with tuple",
     ),
     "pairs kept apart": (
-        lambda tokens, pair: [t for t in gpt.merge(tokens, pair) if t == "".join(pair)],
+        lambda tokens, wanted: [t for t in gpt.merge(tokens, wanted) if t == "".join(wanted)],
         "what comes back spells ''",
     ),
 }
@@ -245,6 +247,16 @@ def lm_loss(answer: Answer) -> None:
             not close(loss(changed), loss(logits)),
             f"the prediction at position {position} of text {text} does not count: each but the last should.",
         )
+    _right_with_gradient(answer, loss)
+    worst = F.cross_entropy(30 * F.one_hot(own, 6).float()[:, :-1].flatten(0, 1), own[:, 1:].flatten())
+    demand(
+        close(sure_of(own), worst),
+        f"being sure of the wrong tokens should cost {worst:.1f} nats here: add nothing to p, and cut nothing off.",
+    )
+
+
+def _right_with_gradient(answer: Answer, loss: Callable[..., float]) -> None:
+    """Demand the mean and its gradient for random logits of several sizes."""
     for shape in ((2, 5, 6), (1, 2, 9), (4, 7, 3)):
         logits = random(*shape, seed=2).requires_grad_()
         tokens = torch.randint(shape[2], shape[:2], generator=torch.Generator().manual_seed(0))
@@ -259,11 +271,6 @@ def lm_loss(answer: Answer) -> None:
             gradient is not None and close(gradient, torch.autograd.grad(expected, logits)[0]),
             "it should return a tensor whose gradient can be followed: leave out .item(), float(), detach() and numpy.",
         )
-    worst = F.cross_entropy(30 * F.one_hot(own, 6).float()[:, :-1].flatten(0, 1), own[:, 1:].flatten())
-    demand(
-        close(sure_of(own), worst),
-        f"being sure of the wrong tokens should cost {worst:.1f} nats here: add nothing to p, and cut nothing off.",
-    )
 
 
 def _picked(values: Tensor, tokens: Tensor) -> Tensor:
@@ -373,6 +380,18 @@ def layer_norm(answer: Answer) -> None:
         close(value, (3 / 4) ** 0.5),
         "`eps` is added to the variance, inside the square root: variance 3 and eps 1 make a divisor of 2.",
     )
+    _right_weights(asked, x, result)
+    for shape, eps in (((1, 6, 5), 0.3), ((7, 1, 3), 1e-5), ((2, 9, 16), 0.02)):
+        x, w, b = random(*shape), random(shape[2], seed=1), random(shape[2], seed=2)
+        demand(
+            close(asked(x, w, b, eps), F.layer_norm(x, shape[2:], w, b, eps)),
+            f"it fails for x of shape {list(shape)} and eps {eps}: each position of each text is normed by itself.",
+        )
+    _fit_for_training(lambda x, w, b: answer(x, w, b, 1e-5), (2, 16, 8), (8,), (8,))
+
+
+def _right_weights(asked: Callable[..., Tensor], x: Tensor, result: Tensor) -> None:
+    """Demand that w multiplies what comes out without weights, and that b is added after that."""
     w, b = random(8, seed=1), random(8, seed=2)
     demand(
         close(asked(x, w, torch.zeros(8), 1e-5), result * w),
@@ -382,13 +401,6 @@ def layer_norm(answer: Answer) -> None:
         close(asked(x, w, b, 1e-5), result * w + b),
         "b should be added last, after the product with w.",
     )
-    for shape, eps in (((1, 6, 5), 0.3), ((7, 1, 3), 1e-5), ((2, 9, 16), 0.02)):
-        x, w, b = random(*shape), random(shape[2], seed=1), random(shape[2], seed=2)
-        demand(
-            close(asked(x, w, b, eps), F.layer_norm(x, shape[2:], w, b, eps)),
-            f"it fails for x of shape {list(shape)} and eps {eps}: each position of each text is normed by itself.",
-        )
-    _fit_for_training(lambda x, w, b: answer(x, w, b, 1e-5), (2, 16, 8), (8,), (8,))
 
 
 def _normed(
@@ -455,23 +467,7 @@ def attention(answer: Answer) -> None:
         )
 
     out, pattern = asked(x, *weights)
-    demand((pattern >= 0).all(), "attention is never below 0: take the softmax of the scores.")
-    later = torch.ones(n, n, dtype=torch.bool).triu(1)
-    sums = pattern.sum(-1)
-    demand(
-        not close(pattern.sum(-2), torch.ones(2, heads, n)),
-        "each column of the pattern sums to 1; the sources are on the columns, so each row should.",
-    )
-    demand((pattern[..., later] < 1e-6).all(), "a destination attends to a source that comes after it.")
-    demand(
-        (pattern.diagonal(dim1=-2, dim2=-1) > 0).all(),
-        "a position gives itself no attention: may it not look at itself?",
-    )
-    worst = sums.flatten()[(sums - 1).abs().argmax()]
-    demand(
-        close(sums, torch.ones(2, heads, n)),
-        f"the attention of one destination should sum to 1, and one sums to {worst:.3f}: mask before the softmax.",
-    )
+    _causal_rows(pattern)
     level = asked(x, 0 * W_Q, W_K, W_V, W_O)[1][0, 0, -1]
     demand(
         close(level, torch.full((n,), 1 / n)), "if all scores are equal, the last position should look at all alike."
@@ -504,6 +500,28 @@ def attention(answer: Answer) -> None:
         for mine, right in zip(asked(*given), gpt.attention(*given), strict=True):
             demand(close(mine, right), f"it fails for other sizes: {told}.")
     _fit_for_training(answer, (2, 16, 8), *[(3, 8, 4)] * 3, (3, 4, 8))
+
+
+def _causal_rows(pattern: Tensor) -> None:
+    """Demand rows that sum to 1, over the position itself and those before it."""
+    demand((pattern >= 0).all(), "attention is never below 0: take the softmax of the scores.")
+    n = pattern.shape[-1]
+    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    sums = pattern.sum(-1)
+    demand(
+        not close(pattern.sum(-2), torch.ones_like(sums)),
+        "each column of the pattern sums to 1; the sources are on the columns, so each row should.",
+    )
+    demand((pattern[..., later] < 1e-6).all(), "a destination attends to a source that comes after it.")
+    demand(
+        (pattern.diagonal(dim1=-2, dim2=-1) > 0).all(),
+        "a position gives itself no attention: may it not look at itself?",
+    )
+    worst = sums.flatten()[(sums - 1).abs().argmax()]
+    demand(
+        close(sums, torch.ones_like(sums)),
+        f"the attention of one destination should sum to 1, and one sums to {worst:.3f}: mask before the softmax.",
+    )
 
 
 def _attention_inputs(batch: int, n: int, d_in: int, d_head: int, heads: int, d_model: int) -> list[Tensor]:
@@ -800,56 +818,56 @@ def _well_connected(x: Tensor, result: Tensor, given: dict[str, Tensor], read: d
     )
 
 
-def _from_the_normed(x: Tensor, ln1: Callable, attn: Callable, ln2: Callable, mlp: Callable) -> Tensor:
+def _from_the_normed(x: Tensor, ln1: Callable, attn: Callable, ln2: Callable, ff: Callable) -> Tensor:
     x = ln1(x)
     x = x + attn(x)
     x = ln2(x)
-    return x + mlp(x)
+    return x + ff(x)
 
 
-def _adding_in_place(x: Tensor, ln1: Callable, attn: Callable, ln2: Callable, mlp: Callable) -> Tensor:
+def _adding_in_place(x: Tensor, ln1: Callable, attn: Callable, ln2: Callable, ff: Callable) -> Tensor:
     x += attn(ln1(x))
-    x += mlp(ln2(x))
+    x += ff(ln2(x))
     return x
 
 
 block.mistakes = {
-    "nothing added": (lambda x, ln1, attn, ln2, mlp: mlp(ln2(attn(ln1(x)))), "ln2 reads the attention's output alone"),
+    "nothing added": (lambda x, ln1, attn, ln2, ff: ff(ln2(attn(ln1(x)))), "ln2 reads the attention's output alone"),
     "attention's output not added": (
-        lambda x, ln1, attn, ln2, mlp: (a := attn(ln1(x))) + mlp(ln2(a)),
+        lambda x, ln1, attn, ln2, ff: (a := attn(ln1(x))) + ff(ln2(a)),
         "ln2 reads the attention's output alone",
     ),
     "the MLP's output not added": (
-        lambda x, ln1, attn, ln2, mlp: mlp(ln2(x + attn(ln1(x)))),
+        lambda x, ln1, attn, ln2, ff: ff(ln2(x + attn(ln1(x)))),
         "added to the stream, not replace it",
     ),
     "normed afterwards": (
-        lambda x, ln1, attn, ln2, mlp: ln2((m := ln1(x + attn(x))) + mlp(m)),
+        lambda x, ln1, attn, ln2, ff: ln2((m := ln1(x + attn(x))) + ff(m)),
         "ln1 should read x as it comes in",
     ),
     "attention reads x": (
-        lambda x, ln1, attn, ln2, mlp: (m := x + attn(x)) + mlp(ln2(m)) + 0 * ln1(x),
+        lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(ln2(m)) + 0 * ln1(x),
         "attention should read what ln1 returns",
     ),
-    "no ln1": (lambda x, ln1, attn, ln2, mlp: (m := x + attn(x)) + mlp(ln2(m)), "it does not apply ln1"),
-    "no ln2": (lambda x, ln1, attn, ln2, mlp: (m := x + attn(ln1(x))) + mlp(m), "it does not apply ln2"),
-    "no LayerNorms": (lambda x, ln1, attn, ln2, mlp: (m := x + attn(x)) + mlp(m), "it does not apply ln1 and ln2"),
-    "parallel": (lambda x, ln1, attn, ln2, mlp: x + attn(ln1(x)) + mlp(ln2(x)), "ln2 reads x as it came in"),
+    "no ln1": (lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(ln2(m)), "it does not apply ln1"),
+    "no ln2": (lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(m), "it does not apply ln2"),
+    "no LayerNorms": (lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(m), "it does not apply ln1 and ln2"),
+    "parallel": (lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x)), "ln2 reads x as it came in"),
     "the normed copy goes on": (_from_the_normed, "ln2 should read x plus the attention's output"),
     "one LayerNorm twice": (
-        lambda x, ln1, attn, ln2, mlp: (m := x + attn(ln1(x))) + mlp(ln1(m)),
+        lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(ln1(m)),
         "it does not apply ln2",
     ),
     "LayerNorms exchanged": (
-        lambda x, ln1, attn, ln2, mlp: (m := x + attn(ln2(x))) + mlp(ln1(m)),
+        lambda x, ln1, attn, ln2, ff: (m := x + attn(ln2(x))) + ff(ln1(m)),
         "ln1 should read x as it comes in",
     ),
     "MLP first": (
-        lambda x, ln1, attn, ln2, mlp: (m := x + mlp(ln2(x))) + attn(ln1(m)),
+        lambda x, ln1, attn, ln2, ff: (m := x + ff(ln2(x))) + attn(ln1(m)),
         "ln1 should read x as it comes in",
     ),
     "MLP's output added to the old x": (
-        lambda x, ln1, attn, ln2, mlp: x + mlp(ln2(x + attn(ln1(x)))),
+        lambda x, ln1, attn, ln2, ff: x + ff(ln2(x + attn(ln1(x)))),
         "the attention's output is missing",
     ),
     "x added once more": (
@@ -857,7 +875,7 @@ block.mistakes = {
         "the stream after attention, plus the MLP's output",
     ),
     "ln2 over everything": (
-        lambda x, ln1, attn, ln2, mlp: ln2((m := x + attn(ln1(x))) + mlp(m)),
+        lambda x, ln1, attn, ln2, ff: ln2((m := x + attn(ln1(x))) + ff(m)),
         "ln2 should read x plus the attention's output",
     ),
     "x changed": (_adding_in_place, "it changes `x`, which it was given"),
@@ -896,6 +914,20 @@ def transformer(answer: Answer) -> None:
     )
     start = W_E[tokens] + W_pos[:4]
     demand(close(bare, start @ W_U), "without blocks, the logits should be (W_E[tokens] + positions) W_U.")
+    _right_blocks(asked, start, W_U)
+    for batch, n, d_vocab, d_model, n_ctx, layers in ((1, 5, 7, 4, 5, 3), (3, 1, 4, 6, 9, 0), (5, 2, 3, 3, 6, 1)):
+        ids = torch.randint(d_vocab, (batch, n), generator=torch.Generator().manual_seed(0))
+        blocks = [_bending(seed, d_model) for seed in range(layers)]
+        given = ids, random(d_vocab, d_model), random(n_ctx, d_model, seed=1), blocks, _bending(9, d_model)
+        result = tensor(answer(*given, random(d_model, d_vocab, seed=2)), (batch, n, d_vocab), means)
+        demand(
+            close(result, gpt.transformer(*given, random(d_model, d_vocab, seed=2))),
+            f"it fails for {batch} texts of {n} tokens, n_ctx {n_ctx}, and {layers} blocks.",
+        )
+
+
+def _right_blocks(asked: Callable[..., Tensor], start: Tensor, W_U: Tensor) -> None:
+    """Demand that each block reads what the last one returned, and `ln_final` what the last block did."""
     f, g, ln = (_bending(seed) for seed in (3, 4, 5))
     demand(
         close(asked(blocks=(f,)), f(start) @ W_U),
@@ -907,15 +939,6 @@ def transformer(answer: Answer) -> None:
         close(asked(blocks=(f, g), ln_final=ln), ln(g(f(start))) @ W_U),
         "ln_final belongs between the last block and W_U, once.",
     )
-    for batch, n, d_vocab, d_model, n_ctx, layers in ((1, 5, 7, 4, 5, 3), (3, 1, 4, 6, 9, 0), (5, 2, 3, 3, 6, 1)):
-        ids = torch.randint(d_vocab, (batch, n), generator=torch.Generator().manual_seed(0))
-        blocks = [_bending(seed, d_model) for seed in range(layers)]
-        given = ids, random(d_vocab, d_model), random(n_ctx, d_model, seed=1), blocks, _bending(9, d_model)
-        result = tensor(answer(*given, random(d_model, d_vocab, seed=2)), (batch, n, d_vocab), means)
-        demand(
-            close(result, gpt.transformer(*given, random(d_model, d_vocab, seed=2))),
-            f"it fails for {batch} texts of {n} tokens, n_ctx {n_ctx}, and {layers} blocks.",
-        )
 
 
 def _bending(seed: int, d_model: int = 3) -> Callable[[Tensor], Tensor]:
@@ -1122,12 +1145,7 @@ def _search(answer: Answer, table: Tensor, start: Tensor, steps: int, widths: tu
 
     def asked(width: int) -> tuple[Tensor, float]:
         sizes[:] = [0]
-        text, value = pair(answer(log_probs, start, width, steps), "the tokens and their log-probability")
-        tensor(text, (len(start) + steps,), "the tokens given and the ones added")
-        demand(not text.is_floating_point(), "the tokens should be whole numbers, as the ones given are.")
-        text, value = text.long(), number(value)
-        demand(torch.equal(text[: len(start)], start), "the result should begin with the tokens given.")
-        demand(((text >= 0) & (text < d_vocab)).all(), "it returns a token number that is not in the vocabulary.")
+        text, value = _read_text(answer(log_probs, start, width, steps), start, steps, d_vocab)
         expected = total(text)
         demand(
             close(value, expected),
@@ -1159,6 +1177,17 @@ def _search(answer: Answer, table: Tensor, start: Tensor, steps: int, widths: tu
             close(value, gpt.beam_search(log_probs, start, width, steps)[1]),
             f"with width {width} it keeps the wrong texts: compare all candidates by their whole log-probability.",
         )
+
+
+def _read_text(result: object, start: Tensor, steps: int, d_vocab: int) -> tuple[Tensor, float]:
+    """The text and the log-probability that were returned: what was given, and tokens of the vocabulary after it."""
+    text, value = pair(result, "the tokens and their log-probability")
+    tensor(text, (len(start) + steps,), "the tokens given and the ones added")
+    demand(not text.is_floating_point(), "the tokens should be whole numbers, as the ones given are.")
+    text, value = text.long(), number(value)
+    demand(torch.equal(text[: len(start)], start), "the result should begin with the tokens given.")
+    demand(((text >= 0) & (text < d_vocab)).all(), "it returns a token number that is not in the vocabulary.")
+    return text, value
 
 
 def _searched(

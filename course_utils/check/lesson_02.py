@@ -306,10 +306,10 @@ def _hooked(
     change: Change = _set,
     stay: bool = False,
 ) -> Tensor:
-    def hook(x: Tensor, hook: HookPoint) -> Tensor:
-        x = x.clone()
-        change(x, pos, value)
-        return x
+    def hook(tensor: Tensor, hook: HookPoint) -> Tensor:
+        changed = tensor.clone()
+        change(changed, pos, value)
+        return changed
 
     if stay:
         model.add_hook(name, hook)
@@ -419,7 +419,7 @@ def _well_turned(answer: Answer, model: HookedTransformer, tokens: Tensor) -> No
     )
     demand(turned is not model, "it returns the model that it was given: work on `copy.deepcopy(model)`.")
     logits, cache = model.run_with_cache(tokens)
-    result, turned_cache = turned.run_with_cache(tokens)
+    result, turned_cache = turned(tokens), turned.run_with_cache(tokens)[1]
     right = transforms.rotated(model, Q)
     kinds = ("W_E", "W_pos", "W_O", "W_Q", "W_K", "W_V", "W_U")
     demand(

@@ -18,7 +18,7 @@ def path_terms(answer: Answer) -> None:
     """`path_terms(model, tokens) → direct [n, V], heads [h, n, V]`: what each path adds to the logits."""
     model, tokens = tiny_model(0.6, n_layers=1), torch.tensor([0, 7, 3, 7, 11, 3])
     direct, heads = _asked_terms(answer, model, tokens)
-    logits, x, pattern = model(tokens[None])[0], model.W_E[tokens], _pattern(model, tokens)
+    logits, x = model(tokens[None])[0], model.W_E[tokens]
     placed = x + model.W_pos[: len(tokens)]
     demand(
         not close(direct, logits), "these are the model's logits, all paths together: the direct path is one of them."
@@ -34,20 +34,7 @@ def path_terms(answer: Answer) -> None:
     demand(close(direct, x @ model.W_U), "the direct path is not the embedding times the unembedding.")
     right = paths.path_terms(model, tokens)[1]
     found = close(heads, right)
-    named = {
-        "each head's term holds the direct path too: it would be counted four times.": right + direct,
-        "positions are in your values: this model adds them to queries and keys only.": _terms(model, placed, pattern),
-        "your pattern is transposed: it is [dest, src], and a head sums over sources.": _terms(model, x, pattern.mT),
-        "these are the right terms in another order of heads.": right.roll(-1, 0),
-        "these are the right terms, with the heads in another order.": right.roll(1, 0),
-        "the heads stand in reverse.": right.flip(0),
-        "W_V W_O is transposed: a row x goes through W_V first, then W_O.": _terms(model, x, pattern, transposed=True),
-        "each position gets its own row of OV: no head has moved anything.": _terms(
-            model, x, torch.eye(6).expand(3, 6, 6)
-        ),
-        "this leaves positions out of the pattern; the scores hold them.": _terms(model, x, _by_tokens(model, x)),
-    }
-    for sentence, wrong in named.items():
+    for sentence, wrong in _wrong_terms(model, tokens, direct, right).items():
         demand(found or not close(heads, wrong), sentence)
     ratio = (heads.norm() / right.norm()).item()
     demand(
@@ -69,6 +56,25 @@ def path_terms(answer: Answer) -> None:
         close(direct, other.W_E[tokens] @ other.W_U) and close(heads, paths.path_terms(other, tokens)[1]),
         "it is right for one small model, and wrong for another with other sizes and three tokens.",
     )
+
+
+def _wrong_terms(model: HookedTransformer, tokens: Tensor, direct: Tensor, right: Tensor) -> dict[str, Tensor]:
+    """The heads' terms that typical mistakes lead to, by the sentence for each."""
+    x, pattern = model.W_E[tokens], _pattern(model, tokens)
+    placed = x + model.W_pos[: len(tokens)]
+    return {
+        "each head's term holds the direct path too: it would be counted four times.": right + direct,
+        "positions are in your values: this model adds them to queries and keys only.": _terms(model, placed, pattern),
+        "your pattern is transposed: it is [dest, src], and a head sums over sources.": _terms(model, x, pattern.mT),
+        "these are the right terms in another order of heads.": right.roll(-1, 0),
+        "these are the right terms, with the heads in another order.": right.roll(1, 0),
+        "the heads stand in reverse.": right.flip(0),
+        "W_V W_O is transposed: a row x goes through W_V first, then W_O.": _terms(model, x, pattern, transposed=True),
+        "each position gets its own row of OV: no head has moved anything.": _terms(
+            model, x, torch.eye(6).expand(3, 6, 6)
+        ),
+        "this leaves positions out of the pattern; the scores hold them.": _terms(model, x, _by_tokens(model, x)),
+    }
 
 
 def _asked_terms(answer: Answer, model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,8 +177,7 @@ def weighted_pattern(answer: Answer) -> None:
     x, W_V, W_O = random(5, 6, seed=1), random(6, 3, seed=2), random(3, 6, seed=3)
     means = "[dest, src]"
     result = tensor(answer(pattern, x, W_V, W_O), (5, 5), means)
-    written = x @ W_V @ W_O
-    expected = pattern * written.norm(dim=-1)
+    expected = pattern * (x @ W_V @ W_O).norm(dim=-1)
     found = close(result, expected)
     demand(found or not close(result, expected.T), "rows and columns are swapped: the destinations are on the rows.")
     demand(found or not result.triu(1).any(), "where there is no attention nothing is moved: the entry should be 0.")
@@ -180,22 +185,7 @@ def weighted_pattern(answer: Answer) -> None:
         found or not close(result.sum(1), torch.ones(5)),
         "each row sums to 1: leave the lengths in, a long output counts more than a short one.",
     )
-    named = {
-        "the length stands on the destination; it is the source that is moved, and sources are on the columns.": (
-            pattern * written.norm(dim=-1)[:, None]
-        ),
-        "this is the length of the stream x; the head writes x_src W_V W_O.": pattern * x.norm(dim=-1),
-        "this is the length of the value, before W_O; it changes when W_V R and R⁻¹ W_O make the same head.": (
-            pattern * (x @ W_V).norm(dim=-1)
-        ),
-        "the length is squared: take the root of the sum of squares.": pattern * written.square().sum(-1),
-        "this adds up sizes; a length is the root of the sum of squares.": pattern * written.abs().sum(-1),
-        "this takes the mean of the squares; a length has their sum.": pattern * written.square().mean(-1).sqrt(),
-        "all sources get one length; each source has its own, ‖x_src W_V W_O‖.": pattern * written.norm(),
-        "the attention is squared: multiply by each entry once.": pattern * expected,
-        "it is divided by the largest entry: leave the lengths as they are.": expected / expected.max(),
-    }
-    for sentence, wrong in named.items():
+    for sentence, wrong in _wrong_weights(pattern, x, W_V, W_O).items():
         demand(found or not close(result, wrong), sentence)
     demand(found or (result >= 0).all(), "a length is never negative.")
     louder = x.clone()
@@ -224,6 +214,27 @@ def weighted_pattern(answer: Answer) -> None:
         close(tensor(answer(pattern, x, W_V, W_O), (3, 3), means), pattern * (x @ W_V @ W_O).norm(dim=-1)),
         "it is right for one head, and wrong for another of other sizes, whose pattern has no zeros.",
     )
+
+
+def _wrong_weights(pattern: Tensor, x: Tensor, W_V: Tensor, W_O: Tensor) -> dict[str, Tensor]:
+    """The weighted patterns that typical mistakes lead to, by the sentence for each."""
+    written = x @ W_V @ W_O
+    expected = pattern * written.norm(dim=-1)
+    return {
+        "the length stands on the destination; it is the source that is moved, and sources are on the columns.": (
+            pattern * written.norm(dim=-1)[:, None]
+        ),
+        "this is the length of the stream x; the head writes x_src W_V W_O.": pattern * x.norm(dim=-1),
+        "this is the length of the value, before W_O; it changes when W_V R and R⁻¹ W_O make the same head.": (
+            pattern * (x @ W_V).norm(dim=-1)
+        ),
+        "the length is squared: take the root of the sum of squares.": pattern * written.square().sum(-1),
+        "this adds up sizes; a length is the root of the sum of squares.": pattern * written.abs().sum(-1),
+        "this takes the mean of the squares; a length has their sum.": pattern * written.square().mean(-1).sqrt(),
+        "all sources get one length; each source has its own, ‖x_src W_V W_O‖.": pattern * written.norm(),
+        "the attention is squared: multiply by each entry once.": pattern * expected,
+        "it is divided by the largest entry: leave the lengths as they are.": expected / expected.max(),
+    }
 
 
 def _lengths(x: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
@@ -366,17 +377,23 @@ step_back.mistakes = {
 }
 
 
+def _tables(model: HookedTransformer, head: int) -> tuple[Tensor, Tensor]:
+    """A head's full QK circuit, [dest, src], and its full OV circuit, [src, out]."""
+    qk, ov = circuits.full_qk(model, 0, head), circuits.full_ov(model, 0, head)
+    return qk.A @ qk.B, ov.A @ ov.B
+
+
 @exercise
 def skip_trigrams(answer: Answer) -> None:
     """`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: what one source token is for one head."""
     model, head, source = tiny_model(0.6, n_layers=1), 1, 4
     model.W_E[:, 0] = 1  # so that a row of W_K can give all keys something in common
     dests, outs = _asked_ids(answer, model, head, source, 4)
-    QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+    QK, OV = _tables(model, head)
     relative, direct = (QK - QK.mean(1, keepdim=True))[:, source], (model.W_E @ model.W_U)[source]
     right_dests, right_outs = _best(relative), _best(OV[source])
     demand((dests, outs) != (right_outs, right_dests), "these are the outs, then the destinations: turn them round.")
-    theirs = {other: circuits.full_ov(model, 0, other).AB[source] for other in (0, 2)}
+    theirs = {other: _tables(model, other)[1][source] for other in (0, 2)}
     named = {
         **{f"these outs belong to head {other}; head {head} was asked for.": row for other, row in theirs.items()},
         "these tokens promote the source; the source is on the rows of OV.": OV[:, source],
@@ -410,7 +427,7 @@ def skip_trigrams(answer: Answer) -> None:
     demand(dests == right_dests, "the destinations are the right ones, but the largest should come first.")
     other = tiny_model(0.6, n_layers=1, n_heads=4, d_head=7, d_model=8, d_vocab=13)
     for model, head, source, k in ((other, 3, 12, 1), (other, 0, 0, 13), (other, 2, 5, 6)):
-        QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+        QK, OV = _tables(model, head)
         relative = (QK - QK.mean(1, keepdim=True))[:, source]
         demand(
             _asked_ids(answer, model, head, source, k) == (_best(relative, k), _best(OV[source], k)),
@@ -447,7 +464,7 @@ def _trigrams(
 ) -> Callable[[HookedTransformer, int, int, int], Any]:
     def answer(model: HookedTransformer, head: int, source: int, k: int) -> Any:
         head, source, k = change(head, source, k)
-        QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+        QK, OV = _tables(model, head)
         dests, outs = (values.topk(k).indices for values in (rank_dests(QK, source), rank_outs(OV, source)))
         return end(dests, outs)
 
@@ -455,13 +472,14 @@ def _trigrams(
 
 
 def _trigrams_with_values(model: HookedTransformer, head: int, source: int, k: int) -> tuple[Tensor, Tensor]:
-    QK, OV = circuits.full_qk(model, 0, head).AB, circuits.full_ov(model, 0, head).AB
+    QK, OV = _tables(model, head)
     return (QK - QK.mean(1, keepdim=True))[:, source].topk(k).values, OV[source].topk(k).values
 
 
 def _outs_of(table: Callable[[HookedTransformer, Tensor], Tensor]) -> Callable[[HookedTransformer, int, int, int], Any]:
     def answer(model: HookedTransformer, head: int, source: int, k: int) -> Any:
-        outs = model.W_E[source] @ table(model, circuits.ov(model, 0, head).AB)
+        ov = circuits.ov(model, 0, head)
+        outs = model.W_E[source] @ table(model, ov.A @ ov.B)
         return _trigrams()(model, head, source, k)[0], outs.topk(k).indices
 
     return answer

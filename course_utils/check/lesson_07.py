@@ -1,5 +1,7 @@
 """Checks of lesson 07, induction heads: each exercise, then its typical mistakes with the sentence each must get."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix
@@ -55,6 +57,11 @@ def induction_score(answer: Answer) -> None:
         f"a head that is right in the third pass only should score 0.5, not {third_pass:.2f}: "
         "every destination of the second and third pass counts the same.",
     )
+    _every_copy_counted(answer)
+
+
+def _every_copy_counted(answer: Answer) -> None:
+    """Demand the score of patterns that attend to several earlier copies."""
     divided = (_looking(PERIOD - 1) + _looking(2 * PERIOD - 1)) / 2
     divided[: 2 * PERIOD + 1] = _looking(PERIOD - 1)[: 2 * PERIOD + 1]
     value = number(answer(divided, PERIOD))
@@ -294,14 +301,7 @@ def logit_effect(answer: Answer) -> None:
         "writing twice as much should have twice the effect: stay with logits, without a softmax or a spread.",
     )
     demand((result > 0).any(), "no effect is above 0: take away the mean over the vocabulary, not the largest logit.")
-    one = written.clone()
-    one[2] = random(4, seed=3)
-    moved = (effect(one, W_U) - result).abs() > 1e-5
-    demand(moved[2], "what the head writes at position 2 makes no difference to the effect there.")
-    demand(
-        moved.sum() == 1,
-        "what the head writes at one position changes the effect at others: take the mean over the vocabulary.",
-    )
+    _positions_apart(effect, written, W_U, result)
     demand(
         close(effect(written, W_U + 3 * random(4, 1, seed=2)), result),
         "shifting all logits alike should change nothing: centre them over the vocabulary.",
@@ -325,6 +325,18 @@ def logit_effect(answer: Answer) -> None:
             logits[torch.arange(7), following] - logits.mean(1),
         ),
         "at other sizes (7 positions, 6 tokens) the numbers differ.",
+    )
+
+
+def _positions_apart(effect: Callable[..., Tensor], written: Tensor, W_U: Tensor, result: Tensor) -> None:
+    """Demand that what is written at a position changes the effect there, and there alone."""
+    one = written.clone()
+    one[2] = random(4, seed=3)
+    moved = (effect(one, W_U) - result).abs() > 1e-5
+    demand(moved[2], "what the head writes at position 2 makes no difference to the effect there.")
+    demand(
+        moved.sum() == 1,
+        "what the head writes at one position changes the effect at others: take the mean over the vocabulary.",
     )
 
 

@@ -1,7 +1,7 @@
 """Checks of lesson 09, MLPs: each exercise, then its typical mistakes with the sentence each must get."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -224,7 +224,7 @@ def _hooked(change: Answer, name: str = "pattern", out: Answer = lambda logits: 
     """The model run with a changed pattern: `change(pattern, weights)`."""
 
     def answer(model: HookedTransformer, tokens: Tensor, weights: Tensor) -> Any:
-        hooks = [(f"blocks.0.attn.hook_{name}", lambda pattern, hook: change(pattern.clone(), weights))]
+        hooks: list[Any] = [(f"blocks.0.attn.hook_{name}", lambda pattern, hook: change(pattern.clone(), weights))]
         return out(model.run_with_hooks(tokens, fwd_hooks=hooks))
 
     return answer
@@ -325,6 +325,11 @@ def fourier_power(answer: Answer) -> None:
         close(result.sum(0), W.var(0, correction=0)),
         "the powers of a column should add up to its variance: each frequency stands for k and for n − k, except n/2.",
     )
+    _right_on_noise(power)
+
+
+def _right_on_noise(power: Callable[[Tensor], Tensor]) -> None:
+    """Demand the power of noise with an even and an odd number of rows."""
     for n, columns in ((17, 3), (10, 4), (7, 1)):
         W = random(n, columns, seed=n) + torch.linspace(-3, 5, columns)
         found, right = power(W), fourier.power(W)

@@ -797,6 +797,7 @@ def _by_gap(
     source: int,
     dest: int,
     fillers: Tensor,
+    *,
     build: Callable[..., list[int]] | None = None,
     read: tuple[int, int] = (-1, 1),
     of: Callable[[Tensor], Tensor] = torch.mean,
@@ -1103,7 +1104,7 @@ next_merge.mistakes = {
         "“t” and “h” are no tokens here any more",
     ),
     "order ignored": (
-        lambda tokens: _commonest(tuple(sorted(pair)) for pair in itertools.pairwise(tokens)),
+        lambda tokens: _commonest(tuple(sorted(two)) for two in itertools.pairwise(tokens)),
         "“th” and “e” stand together three times",
     ),
     "different tokens alone": (
@@ -1111,17 +1112,17 @@ next_merge.mistakes = {
         "two equal tokens make a pair as well",
     ),
     "the two most frequent tokens": (
-        lambda tokens: tuple(token for token, _ in Counter(tokens).most_common(2)),
+        lambda tokens: tuple(token for token, _ in Counter[str](tokens).most_common(2)),
         "in a b c b a d b a",
     ),
     "the first pair": (lambda tokens: tuple(tokens[:2]), "in a b c b a d b a"),
     "the longest pair": (
-        lambda tokens: max(itertools.pairwise(tokens), key=lambda pair: len("".join(pair))),
+        lambda tokens: max(itertools.pairwise(tokens), key=lambda two: len("".join(two))),
         "in a b c b a d b a",
     ),
     "by length and count": (
         lambda tokens: max(
-            (counts := Counter(itertools.pairwise(tokens))), key=lambda pair: counts[pair] * len("".join(pair))
+            (counts := Counter(itertools.pairwise(tokens))), key=lambda two: counts[two] * len("".join(two))
         ),
         "what counts is how often a pair stands there",
     ),
