@@ -319,15 +319,15 @@ def batch_of(stream: Int[Tensor, " n"], recipe: TextRecipe, step: int) -> Int[Te
     return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)  # every context opens with the start token
 
 
-def precision(device: str) -> str:
-    """What a text model's matrix products are computed in: "bfloat16" on a GPU and on a processor with units for it.
+def precision() -> str:
+    """What this processor multiplies a text model's matrices in: "bfloat16" if it has units for that.
 
-    On a processor without such units a bfloat16 product takes three times as long as one in float32, so there it is
-    "float32". Sums, optimizers and the stored weights are float32 in both.
+    Without such units a bfloat16 product takes three times as long as one in float32, so there it is "float32".
+    Sums, optimizers and the stored weights are float32 in both.
     """
     able = torch.cpu.get_capabilities()
     units = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last is what ARM calls them
-    return "bfloat16" if units or device != "cpu" else "float32"
+    return "bfloat16" if units else "float32"
 
 
 class OnText:
@@ -336,7 +336,8 @@ class OnText:
     fused = True  # AdamW in one piece: faster
 
     def __init__(self, recipe: TextRecipe, device: str = "cpu", stream: Int[Tensor, " n"] | None = None):
-        self.recipe, self.device, self.precision = recipe, torch.device(device), precision(device)
+        self.recipe, self.device = recipe, torch.device(device)
+        self.precision = precision() if device == "cpu" else "bfloat16"
         self.stream = text.encode(text.corpus_documents()) if stream is None else stream
         self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
         self.model = initial(recipe.config(), device)

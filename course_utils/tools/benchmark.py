@@ -535,7 +535,7 @@ def run(scale: Scale, work: tuple[Work, ...] = WORK) -> dict[str, Any]:
 
 def processor() -> str:
     """What torch uses of this machine's processor: "x86_64, AVX512, bfloat16"."""
-    return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {train.precision('cpu')}"
+    return f"{platform.machine()}, {torch.backends.cpu.get_cpu_capability()}, {train.precision()}"
 
 
 def machine() -> dict[str, Any]:

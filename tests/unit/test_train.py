@@ -225,18 +225,18 @@ PROCESSORS = [
 @pytest.mark.parametrize(("able", "precision"), PROCESSORS)
 def test_the_processor_decides_the_precision(monkeypatch, able, precision):
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-    assert train.precision("cpu") == precision and train.precision("cuda") == "bfloat16"
+    assert train.precision() == precision
 
 
 def test_a_run_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
     histories = {}
     for first, second in (("float32", "float32"), ("float32", "bfloat16"), ("bfloat16", "float32")):
         folder = tmp_path / f"{first}, then {second}"
-        monkeypatch.setattr(train, "precision", lambda device, first=first: first)
+        monkeypatch.setattr(train, "precision", lambda first=first: first)
         _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 12)
         with pytest.raises(SystemExit):
             train.train(train.OnText, TINY, folder)
-        monkeypatch.setattr(train, "precision", lambda device, second=second: second)
+        monkeypatch.setattr(train, "precision", lambda second=second: second)
         train.train(train.OnText, TINY, folder)
         assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["precision"] == first
         histories[first, second] = _history(folder)
