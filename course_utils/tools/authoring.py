@@ -30,7 +30,7 @@ SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
-MAX_BYTES = 500_000  # of a stored notebook
+MAX_BYTES = 1_000_000  # of a stored notebook
 STUB = 'raise NotImplementedError("your code here")'  # `check` reads it as "not attempted yet"
 TEXT_STUB = "*Your answer here.*"
 MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)  # what was meant as a marker
@@ -277,7 +277,7 @@ def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     notebook, learner = read(path), learner_path(path)
     if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
-        mine = f"{learner.name[:2]}_mine.ipynb"
+        mine = f"{learner.name.split('_')[0]}_mine.ipynb"
         return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
     if found := source_problems(notebook):
         return found

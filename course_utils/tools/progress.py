@@ -17,17 +17,17 @@ BEST_FIRST = "✓✗○"
 
 
 def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
-    """For each lesson ("03") the mark of each exercise: ✓ done, ✗ not yet right, ○ blank or never run.
+    """For each lesson ("03", "02b") the mark of each exercise: ✓ done, ✗ not yet right, ○ blank or never run.
 
     Every notebook of a lesson counts (`03_zero_layers.ipynb`, `03_mine.ipynb`): the best mark of an exercise stands.
     Raises FileNotFoundError if there is no lesson in the folder, ValueError if a file is no notebook.
     """
-    paths = sorted(folder.glob("[0-9][0-9]_*.ipynb"))
+    paths = sorted(folder.glob("[0-9][0-9]*_*.ipynb"))
     if not paths:
         raise FileNotFoundError(f"There is no lesson in {folder}: name the folder that your notebooks are in.")
     found: dict[str, dict[str, str]] = {}
     for path in paths:
-        lesson = found.setdefault(path.name[:2], {})
+        lesson = found.setdefault(path.name.split("_")[0], {})
         for name, mark in _marks_of(path):
             lesson[name] = min(mark, lesson.get(name, "○"), key=BEST_FIRST.index)
     return found

@@ -167,7 +167,7 @@ def test_good_notebook_has_no_problems():
         (_executed("1", _display(text_html="<script>draw()</script>")), "tag it interactive"),
         (_executed("f", _display(text_plain="<function f at 0x7f108ae98810>")), "memory address 0x7f108ae98810"),
         (_executed("print(f)", _stream("<function f at 0x7f108ae98810>")), "memory address"),
-        (_executed("1", _stream("x" * 500_000)), "500,000 is the limit"),
+        (_executed("1", _stream("x" * 1_000_000)), "1,000,000 is the limit"),
         (_executed("x = " + "1" * 100), "has a line of 104 characters"),
     ],
 )

@@ -1,5 +1,7 @@
 """Pictures: drawn without a warning, and without the network."""
 
+import base64
+import io
 import json
 import re
 import socket
@@ -13,6 +15,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from course_utils import plots
 
@@ -137,3 +140,28 @@ def test_attention_heads_is_self_contained(offline, kind):
 def test_attention_heads_refuses_other_shapes(shape):
     with pytest.raises(ValueError, match=re.escape(f"[head, 5, 5] for 5 tokens, not {list(shape)}")):
         plots.attention_heads(torch.zeros(shape), TOKENS)
+
+
+def test_a_figure_is_shown_with_its_words_and_gone(monkeypatch):
+    shown = []
+    monkeypatch.setattr(plots, "display", lambda data, raw: shown.append(data))
+    plots.bars({"bigram": 4.75}, "Loss", "nats")
+    plots.show('One bar: "bigram", 4.75 nats.')
+    (data,) = shown
+    assert data["text/plain"] == 'One bar: "bigram", 4.75 nats.'
+    assert 'alt="One bar: &quot;bigram&quot;, 4.75 nats."' in data["text/html"]
+    with pytest.raises(ValueError, match="no figure to show"):
+        plots.show("nothing is left to show")
+    plots.bars({"bigram": 4.75}, "Loss", "nats")
+    with pytest.raises(ValueError, match="in a sentence"):
+        plots.show(" ")
+
+
+def test_a_shown_figure_is_twice_as_sharp_as_it_is_wide(monkeypatch):
+    shown = []
+    monkeypatch.setattr(plots, "display", lambda data, raw: shown.append(data))
+    plots.bars({"bigram": 4.75}, "Loss", "nats")
+    plots.show("One bar.")
+    source, width = re.search(r'base64,([^"]+)" width="(\d+)"', shown[0]["text/html"]).groups()
+    picture = Image.open(io.BytesIO(base64.b64decode(source)))
+    assert picture.width in (2 * int(width), 2 * int(width) + 1) and 500 < int(width) < 800
