@@ -9,7 +9,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 INSTALLED = (PACKAGE / "data").is_dir()  # a wheel carries data/ and notebooks/ inside the package, a checkout beside it
 ROOT = PACKAGE if INSTALLED else PACKAGE.parent
-DATA, NOTEBOOKS = ROOT / "data", ROOT / "notebooks"
+DATA = Path(os.environ.get("COURSE_DATA") or ROOT / "data")  # the replication puts other models there
+NOTEBOOKS = ROOT / "notebooks"
 CHECKSUMS = "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
 
 

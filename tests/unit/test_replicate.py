@@ -1,0 +1,112 @@
+"""Replication: heads of siblings get the numbers of ours, and verdicts follow the rule that was fixed before."""
+
+import json
+
+import pytest
+import torch
+from nbformat import v4
+
+from course_utils import load, models, text
+from course_utils.tools import authoring, replicate
+
+
+@pytest.fixture(scope="module")
+def shuffled():
+    """The two-layer model with its heads in another order, and that order."""
+    model, other = load("two-layer"), load("two-layer")
+    heads = torch.stack([torch.randperm(8, generator=torch.Generator().manual_seed(seed)) for seed in (0, 1)])
+    weights = replicate.renumbered(dict(model.named_parameters()), heads)
+    other.load_state_dict(weights, strict=False)
+    return model, other, heads
+
+
+def test_renumbering_heads_changes_nothing_that_is_computed(shuffled):
+    model, other, _ = shuffled
+    tokens = text.held_out_tokens()[:1, :32]
+    torch.testing.assert_close(other(tokens), model(tokens), atol=1e-3, rtol=0)
+    assert not torch.equal(other.W_Q, model.W_Q)
+
+
+def test_heads_get_their_numbers_back(shuffled):
+    model, other, heads = shuffled
+    alike = replicate.likeness(model, other, text.held_out_tokens()[:2])
+    assert alike.shape == (2, 8, 8)
+    assert torch.equal(replicate.order(alike), heads.argsort(1))
+    untrained = replicate.likeness(model, load("two-layer", step=0), text.held_out_tokens()[:2])
+    assert untrained.amax((1, 2)).max() < 1 < alike.amax(2).min()  # the control: nobody is like ours by chance
+
+
+def test_the_pairing_is_the_best_together_and_not_one_by_one():
+    alike = torch.tensor([[[1.0, 0.9], [0.9, 0.0]]])  # the first row's best would leave the second with nothing
+    assert replicate.order(alike).tolist() == [[1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("entry", "ours", "values", "expected"),
+    [
+        ({"value": 0.5, "tolerance": 0.01}, 0.5, [0.6, 0.4], "holds"),  # a quarter
+        ({"value": 0.5, "tolerance": 0.01}, 0.5, [0.6, 0.2], "differs in size"),
+        ({"value": 0.5, "tolerance": 0.01}, 0.5, [0.6, 0.1], "ours alone"),
+        ({"value": 0.5, "tolerance": 0.01}, 0.5, [0.5, -0.5], "ours alone"),  # another sign
+        ({"value": 0.0, "tolerance": 0.1}, 0.02, [-0.05], "holds"),  # within the tolerance
+        ({"least": 0.9}, 0.95, [0.91, 0.99], "holds"),
+        ({"least": 0.9}, 0.95, [0.5], "differs in size"),
+        ({"most": 0.1}, 0.02, [0.5], "ours alone"),
+        ({"value": "key"}, "key", ["key", "key"], "holds"),
+        ({"value": "key"}, "key", ["key", "value"], "ours alone"),
+        ({"value": True}, True, [True, False], "ours alone"),
+        ({"value": [1.0, 2.0], "tolerance": 0.1}, [1.0, 2.0], [[1.1, 2.2]], "holds"),
+        ({"value": [1.0, 2.0], "tolerance": 0.1}, [1.0, 2.0], [[1.1]], "ours alone"),
+        ({"value": {"a": 1.0}, "tolerance": {"a": 0.1}}, {"a": 1.0}, [{"a": 2.0}], "differs in size"),
+        ({"value": {"a": 1.0}, "tolerance": 0.1}, {"a": 1.0}, [{"b": 1.0}], "ours alone"),
+        ({"value": 3}, 3, [None], "ours alone"),  # the lesson stopped before this statement
+    ],
+)
+def test_the_verdict_follows_the_rule(entry, ours, values, expected):
+    assert replicate.verdict(entry, ours, values) == expected
+
+
+def test_a_lesson_runs_on_a_sibling(tmp_path):
+    sibling, data = tmp_path / "sibling", tmp_path / "data"
+    model = models.initial(models.card("zero-layer")["model"] | {"seed": 7})
+    sibling.mkdir()
+    models.save_weights(model, sibling / "model.safetensors")
+    config = models.card("zero-layer") | {"model": models.card("zero-layer")["model"] | {"seed": 7}}
+    (sibling / "config.json").write_text(json.dumps(config))
+    (sibling / "history.json").write_text("[]")
+    replicate.write_checksums(sibling)
+    replicate.course_data({"zero-layer": sibling}, data)
+
+    cells = [
+        "from course_utils import claim, load",
+        'claim("strength of the table", load("zero-layer").W_E.norm().item())',
+        "1 / 0",
+        'claim("after an error", 1)',
+    ]
+    lesson = v4.new_notebook(cells=[v4.new_code_cell(cell) for cell in cells], metadata=authoring.METADATA)
+    (tmp_path / "lesson.ipynb").write_text(v4.writes(lesson))
+    values = replicate.measured(tmp_path / "lesson.ipynb", data, tmp_path / "record")
+    assert values["strength of the table"] == pytest.approx(model.W_E.norm().item(), rel=1e-3)
+    assert values["after an error"] == 1
+    assert (data / "two-layer" / "model.safetensors").is_file()
+
+
+def test_missing_siblings_are_named(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        replicate.main(["--folder", str(tmp_path)])
+    assert "zero-layer/seed-1" in (message := capsys.readouterr().err) and "--train" in message
+
+
+def test_the_page_shows_ours_beside_the_range_of_the_siblings(monkeypatch):
+    table = {"score": {"value": 0.5, "tolerance": 0.01, "unit": "%"}, "door": {"value": "key"}, "gone": {"value": 1}}
+    monkeypatch.setattr(replicate.claims, "table", lambda lesson: table)
+    rows = {
+        "score": {"ours": 0.5, "siblings": [0.6, None, 0.4], "verdict": "holds"},
+        "door": {"ours": "key", "siblings": ["key", "value"], "verdict": "ours alone"},
+        "gone": {"ours": 1, "siblings": [None], "verdict": "ours alone"},
+    }
+    lines = replicate.page({"07_induction_heads": rows}).splitlines()
+    assert "## 07_induction_heads" in lines
+    assert "| score | 50 % | 40 % to 60 % | holds |" in lines
+    assert "| door | key | key; value | ours alone |" in lines
+    assert "| gone | 1 | not measured | ours alone |" in lines
