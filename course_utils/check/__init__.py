@@ -9,15 +9,14 @@ attempted, and `check.reset("direct_path")` gives the blank back.
 
 from course_utils.check.exercises import hint, reset, solution
 from course_utils.check.lesson_01 import (
-    attention,
-    beam_search,
-    block,
-    layer_norm,
-    lm_loss,
-    merge,
-    mlp,
-    probabilities,
+    attention_pattern,
+    attention_scores,
+    masked,
+    notices,
+    previous_token_head,
+    top_p,
     transformer,
+    weighted_values,
 )
 from course_utils.check.lesson_02 import (
     fold_layer_norm,
