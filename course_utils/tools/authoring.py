@@ -281,7 +281,7 @@ def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     notebook, learner = read(path), learner_path(path)
     if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
-        mine = f"{learner.name.split('_')[0]}_mine.ipynb"
+        mine = f"{learner.stem.split('_')[0]}_mine.ipynb"
         return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
     if found := source_problems(notebook):
         return found
