@@ -99,5 +99,5 @@ def _with_sources(text: str) -> str:
     for name, address in SOURCES.items():
         words = r"\s+".join(map(re.escape, name.split()))
         text = re.sub(rf"\[({words})\]\([^)]*\)", r"\1", text)
-        text = re.sub(words, lambda found, address=address: f"[{found[0]}]({address})", text, count=1)
+        text = re.sub(words, rf"[\g<0>]({address})", text, count=1)
     return text
