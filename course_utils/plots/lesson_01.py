@@ -1,6 +1,7 @@
 """What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -14,11 +15,17 @@ from course_utils.plots import COLOURS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
-MONO = {"family": "monospace", "parse_math": False}
+MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
 
 
 def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str) -> None:
-    look = {"boxstyle": "round,pad=0.04", "facecolor": "white", "edgecolor": colour, "linewidth": 2, "zorder": 3}
+    look: dict[str, Any] = {
+        "boxstyle": "round,pad=0.04",
+        "facecolor": "white",
+        "edgecolor": colour,
+        "linewidth": 2,
+        "zorder": 3,
+    }
     axes.add_patch(FancyBboxPatch((x - width / 2, y - 0.2), width, 0.4, **look))
     axes.text(x, y, words, ha="center", va="center", fontsize=9, zorder=4)
 
@@ -79,7 +86,7 @@ def steps(names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"
     for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
         seen = table.isfinite()
         reach = table[seen].abs().max().item()
-        axes.imshow(torch.where(seen, table, torch.nan), cmap="PuOr_r", vmin=-2.2 * reach, vmax=2.2 * reach)
+        axes.imshow(torch.where(seen, table, torch.nan).numpy(), cmap="PuOr_r", vmin=-2.2 * reach, vmax=2.2 * reach)
         for dest, row in enumerate(table.tolist()):
             for column, value in enumerate(row):
                 shown = "−∞" if value == -torch.inf else f"{value:.2f}".replace("-", "−")
@@ -99,9 +106,9 @@ def steps(names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"
 @checked
 def notice_tables(tables: Mapping[str, Bool[Tensor, "edited pos"]]) -> Sequence[Axes]:
     """A square for each part of a model: in row i, black where the output changed when position i was edited."""
-    _, panels = plt.subplots(1, len(tables), figsize=(2.1 * len(tables), 2.6), sharey=True)
+    _, (panels,) = plt.subplots(1, len(tables), figsize=(2.1 * len(tables), 2.6), sharey=True, squeeze=False)
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
-        axes.imshow(table.float(), cmap="Greys", vmin=0, vmax=1.3)
+        axes.imshow(table.float().numpy(), cmap="Greys", vmin=0, vmax=1.3)
         axes.set_xticks(range(table.shape[1]), range(table.shape[1]), fontsize=8)
         axes.set_yticks(range(len(table)), range(len(table)), fontsize=8)
         axes.set_title(name, fontsize=9)
