@@ -38,7 +38,8 @@ ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
-TAGS = KINDS | {"interactive", "nbval-ignore-output"}
+FIRST_PICTURE = "first-picture"  # a cell whose output the learner's copy keeps: there before anything is run
+TAGS = KINDS | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
 METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -130,7 +131,7 @@ def _smaller(png: str) -> str:
 
 
 def derive(solution: NotebookNode) -> NotebookNode:
-    """The learner's notebook: answers blanked, hidden tests and outputs removed.
+    """The learner's notebook: answers blanked, hidden tests and outputs removed, but for a first picture.
 
     Raises ModuleNotFoundError without nbgrader, which only authors and CI need, and RuntimeError on unbalanced markers.
     """
@@ -139,6 +140,7 @@ def derive(solution: NotebookNode) -> NotebookNode:
 
     begin, end, begin_hidden, end_hidden = MARKERS
     notebook = tidy(solution)
+    pictures = {cell.id: cell.outputs for cell in notebook.cells if FIRST_PICTURE in cell.metadata.get("tags", [])}
     for preprocessor in (
         ClearHiddenTests(begin_test_delimeter=begin_hidden, end_test_delimeter=end_hidden, enforce_metadata=False),
         ClearSolutions(
@@ -152,6 +154,9 @@ def derive(solution: NotebookNode) -> NotebookNode:
     ):
         notebook, _ = preprocessor.preprocess(notebook, {})
     notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
+    for cell in notebook.cells:
+        if cell.id in pictures:
+            cell.outputs = pictures[cell.id]
     return notebook
 
 
@@ -201,6 +206,8 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
         yield f"is tagged {', '.join(rows)}, so it also needs one of the tags {', '.join(sorted(KINDS))}."
     if rows and not (cell.cell_type == "code" and STATEMENT.search(cell.source)):
         yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
+    if FIRST_PICTURE in tags and (STATEMENT.search(cell.source) or MARKERS[0] in cell.source):
+        yield "is tagged first-picture and holds an answer, which the learner's copy would show."
     if "nbval-ignore-output" in tags and "interactive" not in tags:
         yield "is tagged nbval-ignore-output without interactive: only what is not stored may go uncompared."
 
@@ -280,9 +287,8 @@ def lessons() -> list[Path]:
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     notebook, learner = read(path), learner_path(path)
-    if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
-        mine = f"{learner.stem.split('_')[0]}_mine.ipynb"
-        return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
+    if learner.is_file() and any(cell.get("execution_count") for cell in read(learner).cells):
+        return [f"Somebody has worked in notebooks/{learner.name}: move it away, and run this again."]
     if found := source_problems(notebook):
         return found
     try:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from course_utils import claims
 from course_utils._files import NOTEBOOKS
 from course_utils.tools import copies, utf8_output
 
@@ -83,6 +82,8 @@ class Overview:
     """The progress in a folder as a page with links, and as text where there is no page."""
 
     def __init__(self, folder: Path = Path()):
+        from course_utils import claims  # it brings torch, for which the command need not wait
+
         self.marks = marks(folder)
         self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved
         for notebook in sorted(_notebooks(folder), key=lambda notebook: notebook.path.stat().st_mtime):

@@ -22,7 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--folder", type=Path, help=f"where your copies are (default: {copies.FOLDER}, in the course's folder)"
+        "--folder", type=Path, help=f"where your copies are (default: {copies.FOLDER})"
     )
     options, for_jupyterlab = parser.parse_known_args(arguments)
     utf8_output()
