@@ -9,7 +9,7 @@ from pathlib import Path
 from course_utils.tools import copies, utf8_output
 
 FIRST = "00_start.ipynb"
-LAB = Path(__file__).resolve().parent / "lab"  # custom.css, for this server alone
+LAB = Path(__file__).resolve().parent / "lab"  # what JupyterLab looks and does like, on this server alone
 HIDDEN = ("solutions", "my_predictions.json")  # from the list of files; links open them
 
 
@@ -21,9 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="Every other option goes to JupyterLab: --no-browser, --port 9000, …",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--folder", type=Path, help=f"where your copies are (default: {copies.FOLDER})"
-    )
+    parser.add_argument("--folder", type=Path, help=f"where your copies are (default: {copies.FOLDER})")
     options, for_jupyterlab = parser.parse_known_args(arguments)
     utf8_output()
     try:
@@ -56,7 +54,6 @@ def _settings(folder: Path) -> Iterator[tuple[str, object]]:
     yield "LabApp.workspaces_dir", folder / ".workspaces"  # which tabs are open
     yield "LabApp.custom_css", True
     yield "ServerApp.tornado_settings", f"static_custom_path={LAB}"  # where custom.css is looked for
-    yield "LabApp.news_url", None  # else JupyterLab's first word is a question, and it asks the network
-    yield "LabApp.check_for_updates_class", "jupyterlab.NeverCheckForUpdate"
+    yield "LabApp.app_settings_dir", LAB  # overrides.json: JupyterLab's first word is no question about its news
     for pattern in (*ContentsManager.class_traits()["hide_globs"].default_args[0], *HIDDEN):
         yield "ContentsManager.hide_globs", pattern
