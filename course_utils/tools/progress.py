@@ -111,7 +111,8 @@ class Overview:
         begun = any(notebook.is_begun for notebook in self.notebooks.values())
         opening = "Go on where you stopped" if begun else "Begin here"
         yield f"<p><b>{opening}: {_link(notebook, html.escape(notebook.title + where), exercise)}</b></p>"
-        yield "<table><thead><tr><th>lesson</th><th>exercises</th><th>done</th></tr></thead><tbody>"
+        head = "".join(f'<th style="text-align: left">{name}</th>' for name in ("lesson", "exercises", "done"))
+        yield f"<table><thead><tr>{head}</tr></thead><tbody>"
         for lesson, exercises in self.marks.items():
             notebook = self.notebooks[lesson]
             signs = " ".join(
@@ -124,7 +125,8 @@ class Overview:
 
     def _predictions(self) -> str:
         judged = [guess["right"] for guess in self.guesses.values() if "right" in guess]
-        return f"Predictions: {len(self.guesses)} made, {sum(judged)} of {len(judged)} came true so far."
+        came_true = f", {sum(judged)} of {len(judged)} came true so far" if judged else ""
+        return f"Predictions: {len(self.guesses) or 'none'} made{came_true}."
 
     def __repr__(self) -> str:
         notebook, exercise = self.next()
