@@ -26,9 +26,12 @@ def main(arguments: list[str] | None = None) -> int:
     utf8_output()
     try:
         folder = (options.folder or copies.workplace()).resolve()
+    except PermissionError as error:
+        parser.error(str(error))
+    try:
         left = copies.renew(folder)
     except OSError as error:
-        parser.error(str(error))
+        parser.error(f"Your notebooks can't be kept in {folder} ({error.strerror}): name another one with --folder.")
     print(f"Your notebooks are in {folder}. No update changes what you write there.")
     for name in left:
         print(f"{name} is newer in the course, and yours stays: to have both, rename yours and start again.")

@@ -50,7 +50,7 @@ def test_a_folder_that_cannot_be_is_one_sentence(tmp_path, launched, capsys):
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit):
         start.main(["--folder", str(tmp_path / "file")])
-    assert str(tmp_path / "file") in capsys.readouterr().err.splitlines()[-1] and not launched
+    assert f"can't be kept in {tmp_path / 'file'} (" in capsys.readouterr().err.splitlines()[-1] and not launched
 
 
 def test_jupyterlab_knows_every_setting(tmp_path):
