@@ -15,7 +15,7 @@ from urllib.parse import quote
 from course_utils._files import NOTEBOOKS
 from course_utils.tools import copies, utf8_output
 
-EXERCISE = re.compile(r"^### (Exercise \d+ · `(\w+)`.*)", re.MULTILINE)
+EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)
 VERDICT = re.compile(r"^([✓✗○]) (\w+)", re.MULTILINE)
 TITLE = re.compile(r"^# (.+)", re.MULTILINE)
 BEST_FIRST = "✓✗○"
@@ -24,11 +24,11 @@ IN_WORDS = {"✓": "done", "✗": "not right yet", "○": "not tried yet"}
 
 @dataclass(frozen=True)
 class Notebook:
-    """What a saved notebook says of itself: its title, and each exercise's heading and mark, by name."""
+    """What a saved notebook says of itself: its title, and each exercise's cell and mark, by name."""
 
     path: Path
     title: str
-    headings: dict[str, str]
+    cells: dict[str, str]  # the id of the cell with the exercise's heading
     marks: dict[str, str]
     is_begun: bool  # some cell of it was run
 
@@ -37,9 +37,8 @@ class Notebook:
         return self.path.name.split("_")[0]
 
     def link(self, exercise: str = "") -> str:
-        """The address of the notebook, or of an exercise in it, as JupyterLab makes it of a heading."""
-        heading = html.unescape(self.headings.get(exercise, "")).replace("`", "")
-        return quote(self.path.name) + (f"#{quote(heading.replace(' ', '-'))}" if heading else "")
+        """The address of the notebook, or of an exercise in it, as JupyterLab goes to it."""
+        return quote(self.path.name) + (f"#cell-id={self.cells[exercise]}" if self.cells.get(exercise) else "")
 
 
 def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
@@ -66,16 +65,16 @@ def _notebooks(folder: Path) -> list[Notebook]:
 def _read(path: Path) -> Notebook:
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
+        texts = [(cell.get("id", ""), "".join(cell["source"])) for cell in cells if cell["cell_type"] == "markdown"]
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "\n".join("".join(output.get("text", "")) for output in outputs)
         is_begun = any(cell.get("execution_count") for cell in cells)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is no notebook that can be read: open it in JupyterLab and save it again.") from error
     verdicts = {name: mark for mark, name in VERDICT.findall(printed)}
-    headings = {name: heading for heading, name in EXERCISE.findall(text)}
-    title = found[1] if (found := TITLE.search(text)) else path.stem
-    return Notebook(path, title, headings, {name: verdicts.get(name, "○") for name in headings}, is_begun)
+    places = {name: cell for cell, text in texts for name in EXERCISE.findall(text)}
+    title = next((found[1] for _, text in texts if (found := TITLE.search(text))), path.stem)
+    return Notebook(path, title, places, {name: verdicts.get(name, "○") for name in places}, is_begun)
 
 
 class Overview:
@@ -87,7 +86,7 @@ class Overview:
         self.marks = marks(folder)
         self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved
         for notebook in sorted(_notebooks(folder), key=lambda notebook: notebook.path.stat().st_mtime):
-            if notebook.headings:
+            if notebook.cells:
                 self.notebooks[notebook.lesson] = notebook
         self.guesses = claims.guesses()
 
@@ -116,8 +115,7 @@ class Overview:
         for lesson, exercises in self.marks.items():
             notebook = self.notebooks[lesson]
             signs = " ".join(
-                _link(notebook, mark, name if name in notebook.headings else "", f"{name}: {IN_WORDS[mark]}")
-                for name, mark in exercises.items()
+                _link(notebook, mark, name, f"{name}: {IN_WORDS[mark]}") for name, mark in exercises.items()
             )
             cells = _link(notebook, html.escape(notebook.title)), signs, _share(exercises)
             yield "<tr>" + "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells) + "</tr>"
