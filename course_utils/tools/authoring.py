@@ -140,7 +140,7 @@ def derive(solution: NotebookNode) -> NotebookNode:
 
     begin, end, begin_hidden, end_hidden = MARKERS
     notebook = tidy(solution)
-    pictures = {cell.id: cell.outputs for cell in notebook.cells if FIRST_PICTURE in cell.metadata.get("tags", [])}
+    pictures = {cell.id: copy.deepcopy(cell) for cell in notebook.cells if _is_first_picture(cell)}
     for preprocessor in (
         ClearHiddenTests(begin_test_delimeter=begin_hidden, end_test_delimeter=end_hidden, enforce_metadata=False),
         ClearSolutions(
@@ -155,11 +155,15 @@ def derive(solution: NotebookNode) -> NotebookNode:
         notebook, _ = preprocessor.preprocess(notebook, {})
     notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
     for cell in notebook.cells:
-        if cell.id in pictures:
-            cell.outputs = pictures[cell.id]
+        if picture := pictures.get(cell.id):
+            cell.update(outputs=picture.outputs, execution_count=picture.execution_count)
         if cell.id in links.IDS:
             cell.source = links.for_learner(cell.source)
     return notebook
+
+
+def _is_first_picture(cell: NotebookNode) -> bool:
+    return FIRST_PICTURE in cell.metadata.get("tags", [])
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -306,7 +310,8 @@ def update(path: Path) -> list[str]:
 def worked_in(path: Path) -> list[str]:
     """A sentence if somebody has worked in the learner's copy of a solution, which must not be written over."""
     learner = learner_path(path)
-    if not learner.is_file() or not any(cell.get("execution_count") for cell in read(learner).cells):
+    cells = read(learner).cells if learner.is_file() else []
+    if not any(cell.get("execution_count") for cell in cells if not _is_first_picture(cell)):
         return []
     return [f"Somebody has worked in notebooks/{learner.name}: move it away, and run this again."]
 

@@ -68,7 +68,10 @@ def _read(path: Path) -> Notebook:
         texts = [(cell.get("id", ""), "".join(cell["source"])) for cell in cells if cell["cell_type"] == "markdown"]
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "\n".join("".join(output.get("text", "")) for output in outputs)
-        is_begun = any(cell.get("execution_count") for cell in cells)
+        run = [cell for cell in cells if cell.get("execution_count")]
+        is_begun = any(
+            "first-picture" not in cell.get("metadata", {}).get("tags", []) for cell in run
+        )  # that one comes so
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is no notebook that can be read: open it in JupyterLab and save it again.") from error
     verdicts = {name: mark for mark, name in VERDICT.findall(printed)}

@@ -17,7 +17,14 @@ def _notebook(path, **printed):
         heading = f"### Exercise {number} · `{name}` &nbsp; ●○○ · 5 minutes\n\nWrite it."
         cells.append({"cell_type": "markdown", "id": name, "source": heading.splitlines(keepends=True)})
         output = {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
-        cells.append({"cell_type": "code", "source": f"check.{name}({name})", "outputs": [output] if text else []})
+        cells.append(
+            {
+                "cell_type": "code",
+                "metadata": {},
+                "source": f"check.{name}({name})",
+                "outputs": [output] if text else [],
+            }
+        )
     path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
 
 
@@ -103,5 +110,5 @@ def _run(path):
     """As after a run: the cells have numbers."""
     notebook = json.loads(path.read_text(encoding="utf-8"))
     for cell in notebook["cells"]:
-        cell["execution_count"] = 1
+        cell.update(execution_count=1, metadata={})
     path.write_text(json.dumps(notebook), encoding="utf-8")
