@@ -23,10 +23,9 @@ from nbformat import NotebookNode
 from PIL import Image
 
 from course_utils import claims
-from course_utils._files import NOTEBOOKS, get_back, write_atomically
+from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_atomically
 from course_utils.tools import utf8_output
 
-SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
@@ -260,7 +259,12 @@ def _where(number: int, cell: NotebookNode) -> str:
 
 def learner_path(solution: Path) -> Path:
     """Where a solution notebook's learner copy stands."""
-    return solution.parent.parent / solution.name
+    return solution.parent.parent / f"{lesson_of(solution)}.ipynb"
+
+
+def solution_path(lesson: str) -> Path:
+    """Where a lesson's solution stands; `lesson` is a name like "03_zero_layers", or a path to either notebook."""
+    return SOLUTIONS / solution_file(lesson_of(Path(lesson)))
 
 
 def learner_notebooks() -> list[Path]:
@@ -277,7 +281,7 @@ def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     notebook, learner = read(path), learner_path(path)
     if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
-        mine = f"{learner.name.split('_')[0]}_mine.ipynb"
+        mine = f"{learner.stem.split('_')[0]}_mine.ipynb"
         return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
     if found := source_problems(notebook):
         return found
@@ -302,7 +306,7 @@ def out_of_step(path: Path) -> list[str]:
     notebook, learner = read(path), learner_path(path)
     if found := problems(notebook):
         return found
-    remedy = f"run python -m course_utils.tools.authoring {path.stem}"
+    remedy = f"run python -m course_utils.tools.authoring {lesson_of(path)}"
     if path.read_bytes() != dumps(notebook).encode():
         found.append(f"It was saved by something else since it was last executed: {remedy}")
     if not learner.is_file():
@@ -320,9 +324,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     utf8_output()
     if options.notebooks:
-        paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
+        paths = [solution_path(name) for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
-        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
+        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(solution_path(learner.name) for learner in learner_notebooks())})
     if not paths:
         parser.error(f"There is no lesson in {SOLUTIONS}. {get_back('notebooks')}")
     status = 0

@@ -23,7 +23,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from course_utils._files import NOTEBOOKS, get_back
+from course_utils._files import NOTEBOOKS, SOLUTIONS, get_back, lesson_of, solution_file
 from course_utils.tools import utf8_output
 
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
@@ -226,7 +226,7 @@ def export(kind: str, lesson: str) -> str:
         "page": lambda solution, learner: page(solution),
         "handout": lambda solution, learner: handout(learner),
     }
-    paths = [folder / f"{lesson}.ipynb" for folder in (NOTEBOOKS / "solutions", NOTEBOOKS)]
+    paths = [SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb"]
     if kind not in makers:
         raise ValueError(f'There is no "{kind}": choose {", ".join(makers)}.')
     if not all(path.is_file() for path in paths):
@@ -242,12 +242,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
     options = parser.parse_args(arguments)
     utf8_output()
-    names = options.lessons or sorted(path.stem for path in (NOTEBOOKS / "solutions").glob("*.ipynb"))
+    names = options.lessons or sorted(lesson_of(path) for path in SOLUTIONS.glob("*.ipynb"))
     if not names:
         parser.error(f"There is no lesson in {NOTEBOOKS}. {get_back('notebooks')}")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
-        stem = Path(name).name.removesuffix(".ipynb")
+        stem = lesson_of(Path(name))
         try:
             text = export(options.kind, stem)
         except (ValueError, ModuleNotFoundError) as error:

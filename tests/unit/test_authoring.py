@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from course_utils._files import get_back
+from course_utils._files import get_back, lesson_of
 from course_utils.tools import authoring
 
 ANSWER = textwrap.dedent("""\
@@ -179,12 +179,12 @@ def test_problems(cell, complaint):
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """An empty course with notebooks/solutions/, in which `write(*cells)` writes 03.ipynb there and gives its path."""
+    """An empty course with notebooks/solutions/, in which `write(*cells)` writes lesson 03 there and gives its path."""
     monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "notebooks" / "solutions")
     authoring.SOLUTIONS.mkdir(parents=True)
 
     def write(*cells):
-        path = authoring.SOLUTIONS / "03.ipynb"
+        path = authoring.solution_path("03")
         path.write_text(authoring.dumps(_solution(*cells)), encoding="utf-8")
         return path
 
@@ -247,6 +247,18 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
     assert "rename it to 03_mine.ipynb" in complaint and _files() == before
     learner.rename(learner.with_name("03_mine.ipynb"))
     assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
+
+
+@pytest.mark.parametrize("name", ["03_zero_layers", "notebooks/03_zero_layers.ipynb", "03_solution_zero_layers"])
+def test_a_lesson_is_named_as_one_likes(name):
+    assert authoring.solution_path(name) == authoring.SOLUTIONS / "03_solution_zero_layers.ipynb"
+
+
+@pytest.mark.parametrize("path", authoring.lessons(), ids=lesson_of)
+def test_lesson_and_solution_differ_in_what_a_tab_shows_of_them(path):
+    learner = authoring.learner_path(path)
+    assert learner.is_file() and authoring.solution_path(learner.name) == path
+    assert learner.name[:12] != path.name[:12]
 
 
 def test_missing_solution_is_named(course, capsys):

@@ -6,15 +6,14 @@ import re
 import sys
 from functools import cache
 
-import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils._files import get_back
-from course_utils.tools import export
+from course_utils._files import get_back, lesson_of
+from course_utils.tools import authoring, export
 
-LESSONS = sorted(path.stem for path in (export.NOTEBOOKS / "solutions").glob("*.ipynb"))
+LESSONS = [lesson_of(path) for path in authoring.lessons()]
 KINDS = ("slides", "page", "handout")
 LOADS = {"src", "srcset", "href", "data", "poster", "background", "action", "formaction", "xlink:href"}
 files = pytest.mark.parametrize(("kind", "lesson"), list(itertools.product(KINDS, LESSONS)))
@@ -31,8 +30,12 @@ def _parsed(kind, lesson):
     return BeautifulSoup(_made(kind, lesson), "html.parser")
 
 
-def _notebook(lesson, folder="solutions"):
-    return nbformat.read(export.NOTEBOOKS / folder / f"{lesson}.ipynb", as_version=4)
+def _notebook(lesson):
+    return authoring.read(authoring.solution_path(lesson))
+
+
+def _learner(lesson):
+    return authoring.read(authoring.learner_path(authoring.solution_path(lesson)))
 
 
 def _loaded(page: BeautifulSoup) -> list[str]:
@@ -122,7 +125,7 @@ def test_a_handout_has_every_exercise_and_no_answer(lesson):
     assert not page.find("details") and not page.find("img") and "Summary" not in text
     exercises = page.find_all("div", class_="exercise")
     names = [exercise.h3.code.text for exercise in exercises]
-    cells = _notebook(lesson, ".").cells
+    cells = _learner(lesson).cells
     headings = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     assert names == re.findall(r"^### Exercise \d+ · `(\w+)`", headings, flags=re.MULTILINE)
     for name, exercise in zip(names, exercises, strict=True):
@@ -162,7 +165,8 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
 
 
 def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(export, "NOTEBOOKS", tmp_path / "notebooks")
+    for name in ("NOTEBOOKS", "SOLUTIONS"):
+        monkeypatch.setattr(export, name, tmp_path / name.lower())
     with pytest.raises(SystemExit) as caught:
         export.main(["page", "--out", str(tmp_path / "out")])
     assert caught.value.code == 2 and list(tmp_path.iterdir()) == []
