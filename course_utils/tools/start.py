@@ -58,5 +58,5 @@ def _settings(folder: Path) -> Iterator[tuple[str, object]]:
     yield "LabApp.custom_css", True
     yield "ServerApp.tornado_settings", f"static_custom_path={LAB}"  # where custom.css is looked for
     yield "LabApp.app_settings_dir", LAB  # overrides.json: JupyterLab's first word is no question about its news
-    for pattern in (*ContentsManager.hide_globs.default(), *HIDDEN):
+    for pattern in [*(ContentsManager.hide_globs.default() or []), *HIDDEN]:
         yield "ContentsManager.hide_globs", pattern
