@@ -428,7 +428,7 @@ worst_lead.mistakes = {
 def move_key(answer: Answer) -> None:
     """`move_key(model, lists, value, push) → [list, out]`: logits at the end with `push` added to one value's keys."""
     for sizes, value, n in (({}, 3, 4), ({"d_head": 9, "d_vocab": 8, "d_model": 5}, 6, 5)):
-        model = tiny_model(1.0, **ONE_HEAD | {"n_ctx": 6} | sizes)
+        model = tiny_model(0.4, **ONE_HEAD | {"n_ctx": 6} | sizes)
         lists = torch.randint(model.cfg.d_vocab, (7, n), generator=torch.Generator().manual_seed(n))
         lists[lists == value] = 0
         lists[1, 0] = lists[2, -1] = lists[3, 1] = lists[3, 2] = value

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
@@ -18,23 +18,23 @@ BLUE, RED, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 @checked
 def two_jobs(numbers: Sequence[int]) -> Axes:
     """A drawing of the idea: a place on a line gives each number its weight, and it votes for its own name."""
-    _, axes = plt.subplots(figsize=(8.4, 2.5))
+    _, axes = plt.subplots(figsize=(8.4, 2.9))
     where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
-    axes.text(0, -0.75, "1 · a number line\nfurther right = a higher score", va="top")
-    weight = torch.tensor([2.0 * place for place in where]).softmax(0)
-    for place, number, share in zip(where, numbers, weight.tolist(), strict=True):
+    axes.text(0, -0.75, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
+    axes.text(4.9, -0.75, "2 · say: a name;\neach number votes for its own", va="top")
+    axes.text(1.0, 1.15, "the softmax turns\nscores into weights", ha="center", color=BLUE)
+    weight = torch.tensor([2.0 * place for place in where]).softmax(0).tolist()
+    for row, (place, number, share) in enumerate(zip(where, numbers, weight, strict=True)):
         axes.plot(place, 0, "o", color=BLUE, ms=7)
         axes.text(place, -0.22, str(number), ha="center", va="top")
-        height = 1.6 * share
+        height, name = 1.6 * share, (5.9, 0.1 + 0.65 * row)
         axes.add_patch(plt.Rectangle((place - 0.07, 0.15), 0.14, height, color=BLUE, alpha=0.35))
-        arrow = FancyArrowPatch((place, 0.2 + height), (5.9, 0.2), connectionstyle="arc3,rad=-0.25", arrowstyle="->")
-        arrow.set(mutation_scale=10, linewidth=0.3 + 3 * share, color=RED)
+        arrow = FancyArrowPatch((place, 0.2 + height), name, connectionstyle="arc3,rad=-0.15", arrowstyle="->")
+        arrow.set(mutation_scale=10, linewidth=0.4 + 3 * share, color=RED)
         axes.add_patch(arrow)
-    axes.text(5.95, 0.2, f" {max(numbers)}", color=RED, fontsize=18, va="center")
-    axes.text(4.6, -0.75, "2 · a name\neach number votes for itself", va="top")
-    axes.text(1.9, 2.25, "softmax turns scores into weights", ha="center", color=BLUE)
-    axes.set(xlim=(-0.1, 7.2), ylim=(-1.5, 2.6))
+        axes.text(6.0, name[1], str(number), color=RED, fontsize=9 + 9 * share, va="center")
+    axes.set(xlim=(-0.1, 7.6), ylim=(-1.6, 2.6))
     axes.axis("off")
     return axes
 
@@ -48,19 +48,12 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
     _, panels = plt.subplots(1, len(cases), figsize=(3.0 * len(cases), 2.8), sharey=True, squeeze=False)
     for axes, numbers, given, title in zip(panels[0], cases, parts, titles, strict=True):
         heights = (given / given.abs().max()).tolist()
-        largest = [number == max(numbers) for number in numbers]
-        bars = axes.bar(range(len(numbers) + 1), [*heights, sum(heights)], edgecolor="black", linewidth=0.6)
-        for bar, colour, hatch in zip(
-            bars,
-            [*(RED if one else BLUE for one in largest), GREY],
-            [*("" if one else "//" for one in largest), ".."],
-            strict=True,
-        ):
-            bar.set(color=colour, hatch=hatch, edgecolor="white")
+        colours = [RED if number == max(numbers) else BLUE for number in numbers]
+        axes.bar(range(len(numbers) + 1), [*heights, sum(heights)], color=[*colours, GREY])
         axes.set_xticks(range(len(numbers) + 1), [*map(str, numbers), "sum"])
         axes.axhline(0, color="black", lw=0.8)
         axes.set(title=title, xlabel="value at each position")
-    panels[0][0].set_ylabel("for the largest, minus\nfor the value below it")
+    panels[0][0].set_ylabel("votes for the largest, minus\nvotes for the value below it")
     return panels[0][0]
 
 
@@ -87,12 +80,11 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         for value in piece.tolist():
             wrong = errors is not None and bool(errors[value])
-            size = 4 + 2.2 * float(errors[value]) ** 0.25 if errors is not None and wrong else 5
-            axes.plot(float(g[value]), 0, "D" if wrong else "o", ms=size, color=RED if wrong else BLUE, alpha=0.8)
+            style = {"marker": "D", "ms": 4 + 0.8 * float(errors[value]) ** 0.25} if wrong else {"marker": "o", "ms": 5}
+            axes.plot(float(g[value]), 0, color=RED if wrong else BLUE, alpha=0.7, **style)
             up = value % 2
-            style = {"ha": "center", "va": "bottom" if up else "top", "fontsize": 8}
-            bold = {"fontweight": "bold", "color": RED} if wrong else {}
-            axes.text(float(g[value]), 0.45 if up else -0.45, str(value), **style, **bold)
+            label = axes.text(float(g[value]), 0.5 if up else -0.5, str(value), ha="center", fontsize=8)
+            label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
         axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), ylim=(-1.2, 1.2), yticks=[])
         axes.spines["left"].set_visible(False)
         axes.tick_params(labelsize=8)
@@ -142,10 +134,11 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
 def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
     """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
     _, axes = plt.subplots(figsize=(8.2, 3.4))
-    for (name, (cases, left)), marker in zip(proofs.items(), "osD^v", strict=False):
-        axes.plot(cases, left, marker, ms=9, color=BLUE)
-        axes.annotate(name, (cases, left), (9, 5), textcoords="offset points")
-    axes.set(xscale="log", yscale="log", xlim=(20, 2e14), ylim=(1e-8, 4))
+    for row, (name, (cases, left)) in enumerate(proofs.items()):
+        axes.plot(cases, left, "osD^"[row % 4], ms=8, color=BLUE)
+        below = row > 0 and left < 0.9 and cases == [*proofs.values()][row - 1][0]  # two at one place
+        axes.annotate(name, (cases, left), (9, -11 if below else 5), textcoords="offset points")
+    axes.set(xscale="log", yscale="log", xlim=(20, 1e15), ylim=(1e-8, 4))
     axes.set(title="What does each proof leave open?", xlabel="cases to look at")
     axes.set_ylabel("share of lists of length 6\nnot proved right")
     return axes
@@ -153,19 +146,21 @@ def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
 
 @checked
 def danger(
-    step: Float[Tensor, " value"], voice: Float[Tensor, " value"], wrong: Bool[Tensor, " value"], room: int
+    step: Float[Tensor, " value"], voice: Float[Tensor, " value"], errors: Int[Tensor, " value"], room: int
 ) -> Axes:
-    """Each largest value by its step in score and by how much louder it votes than its neighbour; errors marked."""
-    _, axes = plt.subplots(figsize=(7.6, 4))
+    """Each largest value by its step in score and by how much louder it votes than its neighbour; the worst named."""
+    _, axes = plt.subplots(figsize=(8.2, 3.8))
+    wrong = errors > 0
     for chosen, name, marker, colour in ((~wrong, "never wrong", "o", BLUE), (wrong, "sometimes wrong", "D", RED)):
-        axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.8)
+        axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.7)
     x = torch.linspace(0, float(step.max()), 200)
     axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
-    for M in wrong.nonzero().flatten().tolist():
-        axes.annotate(str(M + 1), (float(step[M]), float(voice[M])), (4, 3), textcoords="offset points", fontsize=8)
-    axes.set(xlabel="step from M − 1 to M, in score", ylabel="how much more M's vote leads\nthan that of M − 1 (ratio)")
-    axes.set(title="Who can be outvoted?", yscale="log", xlim=(0, None))
-    axes.set_yticks([0.5, 1, 2, 3, 4], ["0.5", "1", "2", "3", "4"])
+    for M in errors.argsort(descending=True)[:4].tolist():
+        place = float(step[M]), float(voice[M])
+        axes.annotate(f"{M + 1}", place, (-4, -12), textcoords="offset points", fontweight="bold", ha="right")
+    axes.set(xlabel="step from M − 1 to M, in score", ylabel="voice of M (ratio of leads)")
+    axes.set(title="Who can be outvoted?", yscale="log", xlim=(0, None), ylim=(0.8, 5.2))
+    axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
     return axes
