@@ -22,7 +22,7 @@ def by_hand(answer: Answer) -> None:
         model = _built(answer(line.clone()), values)
         lists = torch.stack([torch.randperm(values, generator=torch.Generator().manual_seed(k)) for k in range(6)])
         lists = torch.cat([lists[:, :4], torch.tensor([[0, values - 1, 0, 0], [1, 1, values - 1, 1], [2, 2, 2, 2]])])
-        logits, cache = model.run_with_cache(lists)
+        logits, (_, cache) = model(lists), model.run_with_cache(lists)
         seen, wanted = cache["pattern", 0][:, 0, -1], line[lists].softmax(1)
         _demand_the_line(cache["attn_scores", 0][:, 0, -1], seen, wanted, line[lists], model.cfg.d_head)
         votes = torch.zeros(len(lists), values).scatter_add(1, lists, wanted)
@@ -50,9 +50,9 @@ def _built(weights: object, values: int) -> HookedTransformer:
     if not isinstance(weights, dict):
         raise Wrong(f"it should return a dictionary of six matrices, not {type(weights).__name__}.")
     try:
-        model = max_of_list.built({name: torch.as_tensor(weight).float() for name, weight in weights.items()})
+        model = max_of_list.built({name: torch.as_tensor(weight).detach().float() for name, weight in weights.items()})
     except (TypeError, ValueError) as error:
-        raise Wrong(str(error)[0].lower() + str(error)[1:]) from None
+        raise Wrong(str(error)) from None
     demand(model.cfg.d_vocab == values, f"for a line of {values} values W_E should have {values} rows.")
     return model
 
@@ -109,10 +109,14 @@ by_hand.mistakes = {
     ),
     "a neighbour's vote": (
         lambda line: (w := _weights(line)) | {"W_U": w["W_U"].roll(1, 1)},
+        "no value votes for itself",
+    ),
+    "a neighbour's vote too": (
+        lambda line: (w := _weights(line)) | {"W_U": w["W_U"] + w["W_U"].roll(1, 1) / 2},
         "a vote for itself and for nothing else",
     ),
     "against itself": (lambda line: (w := _weights(line)) | {"W_U": -w["W_U"]}, "no value votes for itself"),
-    "W_O transposed": (lambda line: (w := _weights(line)) | {"W_O": w["W_O"].T}, "w_O must have shape"),
+    "W_O transposed": (lambda line: (w := _weights(line)) | {"W_O": w["W_O"].T}, "W_O must have shape"),
     "one missing": (lambda line: {k: v for k, v in _weights(line).items() if k != "W_V"}, "six matrices called"),
     "five values": (lambda line: _weights(line[:5]), "for a line of 7 values W_E should have 7 rows"),
     "a list": (lambda line: list(_weights(line).values()), "it should return a dictionary"),
@@ -220,27 +224,26 @@ def number_line(answer: Answer) -> None:
         table = _line_table(queries, keys, noise)
         f, g = pair(answer(table), "f and g")
         f, g = tensor(f, (queries,), "one number for each query"), tensor(g, (keys,), "one number for each key")
-        centred = table - table.mean(1, keepdim=True)
-        best, far = _rank_one(centred), ((table - table.mean()) - torch.outer(f, g)).norm()
+        best, product = _rank_one(table - table.mean(1, keepdim=True)), torch.outer(f, g)
         demand(
-            close(g.mean(), 0.0) or far > (centred - best).norm() + 0.5,
-            f"g should have the mean 0, as every row of the centred table has; yours has {g.mean():.2f}.",
+            not close(product, _rank_one(table)),
+            "take the mean of each row away first: a softmax does not see it.",
         )
-        demand(g[-1] > g[0], "g should rise from the first key to the last: turn the signs of f and of g.")
+        demand(
+            close(g.mean(), 0.0),
+            f"g should have the mean 0, as centred rows have; yours has {g.mean():.2f}.",
+        )
         rise = (g[-1] - g[0]).item()
+        demand(rise > 0, "g should rise from the first key to the last: turn the signs of f and of g.")
         demand(
             close(rise, keys - 1),
             f"a mean step of g should be 1, so that g rises by {keys - 1} over {keys} keys; yours rises by {rise:.2f}.",
         )
-        product = torch.outer(f, g)
+        ratio = (product.norm() / best.norm()).item()
         demand(
-            not close(product, _rank_one(table)) or close(product, best),
-            "take the mean of each row away first: a softmax does not see it.",
-        )
-        demand(
-            close(product, best) or not close(product / product.norm(), best / best.norm()),
-            f"f · g is {(product.norm() / best.norm()).item():.2f} times too large: what g is divided by, f must be "
-            "multiplied by, and the singular value belongs to it.",
+            close(product, best) or not close(product, ratio * best),
+            f"f · g is {ratio:.2f} times what it should be: what g is divided by, f must be multiplied by, and the "
+            "singular value belongs to it.",
         )
         demand(
             close(product, best),
@@ -279,7 +282,7 @@ def _centred_in_place(table: Tensor) -> tuple[Tensor, Tensor]:
 
 
 number_line.mistakes = {
-    "row constants left": (lambda t: _line(t, centre=False), "g should have the mean 0"),
+    "row constants left": (lambda t: _line(t, centre=False), "take the mean of each row away first"),
     "columns centred": (lambda t: _line(t - t.mean(0), centre=False), "g should have the mean 0"),
     "not scaled": (lambda t: (_line(t)[0] * 2, _line(t)[1] / 2), "a mean step of g should be 1"),
     "turned round": (lambda t: (-_line(t)[0], -_line(t)[1]), "turn the signs of f and of g"),
@@ -443,9 +446,14 @@ def move_key(answer: Answer) -> None:
         demand(close(result[without], still[without]), f"lists without the value {value} should keep their logits.")
         demand(
             not close(result, still),
-            "the push changes nothing: does the hook return the keys it changed?",
+            "the push changes nothing: does the hook return the keys? A push on all keys alike cancels in the softmax.",
         )
         right = _pushed(model, lists, value, push)
+        for letter, name in (("q", "queries"), ("v", "values")):
+            demand(
+                not close(result, _pushed(model, lists, value, push, letter)),
+                f"this moves {name}; keys pass the hook blocks.0.attn.hook_k.",
+            )
         demand(close(result[1], right[1]), f"where {value} stands once, its key should be its key plus `push`.")
         demand(close(result[2], right[2]), "the last token's own key moves too, where it is that value.")
         demand(close(result[3], right[3]), f"where the value {value} stands twice, both keys should move.")
@@ -465,6 +473,15 @@ def _pushed(
 
 def _pushing_all(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
     return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", lambda k, hook: k + push)])[:, -1]
+
+
+def _pushing_the_first(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    def move(k: Tensor, hook: object) -> Tensor:
+        k = k.clone()
+        k[:, 0] += push
+        return k
+
+    return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", move)])[:, -1]
 
 
 def _replacing(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
@@ -499,10 +516,11 @@ def _leaving_the_hook(model: HookedTransformer, lists: Tensor, value: int, push:
 
 move_key.mistakes = {
     "nothing moved": (lambda m, lists, v, push: m(lists)[:, -1], "the push changes nothing"),
-    "the query moved": (lambda m, lists, v, push: _pushed(m, lists, v, push, "q"), "its key should be its key plus"),
-    "the value vector moved": (lambda m, lists, v, push: _pushed(m, lists, v, push, "v"), "its key should be its key"),
+    "the query moved": (lambda m, lists, v, push: _pushed(m, lists, v, push, "q"), "this moves queries; keys"),
+    "the value vector moved": (lambda m, lists, v, push: _pushed(m, lists, v, push, "v"), "this moves values; keys"),
     "pushed back": (lambda m, lists, v, push: _pushed(m, lists, v, push, sign=-1.0), "its key should be its key plus"),
-    "all keys": (_pushing_all, "lists without the value 3 should keep"),
+    "all keys": (_pushing_all, "A push on all keys alike cancels"),
+    "the first position": (_pushing_the_first, "lists without the value 3 should keep"),
     "replaced": (_replacing, "its key should be its key plus"),
     "the first copy only": (_first_only, "both keys should move"),
     "not the last token": (_not_the_last, "the last token's own key moves too"),

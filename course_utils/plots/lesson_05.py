@@ -79,8 +79,8 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
         middle = float(g[piece[0]] + g[piece[-1]]) / 2
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         for value in piece.tolist():
-            wrong = errors is not None and bool(errors[value])
-            style = {"marker": "D", "ms": 4 + 0.8 * float(errors[value]) ** 0.25} if wrong else {"marker": "o", "ms": 5}
+            wrong = 0.0 if errors is None else float(errors[value])
+            style = {"marker": "D", "ms": 4 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 5}
             axes.plot(float(g[value]), 0, color=RED if wrong else BLUE, alpha=0.7, **style)
             up = value % 2
             label = axes.text(float(g[value]), 0.5 if up else -0.5, str(value), ha="center", fontsize=8)
