@@ -133,12 +133,12 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
 @checked
 def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
     """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(8.2, 3.4))
-    for row, (name, (cases, left)) in enumerate(proofs.items()):
-        axes.plot(cases, left, "osD^"[row % 4], ms=8, color=BLUE)
-        below = row > 0 and left < 0.9 and cases == [*proofs.values()][row - 1][0]  # two at one place
-        axes.annotate(name, (cases, left), (9, -11 if below else 5), textcoords="offset points")
-    axes.set(xscale="log", yscale="log", xlim=(20, 1e15), ylim=(1e-8, 4))
+    _, axes = plt.subplots(figsize=(8.2, 4))
+    heights = (6, -5, -10, 5)  # of the names, so that none covers another
+    for (name, place), marker, height in zip(proofs.items(), "osD^", heights, strict=False):
+        axes.plot(*place, marker, ms=8, color=BLUE)
+        axes.annotate(name, place, (9, height), textcoords="offset points")
+    axes.set(xscale="log", yscale="log", xlim=(20, 1e16), ylim=(1e-8, 4))
     axes.set(title="What does each proof leave open?", xlabel="cases to look at")
     axes.set_ylabel("share of lists of length 6\nnot proved right")
     return axes
