@@ -33,7 +33,7 @@ def coloured(tokens: Sequence[str], values: Float[Tensor, " pos"], title: str, l
         box = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 1}
         axes.text(column, -line, word, family="monospace", fontsize=8.5, parse_math=False, bbox=box)
         if value < -limit / 5:
-            axes.plot([column, column + len(word)], [-line - 0.35] * 2, color="black", linewidth=1)
+            axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
         column += len(word)
     axes.set(xlim=(0, WIDTH), ylim=(-line - 0.6, 1), title=title)
     axes.axis("off")

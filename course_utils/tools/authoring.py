@@ -34,9 +34,8 @@ MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for
 WIDGET = "application/vnd.jupyter.widget-view+json"
 RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")  # how a widget looks as text
 IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
-WITHOUT_WORDS = tuple(
-    f"# {number}" for number in ("01", "02", "03", "04", "05", "06", "07", "08", "09", "10")
-)  # lessons still to be drawn anew
+# Lessons that are still to be drawn anew
+WITHOUT_WORDS = tuple(f"# {number}" for number in ("01", "02", "03", "04", "06", "07", "08", "09", "10"))
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
@@ -265,7 +264,7 @@ def _picture_problems(cell: NotebookNode) -> Iterator[str]:
             yield "stores a picture without words: end the cell with plots.show and a sentence."
         if IMAGE.search(_html(output)):
             yield "stores an image without alt text: say what it shows."
-        if RAW.match(output.get("data", {}).get("text/plain", "")) and not _html(output):
+        if list(output.get("data", {})) == ["text/plain"] and RAW.match(output.data["text/plain"]):
             yield "stores the bare name of a widget: end the last line with a semicolon."
 
 
