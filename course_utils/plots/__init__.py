@@ -49,6 +49,12 @@ def show(alt: str) -> None:
 
     Raises ValueError when nothing has been drawn, or when `alt` is empty.
     """
+    display(picture(alt), raw=True)
+
+
+@checked
+def picture(alt: str) -> dict[str, str]:
+    """The figure drawn last as a cell's output, and close it: what `show` displays, for a figure that is redrawn."""
     if not plt.get_fignums():
         raise ValueError("There is no figure to show: draw one first.")
     if not alt.strip():
@@ -57,12 +63,12 @@ def show(alt: str) -> None:
     figure.savefig(file, dpi=2 * figure.dpi, bbox_inches="tight")
     plt.close(figure)
     # 256 colours take a third of the bytes, and no reader sees a difference
-    picture = Image.open(file).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    drawn = Image.open(file).convert("RGB").quantize(256, dither=Image.Dither.NONE)
     file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
+    drawn.save(file, "PNG", optimize=True)
     source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-    html = f'<img src="{source}" width="{picture.width // 2}" style="max-width: 100%" alt="{escape(alt)}">'
-    display({"text/html": html, "text/plain": alt}, raw=True)  # an image/png output has no alt text in JupyterLab
+    html = f'<img src="{source}" width="{drawn.width // 2}" style="max-width: 100%" alt="{escape(alt)}">'
+    return {"text/html": html, "text/plain": alt}  # an image/png output has no alt text in JupyterLab
 
 
 @checked
