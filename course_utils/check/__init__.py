@@ -36,7 +36,7 @@ from course_utils.check.lesson_03 import (
     bigram_logprobs,
     direct_path,
     exact_weights,
-    surprise_at_hidden,
+    hidden_lead,
 )
 from course_utils.check.lesson_04 import (
     copying_score,

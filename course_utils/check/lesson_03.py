@@ -277,11 +277,11 @@ bigram_logprobs.mistakes = {
 
 
 @exercise
-def surprise_at_hidden(answer: Answer) -> None:
-    """`surprise_at_hidden(train, counts, hidden) → float`: train without the hidden pairs, then ask for them."""
-    for d_vocab, seed in ((6, 0), (4, 1), (9, 2)):
-        counts = (5 * random(d_vocab, d_vocab, seed=seed).abs()).round()
-        hidden = random(d_vocab, d_vocab, seed=seed + 9) > 0.5
+def hidden_lead(answer: Answer) -> None:
+    """`hidden_lead(train, counts, hidden) → float`: train without the hidden pairs, compare them with absent ones."""
+    for d_vocab, seed in ((6, 0), (5, 1), (9, 2)):
+        counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
+        hidden = (random(d_vocab, d_vocab, seed=seed + 9) > 0.3) & (counts > 0)
         logits = random(d_vocab, d_vocab, seed=seed + 5)
         given: list[Tensor] = []
 
@@ -294,73 +294,90 @@ def surprise_at_hidden(answer: Answer) -> None:
         demand(given[0].shape == counts.shape, f"`train` was given shape {list(given[0].shape)}, not that of `counts`.")
         demand((given[0][~hidden] == counts[~hidden]).all(), "pairs that are not hidden should keep their counts.")
         demand((given[0][hidden] == 0).all(), "`train` still saw hidden pairs: their counts should be 0 before it.")
-        _judge_surprise(value, counts, hidden, logits)
+        _judge_lead(value, counts, hidden, logits)
 
 
-def _judge_surprise(value: float, counts: Tensor, hidden: Tensor, logits: Tensor) -> None:
-    """Name what a wrong number is the mean of."""
-    surprise = -logits.log_softmax(1)
-    weight = torch.where(hidden, counts, 0)
-    right = (weight * surprise).sum() / weight.sum()
+def _lead(table: Tensor, hidden: Tensor, absent: Tensor) -> Tensor:
+    return table[hidden].mean() - table[absent].mean()
+
+
+def _judge_lead(value: float, counts: Tensor, hidden: Tensor, logits: Tensor) -> None:
+    """Name what a wrong number is; the right one is `_lead` of log-probabilities."""
+    table, absent = logits.log_softmax(1), counts == 0
+    right = _lead(table, hidden, absent)
+    weighted = (counts * hidden * table).sum() / (counts * hidden).sum() - table[absent].mean()
     named = {
-        "the sign is wrong: a surprise is −log p, never below 0.": -right,
-        "that is the mean over all pairs, and it should be over the hidden ones.": (counts * surprise).sum()
-        / counts.sum(),
-        "that is the mean over the pairs that were kept.": (counts * ~hidden * surprise).sum()
-        / (counts * ~hidden).sum(),
-        "each hidden pair counts once there; it should count as often as it occurs.": surprise[hidden].mean(),
-        "that is divided by the number of all pairs, and only the hidden ones are summed.": (weight * surprise).sum()
-        / counts.sum(),
-        "that is divided by how many kinds of pairs are hidden, not by how often they occur.": (weight * surprise).sum()
-        / hidden.sum(),
-        "that is a sum; the mean over the hidden pairs is asked for.": (weight * surprise).sum(),
-        "`train` returns logits: they need a log-softmax over the next token.": -(weight * logits).sum() / weight.sum(),
-        "the log-softmax runs over the current token; it should run over the next one.": -(
-            weight * logits.log_softmax(0)
-        ).sum()
-        / weight.sum(),
+        "the sign is wrong: it is the hidden pairs' mean, and from it the absent pairs' is taken away.": -right,
+        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _lead(
+            table, hidden, absent | hidden
+        ),
+        "the hidden pairs should be compared with absent pairs, not with all others.": _lead(table, hidden, ~hidden),
+        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _lead(
+            table, hidden, ~hidden & ~absent
+        ),
+        "that is the hidden pairs' mean alone; the absent pairs' is to be taken away.": table[hidden].mean(),
+        "each hidden pair should count once, however often it occurs.": weighted,
+        "`train` returns logits: they need a log-softmax over the next token.": _lead(logits, hidden, absent),
+        "the log-softmax runs over the current token; it should run over the next one.": _lead(
+            logits.log_softmax(0), hidden, absent
+        ),
+        "that compares probabilities; their logarithms are asked for.": _lead(table.exp(), hidden, absent),
+        "the mean is taken over log-probabilities, not over probabilities before the logarithm.": table.exp()[hidden]
+        .mean()
+        .log()
+        - table.exp()[absent].mean().log(),
+        "that is in bits; nats are asked for.": right / math.log(2),
     }
     for sentence, wrong in named.items():
         demand(close(value, right) or not close(value, wrong), sentence)
-    demand(close(value, right), "the pairs were hidden, and the number is not their mean surprise in nats.")
+    demand(close(value, right), "that is not the hidden pairs' mean log-probability minus the absent pairs'.")
 
 
-def _asked(table: Tensor, weight: Tensor) -> Tensor:
-    return -(weight * table.log_softmax(1)).sum() / weight.sum()
+def _table(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    return train(counts * ~hidden).log_softmax(1)
 
 
 def _changing(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    weight = counts * hidden
+    absent = counts == 0
     counts[hidden] = 0
-    return _asked(train(counts), weight)
+    return _lead(train(counts).log_softmax(1), hidden, absent)
 
 
-surprise_at_hidden.mistakes = {
-    "trained on all": (lambda train, c, h: _asked(train(c), c * h), "`train` still saw hidden pairs"),
-    "trained on the hidden": (lambda train, c, h: _asked(train(c * h), c * h), "should keep their counts"),
-    "never trained": (lambda train, c, h: _asked(torch.zeros_like(c), c * h), "it never calls `train`"),
-    "asked for all": (lambda train, c, h: _asked(train(c * ~h), c), "the mean over all pairs"),
-    "asked for the kept": (lambda train, c, h: _asked(train(c * ~h), c * ~h), "the pairs that were kept"),
-    "each pair once": (lambda train, c, h: _asked(train(c * ~h), h.float()), "each hidden pair counts once"),
-    "a sum": (lambda train, c, h: _asked(train(c * ~h), c * h) * (c * h).sum(), "that is a sum"),
-    "over all pairs": (
-        lambda train, c, h: _asked(train(c * ~h), c * h) * (c * h).sum() / c.sum(),
-        "only the hidden ones are summed",
+def _weighted(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    table, weight = _table(train, counts, hidden), counts * hidden
+    return (weight * table).sum() / weight.sum() - table[counts == 0].mean()
+
+
+hidden_lead.mistakes = {
+    "trained on all": (lambda train, c, h: _lead(train(c).log_softmax(1), h, c == 0), "`train` still saw hidden pairs"),
+    "trained on the hidden": (lambda train, c, h: _lead(_table(train, c, ~h), h, c == 0), "should keep their counts"),
+    "never trained": (lambda train, c, h: _lead(c, h, c == 0), "it never calls `train`"),
+    "hidden among the absent": (
+        lambda train, c, h: _lead(_table(train, c, h), h, c * ~h == 0),
+        "the hidden pairs are among the absent ones",
     ),
-    "over the kinds of pairs": (
-        lambda train, c, h: _asked(train(c * ~h), c * h) * (c * h).sum() / h.sum(),
-        "how many kinds of pairs are hidden",
-    ),
-    "sign": (lambda train, c, h: -_asked(train(c * ~h), c * h), "the sign is wrong"),
-    "logits": (lambda train, c, h: -(c * h * train(c * ~h)).sum() / (c * h).sum(), "they need a log-softmax"),
+    "against all others": (lambda train, c, h: _lead(_table(train, c, h), h, ~h), "not with all others"),
+    "against the kept": (lambda train, c, h: _lead(_table(train, c, h), h, ~h & (c > 0)), "those that were kept"),
+    "the hidden alone": (lambda train, c, h: _table(train, c, h)[h].mean(), "the hidden pairs' mean alone"),
+    "weighted": (_weighted, "each hidden pair should count once"),
+    "sign": (lambda train, c, h: -_lead(_table(train, c, h), h, c == 0), "the sign is wrong"),
+    "logits": (lambda train, c, h: _lead(train(c * ~h), h, c == 0), "they need a log-softmax"),
     "softmax over rows": (
-        lambda train, c, h: -(c * h * train(c * ~h).log_softmax(0)).sum() / (c * h).sum(),
+        lambda train, c, h: _lead(train(c * ~h).log_softmax(0), h, c == 0),
         "it should run over the next one",
     ),
-    "in bits": (lambda train, c, h: _asked(train(c * ~h), c * h) / math.log(2), "their mean surprise in nats"),
-    "a probability": (
-        lambda train, c, h: (c * h * train(c * ~h).softmax(1)).sum() / (c * h).sum(),
-        "their mean surprise in nats",
+    "probabilities": (
+        lambda train, c, h: _lead(_table(train, c, h).exp(), h, c == 0),
+        "that compares probabilities",
+    ),
+    "logarithm of the means": (
+        lambda train, c, h: (p := _table(train, c, h).exp())[h].mean().log() - p[c == 0].mean().log(),
+        "not over probabilities before the logarithm",
+    ),
+    "in bits": (lambda train, c, h: _lead(_table(train, c, h), h, c == 0) / math.log(2), "that is in bits"),
+    "sums": (
+        lambda train, c, h: (t := _table(train, c, h))[h].sum() - t[c == 0].sum(),
+        "the hidden pairs' mean log-probability minus",
     ),
     "counts changed": (_changing, "it changes `counts`, which it was given"),
 }
