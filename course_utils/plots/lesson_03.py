@@ -40,7 +40,7 @@ def writing(
     `seen` says how often each token but the first followed the one before it in the training text: it colours them.
     """
     figure = plt.figure(figsize=(10, 3.7), layout="none")
-    left, right = figure.add_axes((0.01, 0.06, 0.6, 0.82)), figure.add_axes((0.74, 0.15, 0.24, 0.73))
+    left, right = figure.add_axes((0.01, 0.04, 0.58, 0.86)), figure.add_axes((0.72, 0.15, 0.26, 0.75))
     x = y = 0
     for i, token in enumerate(tokens):
         colour = ("#d3e4f1", "#eef4f9")[i % 2]  # neighbours differ
@@ -112,7 +112,7 @@ def circle(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> Sequence[Axe
     left.text(0, -1.35, legend, ha="center", fontsize=9)
     left.set(xlim=(-1.25, 1.25), ylim=(-1.45, 1.25), aspect="equal", title="Two numbers for each letter")
     left.axis("off")
-    drawn = right.imshow((W_E @ W_U).softmax(1), cmap="viridis", vmin=0)
+    drawn = right.imshow((W_E @ W_U).detach().softmax(1).numpy(), cmap="viridis", vmin=0)
     plt.colorbar(drawn, ax=right, label="probability")
     ticks = range(0, n, 2)
     right.set_xticks(ticks, letters[::2])
@@ -171,7 +171,7 @@ class LiveTable:
         _, axes = plt.subplots(1, 3, figsize=(11, 3.9), width_ratios=(1, 1, 1.1))
         ids, names = torch.tensor(list(self.words.values())), list(self.words)
         for ax, T, name in ((axes[0], table, title), (axes[1], self.counted, "counted (brighter: likelier)")):
-            ax.imshow(T.log_softmax(1)[ids[:, None], ids], vmin=-10, vmax=0, cmap="viridis")
+            ax.imshow(T.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
             ax.set_xticks(
                 range(len(ids)), [visible(n) for n in names], rotation=90, family="monospace", parse_math=False
             )
@@ -221,7 +221,7 @@ def by_rank(
     ranks = list(next(iter(curves.values())))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
-    axes.set(title=title, xlabel="rank", ylabel="nats (less is better)")
+    axes.set(title=title, xlabel="rank", ylabel="nats")
     axes.legend(fontsize=9)
     return axes
 
@@ -233,7 +233,7 @@ def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int])
     _, axes = plt.subplots(1, len(tables), figsize=(11, 3.6), sharey=True)
     names = [visible(word) for word in words]
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        drawn = ax.imshow(table.log_softmax(1)[ids[:, None], ids], vmin=-10, vmax=0, cmap="viridis")
+        drawn = ax.imshow(table.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
         ax.set_xticks(range(len(ids)), names, rotation=90, family="monospace", parse_math=False)
         ax.set_yticks(range(len(ids)), names, family="monospace", parse_math=False)
         ax.set(title=title, xlabel="next token")
