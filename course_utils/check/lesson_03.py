@@ -121,7 +121,7 @@ def alphabet_weights(answer: Answer) -> None:
         wrong = first != following
         demand(
             wrong.sum() != 1 or not wrong[-1],
-            f"for n = {n} all are right but the last letter, which the first one should follow.",
+            f"for n = {n} all are right but the last letter: do the angles go once round, in radians?",
         )
         demand(not wrong.any(), f"for n = {n} the first guess is wrong for {int(wrong.sum())} of the letters.")
         lengths = W_E.norm(dim=1), W_U.norm(dim=0)
@@ -157,7 +157,7 @@ alphabet_weights.mistakes = {
         lambda n, s: _ring(a := torch.linspace(0, 2 * math.pi, n), a.roll(1), s),
         "has two best successors",
     ),
-    "degrees": (lambda n, s: _ring(a := 360 * torch.arange(n) / n, a - 360 / n, s), "spread the directions evenly"),
+    "degrees": (lambda n, s: _ring(a := 360 * torch.arange(n) / n, a - 360 / n, s), "do the angles go once round"),
     "one number": (lambda n, s: (torch.arange(1.0, n + 1)[:, None], torch.ones(1, n)), "it should be [5, 2], W_E as"),
     "n numbers": (lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)), "it should be [5, 2], W_E as"),
     "axes of W_E": (
