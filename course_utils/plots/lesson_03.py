@@ -39,7 +39,7 @@ def writing(
 
     `seen` says how often each token but the first followed the one before it in the training text: it colours them.
     """
-    figure = plt.figure(figsize=(10, 3.7), layout="none")
+    figure = plt.figure(figsize=(10, 4.6), layout="none")
     left, right = figure.add_axes((0.01, 0.04, 0.58, 0.86)), figure.add_axes((0.72, 0.15, 0.26, 0.75))
     x = y = 0
     for i, token in enumerate(tokens):
@@ -53,7 +53,7 @@ def writing(
             edge = COLOURS[1] if last else ("#555555" if seen is not None and i and not seen[i - 1] else "white")
             box = Rectangle((x, y - 0.75), len(piece), 1, facecolor=colour, edgecolor=edge, linewidth=2 if last else 1)
             left.add_patch(box)
-            left.text(x + len(piece) / 2, y, piece, family="monospace", fontsize=9, ha="center", parse_math=False)
+            left.text(x + len(piece) / 2, y, piece, family="monospace", fontsize=10, ha="center", parse_math=False)
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
@@ -69,7 +69,7 @@ def writing(
 @checked
 def factors(d_vocab: Count, d_model: Count) -> Axes:
     """A schematic: a tall matrix times a wide one is a square table, with one token's row picked out."""
-    _, axes = plt.subplots(figsize=(9, 3))
+    _, axes = plt.subplots(figsize=(10, 4))
     parts = (
         (0, 1, 4, "$W_E$", f"{d_model:,} numbers\nfor each current token", COLOURS[0]),
         (2.6, 4, 1, "$W_U$", f"{d_model:,} numbers\nfor each next token", COLOURS[2]),
@@ -102,7 +102,7 @@ def circle(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> Sequence[Axe
     """Letters' embeddings as arrows in the plane, unembeddings as points around them, and the probabilities' table."""
     n = len(W_E)
     letters = [chr(ord("a") + i) for i in range(n)]
-    _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4))
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2))
     for i, letter in enumerate(letters):
         arrow, point = (v / v.norm() for v in (W_E[i], W_U[:, i]))
         left.plot([0, 0.8 * arrow[0]], [0, 0.8 * arrow[1]], color=COLOURS[0], linewidth=0.8)
@@ -124,7 +124,7 @@ def circle(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> Sequence[Axe
 @checked
 def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> Axes:
     """What a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
-    _, axes = plt.subplots(figsize=(8, 4))
+    _, axes = plt.subplots(figsize=(8.5, 5))
     axes.plot(list(curve), list(curve.values()), "o-", label="your table, counted on so much text")
     for (name, loss), style in zip(lines.items(), (":", "--", "-"), strict=False):
         axes.axhline(loss, color=COLOURS[1], linestyle=style, label=name)
@@ -168,7 +168,7 @@ class LiveTable:
             self.handle.update(picture, raw=True)
 
     def _draw(self, table: Tensor, title: str) -> None:
-        _, axes = plt.subplots(1, 3, figsize=(11, 3.9), width_ratios=(1, 1, 1.1))
+        _, axes = plt.subplots(1, 3, figsize=(11, 4.6), width_ratios=(1, 1, 1.1))
         ids, names = torch.tensor(list(self.words.values())), list(self.words)
         for ax, T, name in ((axes[0], table, title), (axes[1], self.counted, "counted (brighter: likelier)")):
             ax.imshow(T.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
@@ -200,7 +200,7 @@ def agreement(
         mean = (table * often).sum(1, keepdim=True) / often.sum(1, keepdim=True)
         return (table - mean)[often]
 
-    _, axes = plt.subplots(1, len(tables), figsize=(9.5, 4.2), sharey=True)
+    _, axes = plt.subplots(1, len(tables), figsize=(10, 5), sharey=True)
     for ax, (name, table) in zip(axes, tables.items(), strict=True):
         plots.density(centred(counted), centred(table), name, "log p(next | current), row-centred", "", ax)
         ax.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1)
@@ -213,7 +213,7 @@ def by_rank(
     curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str, axes: Axes | None = None
 ) -> Axes:
     """Losses against rank, a curve for each way to make a table, and others' losses as lines without a rank."""
-    axes = axes or plt.subplots(figsize=(8, 4))[1]
+    axes = axes or plt.subplots(figsize=(8.5, 5))[1]
     for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=False):
         axes.plot(list(curve), list(curve.values()), style, label=name)
     for (name, loss), style in zip(lines.items(), ("-", "--"), strict=False):
@@ -230,7 +230,7 @@ def by_rank(
 def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> Sequence[Axes]:
     """The same few rows and columns of several tables, as log-probabilities side by side."""
     ids = torch.tensor(list(words.values()))
-    _, axes = plt.subplots(1, len(tables), figsize=(11, 3.6), sharey=True)
+    _, axes = plt.subplots(1, len(tables), figsize=(11, 4.5), sharey=True)
     names = [visible(word) for word in words]
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
         drawn = ax.imshow(table.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
