@@ -141,7 +141,7 @@ class LiveTable:
     says which of its pairs are compared, and `frequency` [V] how common each next token is.
     """
 
-    STEPS = (0, 1, 2, 3, 5, 7, 10, 12, 15, 17, 20, 25, 30, 40, 50, 60, 75, 100, 125, 150, 200, 250, 300)
+    STEPS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300)
 
     def __init__(self, counted: Tensor, often: Tensor, frequency: Tensor, words: Mapping[str, int]):
         self.counted, self.often, self.words = counted, often, words
@@ -160,7 +160,8 @@ class LiveTable:
         self._draw(table, f"step {step}: {loss:.2f} nats")
         picture = plots.picture(
             "Three panels. The trained table of a few tokens looks like the counted one beside it. The third shows "
-            "correlations by step: with frequencies it rises first and falls back, with the bigram table it nears 1."
+            "correlations by step: with frequencies it rises first and falls back, with the bigram table it nears 1.",
+            sharp=step == self.STEPS[-1],
         )
         if self.handle is None:
             self.handle = display(picture, raw=True, display_id=True)

@@ -112,7 +112,7 @@ GOOD = {  # a call of each function that is right
         "steps": 2,
     },
     plots.show: {"alt": "a picture"},
-    plots.picture: {"alt": "a picture"},
+    plots.picture: {"alt": "a picture", "sharp": False},
     plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
     plots.growth: {"curves": {"a": CURVE}, "title": ""},
