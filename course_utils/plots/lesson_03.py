@@ -57,7 +57,11 @@ def writing(
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
-    left.set(xlim=(-0.5, WIDTH + 0.5), ylim=(max(y, 9) + 1, -1.2), title="What it wrote, a box for each token")
+    left.set(
+        xlim=(-0.5, WIDTH + 0.5),
+        ylim=(max(y, 9) + (1 if seen is None else 2.5), -1.2),
+        title="What it wrote, a box for each token",
+    )
     left.axis("off")
     if seen is not None:
         boxes = [Rectangle((0, 0), 1, 1, facecolor=c, edgecolor="white" if n else "#555555") for n, c, _ in SEEN]
