@@ -32,12 +32,11 @@ from course_utils.check.lesson_02 import (
     virtual_strength,
 )
 from course_utils.check.lesson_03 import (
+    alphabet_weights,
     bigram_logprobs,
     direct_path,
-    low_rank,
-    row_centred_correlation,
-    self_rate,
-    table_loss,
+    exact_weights,
+    hidden_lead,
 )
 from course_utils.check.lesson_04 import (
     copying_score,
