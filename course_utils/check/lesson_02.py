@@ -287,8 +287,8 @@ def _with_z(
 ) -> Tensor:
     """The right answer, with something to get wrong in the keywords."""
 
-    def put(z: Tensor, hook: HookPoint) -> Tensor:
-        z = z.clone()
+    def put(tensor: Tensor, hook: HookPoint) -> Tensor:
+        z = tensor.clone()
         change(z, head, value)
         return z
 

@@ -78,20 +78,6 @@ def unseen_constants() -> Axes:
 
 
 @checked
-def patterns(pattern: Float[Tensor, "layer head dest src"]) -> Axes:
-    """Every head's attention pattern, small, destination downwards and source to the right."""
-    layers, heads = pattern.shape[:2]
-    figure, grid = plt.subplots(layers, heads, figsize=(9, 0.5 + layers * 9.6 / heads), sharex=True, sharey=True)
-    for (layer, head), axes in np.ndenumerate(np.asarray(grid, dtype=object).reshape(layers, heads)):
-        axes.imshow(pattern[layer, head], cmap="viridis", vmin=0, vmax=1)
-        axes.set(title=f"{layer}.{head}", xticks=[], yticks=[])
-    figure.suptitle("Where does each head look? Destination downwards, source to the right, yellow = 1")
-    figure.supylabel("destination")
-    figure.supxlabel("source")
-    return figure.axes[0]
-
-
-@checked
 def lens(probability: Float[Tensor, "stage pos"], guesses: Sequence[Sequence[str]], tokens: Sequence[str]) -> Axes:
     """The likeliest token at every stage and position, darker the more probable the token that really comes next."""
     stages = ["embedding", *(f"after layer {layer}" for layer in range(len(probability) - 1))]
@@ -99,8 +85,8 @@ def lens(probability: Float[Tensor, "stage pos"], guesses: Sequence[Sequence[str
     for row, words in enumerate(guesses):
         for column, guess in enumerate(words):
             colour = "white" if probability[row, column] > 0.5 else "black"
-            style = {"family": "monospace", "fontsize": 8, "parse_math": False}
-            axes.text(column, row, visible(guess)[:8], ha="center", va="center", color=colour, **style)
+            drawn = axes.text(column, row, visible(guess)[:8], ha="center", va="center", color=colour, fontsize=8)
+            drawn.set(family="monospace", parse_math=False)
     axes.set(title="Which token would be predicted after each layer?", xlabel="position (its own token)")
     return axes
 

@@ -50,7 +50,7 @@ c.JupyterHub.concurrent_spawn_limit = 0
 
 def sources(lesson: str) -> list[str]:
     """The code of a learner's notebook, cell by cell."""
-    notebook = authoring.read(authoring.learner_path(authoring.SOLUTIONS / f"{lesson}.ipynb"))
+    notebook = authoring.read(authoring.learner_path(authoring.solution_path(lesson)))
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 

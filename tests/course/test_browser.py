@@ -158,7 +158,7 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
     run_all(page)
     outputs = page.locator(".jp-OutputArea-output")
     assert not page.locator("[data-mime-type$='.stderr'], [data-mime-type$='.error']").count()
-    solution = authoring.read(authoring.SOLUTIONS / NAME)
+    solution = authoring.read(authoring.solution_path(NAME))
     drawn = sum("image/png" in output.get("data", {}) for cell in solution.cells for output in cell.get("outputs", []))
     assert page.locator(".jp-OutputArea-output img").count() == drawn > 3
     exercises = [cell for cell in solution.cells if authoring.MARKERS[0] in cell.source]

@@ -2,10 +2,11 @@
 
 import pytest
 
+from course_utils._files import lesson_of
 from course_utils.tools import authoring
 
-LESSONS = sorted(authoring.SOLUTIONS.glob("*.ipynb"))
-lessons = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+LESSONS = authoring.lessons()
+lessons = pytest.mark.parametrize("path", LESSONS, ids=lesson_of)
 
 
 @lessons

@@ -11,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
+from course_utils._files import lesson_of
 from course_utils.tools import authoring
 
 ANSWER = textwrap.dedent("""\
@@ -178,12 +179,12 @@ def test_problems(cell, complaint):
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """An empty course with notebooks/solutions/, in which `write(*cells)` writes 03.ipynb there and gives its path."""
+    """An empty course with notebooks/solutions/, in which `write(*cells)` writes lesson 03 there and gives its path."""
     monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "notebooks" / "solutions")
     authoring.SOLUTIONS.mkdir(parents=True)
 
     def write(*cells):
-        path = authoring.SOLUTIONS / "03.ipynb"
+        path = authoring.solution_path("03")
         path.write_text(authoring.dumps(_solution(*cells)), encoding="utf-8")
         return path
 
@@ -200,7 +201,7 @@ def test_update_then_check(course, capsys):
     assert authoring.main([]) == 0
     first = _files()
     assert set(first) == {path, authoring.learner_path(path)}
-    assert [cell.execution_count for cell in authoring.read(path).cells[1:]] == [1, 2]
+    assert [cell.execution_count for cell in authoring.read(path).cells if cell.cell_type == "code"] == [1, 2]
     assert authoring.main(["notebooks/03.ipynb"]) == 0 and _files() == first  # the same bytes
     assert authoring.main(["--check"]) == 0 and _files() == first
 
@@ -222,7 +223,7 @@ def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
     before = _files()
     assert authoring.main([]) == 1 and _files() == before
     printed = capsys.readouterr().out
-    for part in ('Cell 2 ("%no_such_magic") failed.\n', "\n%no_such_magic\nloss / 0\n", "UsageError"):
+    for part in ('Cell 3 ("%no_such_magic") failed.\n', "\n%no_such_magic\nloss / 0\n", "UsageError"):
         assert part in printed
 
 
@@ -239,13 +240,25 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
     assert authoring.update(path) == []
     learner = authoring.learner_path(path)
     worked_in = authoring.read(learner)
-    worked_in.cells[1].update(execution_count=1, source="return W_E @ W_U")
+    worked_in.cells[2].update(execution_count=1, source="return W_E @ W_U")
     learner.write_text(authoring.dumps(worked_in), encoding="utf-8")
     before = _files()
     (complaint,) = authoring.update(path)
     assert "rename it to 03_mine.ipynb" in complaint and _files() == before
     learner.rename(learner.with_name("03_mine.ipynb"))
     assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
+
+
+@pytest.mark.parametrize("name", ["03_zero_layers", "notebooks/03_zero_layers.ipynb", "03_solution_zero_layers"])
+def test_a_lesson_is_named_as_one_likes(name):
+    assert authoring.solution_path(name) == authoring.SOLUTIONS / "03_solution_zero_layers.ipynb"
+
+
+@pytest.mark.parametrize("path", authoring.lessons(), ids=lesson_of)
+def test_lesson_and_solution_differ_in_what_a_tab_shows_of_them(path):
+    learner = authoring.learner_path(path)
+    assert learner.is_file() and authoring.solution_path(learner.name) == path
+    assert learner.name[:12] != path.name[:12]
 
 
 def test_missing_solution_is_named(course, capsys):
