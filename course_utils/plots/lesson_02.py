@@ -85,7 +85,7 @@ def lens(probability: Float[Tensor, "stage pos"], guesses: Sequence[Sequence[str
     for row, words in enumerate(guesses):
         for column, guess in enumerate(words):
             colour = "white" if probability[row, column] > 0.5 else "black"
-            drawn = axes.text(column, row, visible(guess)[:8], ha="center", va="center", color=colour, fontsize=8)
+            drawn = axes.text(column, row, _short(guess), ha="center", va="center", color=colour, fontsize=8)
             drawn.set(family="monospace", parse_math=False)
     axes.set(title="Which token would be predicted after each layer?", xlabel="position (its own token)")
     return axes
@@ -104,11 +104,17 @@ def brought_back(share: Float[Tensor, "stage pos"], tokens: Sequence[str], title
     return axes
 
 
+def _short(token: str) -> str:
+    """A token as lessons write it, at most nine characters."""
+    shown = visible(token)
+    return shown if len(shown) < 10 else f"{shown[:8]}…"
+
+
 def _shares(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: str) -> Axes:
     _, axes = plt.subplots(figsize=(10, 0.9 + 0.5 * len(rows)))
     drawn = axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     plt.colorbar(drawn, ax=axes, label=label, pad=0.01, fraction=0.02)
-    axes.set_xticks(range(len(columns)), list(map(visible, columns)), family="monospace", parse_math=False)
+    axes.set_xticks(range(len(columns)), list(map(_short, columns)), family="monospace", parse_math=False)
     axes.set_yticks(range(len(rows)), rows)
     axes.spines[:].set_visible(False)
     return axes
