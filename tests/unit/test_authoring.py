@@ -11,7 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from PIL import Image
 
-from course_utils._files import lesson_of
+from course_utils._files import get_back, lesson_of
 from course_utils.tools import authoring
 
 ANSWER = textwrap.dedent("""\
@@ -265,3 +265,11 @@ def test_missing_solution_is_named(course, capsys):
     course(new_code_cell(ANSWER)).rename(authoring.SOLUTIONS.parent / "04.ipynb")
     assert authoring.main(["--check"]) == authoring.main(["05"]) == 1
     assert capsys.readouterr().out.count("no such notebook") == 2
+
+
+def test_a_course_without_lessons_is_not_in_step(course, capsys):
+    with pytest.raises(SystemExit) as caught:
+        authoring.main(["--check"])
+    assert caught.value.code == 2
+    expected = f"There is no lesson in {authoring.SOLUTIONS}. {get_back('notebooks')}\n"
+    assert capsys.readouterr().err.endswith(expected)
