@@ -24,7 +24,7 @@ from PIL import Image
 
 from course_utils import claims
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_atomically
-from course_utils.tools import utf8_output
+from course_utils.tools import links, utf8_output
 
 CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
@@ -152,6 +152,9 @@ def derive(solution: NotebookNode) -> NotebookNode:
     ):
         notebook, _ = preprocessor.preprocess(notebook, {})
     notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
+    for cell in notebook.cells:
+        if cell.id in links.IDS:
+            cell.source = links.for_learner(cell.source)
     return notebook
 
 
@@ -206,7 +209,7 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
 
 
 def _code_problems(cell: NotebookNode) -> Iterator[str]:
-    if "../" in cell.source:
+    if "../" in cell.source and cell.get("id") not in links.IDS:
         yield 'has "../", which is one place from notebooks/ and another from notebooks/solutions/.'
     if cell.cell_type != "code":
         return
@@ -279,10 +282,9 @@ def lessons() -> list[Path]:
 
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
-    notebook, learner = read(path), learner_path(path)
-    if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
-        mine = f"{learner.stem.split('_')[0]}_mine.ipynb"
-        return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
+    notebook = links.linked(read(path), path, titles())
+    if found := worked_in(path):
+        return found
     if found := source_problems(notebook):
         return found
     try:
@@ -291,10 +293,41 @@ def update(path: Path) -> list[str]:
         return [str(error)]
     if found := problems(notebook):
         return found
-    texts = {path: dumps(notebook), learner: dumps(derive(notebook))}
+    _store(notebook, path)
+    return []
+
+
+def worked_in(path: Path) -> list[str]:
+    """A sentence if somebody has worked in the learner's copy of a solution, which must not be written over."""
+    learner = learner_path(path)
+    if not learner.is_file() or not any(c.get("outputs") or c.get("execution_count") for c in read(learner).cells):
+        return []
+    mine = f"{learner.stem.split('_')[0]}_mine.ipynb"
+    return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
+
+
+def titles() -> dict[str, str]:
+    """The titles of the lessons by their names, in order."""
+    return {lesson_of(path): read(path).cells[0].source.splitlines()[0].lstrip("# ") for path in lessons()}
+
+
+def relink(path: Path) -> list[str]:
+    """Write a lesson's links anew, in both copies, without executing anything; or say why not."""
+    before = read(path)
+    notebook = links.linked(copy.deepcopy(before), path, titles())
+    if dumps(notebook) == dumps(before):
+        return []
+    found = worked_in(path)
+    if not found:
+        _store(notebook, path)
+    return found
+
+
+def _store(notebook: NotebookNode, path: Path) -> None:
+    """Write a solution and its learner's copy."""
+    texts = {path: dumps(notebook), learner_path(path): dumps(derive(notebook))}
     for target, text in texts.items():
         write_atomically(target, partial(_write, text))
-    return []
 
 
 def _write(text: str, path: Path) -> None:
@@ -320,6 +353,7 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.tools.authoring", description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
+    parser.add_argument("--links", action="store_true", help="execute nothing, write the links between lessons anew")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
     options = parser.parse_args(arguments)
     utf8_output()
@@ -336,8 +370,12 @@ def main(arguments: list[str] | None = None) -> int:
         if not path.is_file():
             found = ["There is no such notebook in notebooks/solutions/."]
         else:
-            found = out_of_step(path) if options.check else update(path)
+            found = out_of_step(path) if options.check else relink(path) if options.links else update(path)
         print("\n  ".join(found) if found else f"ok, {time.monotonic() - start:.0f} s", flush=True)
+        status |= bool(found)
+    if not options.check and not status:  # a new title, a new lesson: its neighbours say so
+        found = [complaint for path in lessons() for complaint in relink(path)]
+        print("\n".join(found), end="\n" * bool(found))
         status |= bool(found)
     return status
 

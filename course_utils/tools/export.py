@@ -24,7 +24,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from course_utils._files import NOTEBOOKS, SOLUTIONS, get_back, lesson_of, solution_file
-from course_utils.tools import utf8_output
+from course_utils.tools import links, utf8_output
 
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 (MIT), as its npm package has it
@@ -104,8 +104,16 @@ def _cell(cell: NotebookNode) -> Iterator[str]:
         yield from outputs
 
 
+def _without_links(notebook: NotebookNode) -> list[NotebookNode]:
+    """The cells but for those that lead to other lessons: a slide or a sheet of paper does not."""
+    return [cell for cell in notebook.cells if cell.get("id") not in links.IDS]
+
+
 def page(solution: NotebookNode) -> str:
     """A solution notebook, outputs included, as one HTML page."""
+    for cell in solution.cells:
+        if cell.get("id") in links.IDS:
+            cell.source = links.for_page(cell.source)
     body = "\n".join(block for cell in solution.cells for block in _cell(cell))
     return _document(solution, f"{body}{_script('fit.js', 'fit(document)')}", _style("page.css"))
 
@@ -117,7 +125,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     """
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
     topics: list[list[str]] = []
-    for cell in solution.cells:
+    for cell in _without_links(solution):
         blocks = list(_cell(cell))
         if cell.cell_type == "code" and blanks.get(cell.id, cell.source) != cell.source:
             topics[-1].append(_code(blanks[cell.id]))
@@ -138,7 +146,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
 def handout(learner: NotebookNode) -> str:
     """A learner's notebook on paper: its question and aims, each section's opening and formulas, and the exercises."""
     paper = _Handout()
-    for cell in learner.cells:
+    for cell in _without_links(learner):
         if cell.cell_type == "code":
             paper.add_code(cell.source)
         else:

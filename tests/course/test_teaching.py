@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from course_utils._files import ROOT, lesson_of
-from course_utils.tools import authoring, export
+from course_utils.tools import authoring, export, links
 
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
@@ -121,6 +121,8 @@ def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
     assert len(released.cells) == len(learner.cells) and len(_exercises(lesson)) > 0
     stubs = 0
     for ours, theirs in zip(learner.cells, released.cells, strict=True):
+        if ours.id in links.IDS:  # nbgrader knows nothing of our line of links, which here are the solution's
+            continue
         stub = "# YOUR CODE HERE\n    raise NotImplementedError()"
         stubs += stub in theirs.source
         assert theirs.source.replace(stub, authoring.STUB) == ours.source
