@@ -46,6 +46,7 @@ from course_utils.check.lesson_04 import (
     positive_yet_lowering,
     skip_trigrams,
 )
+from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
 from course_utils.check.lesson_05 import error_bound, order_violations, qk_scores, votes, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
