@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import heads, paths
+from course_utils import paths
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import tiny_model
 from course_utils.check.questions import Wrong, close, demand, pair, tensor
@@ -174,11 +174,6 @@ def _wrong_axis(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> 
         return model(tokens)
 
 
-def _by_ablated(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    with heads.ablated(model, *((1, head) for head in removed)):
-        return model(tokens)
-
-
 without_heads.mistakes = {
     "no hook": (lambda m, t, r: m(t), "the logits of the model as it was"),
     "the others removed": (_rest_removed, "and the others were removed"),
@@ -189,7 +184,6 @@ without_heads.mistakes = {
     "log-probabilities": (lambda m, t, r: _without(m, t, r).log_softmax(-1), "these are log-probabilities"),
     "the last position": (lambda m, t, r: _without(m, t, r)[:, -1], "it should be [2, 5, 20]"),
     "hooks left behind": (_leaving_hooks, "it leaves a hook"),
-    "another layer": (_by_ablated, "for this model"),
 }
 
 
@@ -236,5 +230,5 @@ attention_program.mistakes = {
     "negative": (lambda s: -_decaying(0.5)(s), "attention is never negative"),
     "one size": (_eleven, "it should be [1, 1]"),
     "one row": (lambda s: _decaying(0.5)(s)[-1], "it should be [11, 11]"),
-    "at random": (lambda s: (w := torch.rand(len(s), len(s)).tril()) / w.sum(1, keepdim=True), "two patterns"),
+    "at random": (lambda s: (w := torch.rand(len(s), len(s)).tril()) / w.sum(1, keepdim=True), "twice the same text"),
 }
