@@ -32,8 +32,11 @@ def of_tables(
 ) -> Float[Tensor, "pos V"]:
     """The logits of a layer of heads given as tables, QK [head, dest, src] and OV [head, src, out]: no direct path.
 
-    The same as `path_terms`, summed over heads, of a model whose circuits these are, without positions.
+    The same as `path_terms`, summed over heads, of a model whose circuits these are, without positions. Raises
+    ValueError for a token that has no row.
     """
+    if tokens.min() < 0 or tokens.max() >= QK.shape[-1]:
+        raise ValueError(f"Tokens are whole numbers from 0 to {QK.shape[-1] - 1}; one of these is not.")
     scores = QK[:, tokens][:, :, tokens]  # [head, dest, src]
     later = torch.ones_like(scores[0]).triu(1).bool()
     return (scores.masked_fill(later, -torch.inf).softmax(-1) @ OV[:, tokens]).sum(0)
