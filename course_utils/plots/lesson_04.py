@@ -56,7 +56,7 @@ class Explorer:
             there = times[(rows == dest) & times.isfinite()]
             measured = f"{there.mean():7.1f} {f'({len(there)})':>7s}" if len(there) else f"{'':7s} {'(0)':>7s}"
             rates = [1000 * (self.tokens[part] == out).float().mean() for part in (after, ~after)]
-            b, c = (text.visible(t) for t in self.model.to_str_tokens(torch.stack([dest, out])))
+            b, c = (text.visible(str(t)) for t in self.model.to_str_tokens(torch.stack([dest, out])))
             left = f"{b:17.17s} {scores[dest].exp():6.1f} {measured}"
             lines.append(f"{left}    {c:16.16s} {effects[out]:+6.1f}   {rates[0]:5.2f} / {rates[1]:.2f}")
         return "\n".join(lines) + "\n"
@@ -66,7 +66,7 @@ class Explorer:
         import ipywidgets as widgets
         from IPython.display import display
 
-        known = [text.visible(t) for t in self.model.to_str_tokens((~self.rare).nonzero().flatten())]
+        known = [text.visible(str(t)) for t in self.model.to_str_tokens((~self.rare).nonzero().flatten())]
         source_box = widgets.Combobox(value=text.visible(word), options=known, description="source")
         names = [(f"0.{h}", h) for h in range(self.model.cfg.n_heads)]
         head_box = widgets.Dropdown(value=head, options=names, description="head")
@@ -74,7 +74,7 @@ class Explorer:
 
         def refresh(_: Any) -> None:
             typed = source_box.value.replace("·", " ").replace("↵", "\n").replace("→", "\t")
-            parts = [text.visible(t) for t in self.model.to_str_tokens(typed, prepend_bos=False) if t]
+            parts = [text.visible(str(t)) for t in self.model.to_str_tokens(typed, prepend_bos=False) if t]
             found = f"That is {len(parts)} tokens: {'   '.join(parts)}\n" if parts else ""
             found += "Type a source, one token. Write a space as · and a line break as ↵."
             found = self(typed, head_box.value) if len(parts) == 1 else found
