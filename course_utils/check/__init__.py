@@ -29,13 +29,12 @@ from course_utils.check.lesson_03 import (
 )
 from course_utils.check.lesson_04 import (
     copying_score,
-    interaction,
+    fixed_on_start,
     path_terms,
     positive_yet_lowering,
     skip_trigrams,
-    step_back,
-    weighted_pattern,
 )
+from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
 from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, votes, worst_lead
 from course_utils.check.lesson_06 import (
     composition,

@@ -51,6 +51,7 @@ WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 
 CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
+    bigrams.preceded: {"stream": TOKENS[0], "labels": TOKENS[0] % 3, "window": 2, "d_vocab": 30},
     bigrams.add_alpha: {"table": TABLE, "alpha": 0.5},
     bigrams.kneser_ney: {"table": (9 * TABLE).round()},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
@@ -97,6 +98,7 @@ GOOD = {  # a call of each function that is right
     models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
+    paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
     gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
     gpt.shapes: {"d_vocab": 9, "n_ctx": 5, "d_model": 8, "n_heads": 2, "n_layers": 1},
