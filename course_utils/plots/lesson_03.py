@@ -15,15 +15,19 @@ from course_utils._arguments import Count, checked
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
-WIDTH = 58  # characters on a line of a drawn text
-SEEN = ((100, "#d3e4f1", "followed it 100 times or more"), (1, "#ffe9b0", "1 to 99 times"), (0, "#f4b183", "never"))
+WIDTH = 76  # characters on a line of a drawn text
+SEEN = (
+    (100, "#d3e4f1", "its pair with the token before it: read 100 times or more"),
+    (1, "#ffe9b0", "1 to 99 times"),
+    (0, "#f4b183", "never"),
+)
 
 
 def _likeliest(row: Float[Tensor, " V"], names: Sequence[str], title: str, axes: Axes) -> None:
     """The likeliest next tokens of one row, as bars."""
     p, order = row.topk(10)
     axes.barh(range(10), p.tolist(), color=COLOURS[0])
-    axes.set_yticks(range(10), [visible(names[i]) for i in order], family="monospace", parse_math=False)
+    axes.set_yticks(range(10), [visible(names[i]) for i in order], family="monospace", fontsize=9, parse_math=False)
     axes.invert_yaxis()
     axes.set(title=title, xlabel="probability of the next token")
 
@@ -39,8 +43,8 @@ def writing(
 
     `seen` says how often each token but the first followed the one before it in the training text: it colours them.
     """
-    figure = plt.figure(figsize=(10, 4.6), layout="none")
-    left, right = figure.add_axes((0.01, 0.04, 0.58, 0.86)), figure.add_axes((0.72, 0.15, 0.26, 0.75))
+    figure = plt.figure(figsize=(10, 3.4), layout="none")
+    left, right = figure.add_axes((0.01, 0.03, 0.62, 0.87)), figure.add_axes((0.75, 0.17, 0.24, 0.73))
     x = y = 0
     for i, token in enumerate(tokens):
         colour = ("#d3e4f1", "#eef4f9")[i % 2]  # neighbours differ
@@ -53,7 +57,7 @@ def writing(
             edge = COLOURS[1] if last else ("#555555" if seen is not None and i and not seen[i - 1] else "white")
             box = Rectangle((x, y - 0.75), len(piece), 1, facecolor=colour, edgecolor=edge, linewidth=2 if last else 1)
             left.add_patch(box)
-            left.text(x + len(piece) / 2, y, piece, family="monospace", fontsize=10, ha="center", parse_math=False)
+            left.text(x + len(piece) / 2, y, piece, family="monospace", fontsize=8.5, ha="center", parse_math=False)
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
@@ -102,12 +106,12 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
 
 
 @checked
-def circle(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> Sequence[Axes]:
-    """Letters' embeddings as arrows in the plane, unembeddings as points around them, and the probabilities' table."""
+def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
+    """Show letters' embeddings as arrows, unembeddings as points around them, and the table of probabilities."""
     n = len(W_E)
-    letters = [chr(ord("a") + i) for i in range(n)]
+    alphabet = [chr(ord("a") + i) for i in range(n)]
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2))
-    for i, letter in enumerate(letters):
+    for i, letter in enumerate(alphabet):
         arrow, point = (v / v.norm() for v in (W_E[i], W_U[:, i]))
         left.plot([0, 0.8 * arrow[0]], [0, 0.8 * arrow[1]], color=COLOURS[0], linewidth=0.8)
         left.text(*(0.88 * arrow).tolist(), letter, color=COLOURS[0], ha="center", va="center")
@@ -119,15 +123,15 @@ def circle(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> Sequence[Axe
     drawn = right.imshow((W_E @ W_U).detach().softmax(1).numpy(), cmap="viridis", vmin=0)
     plt.colorbar(drawn, ax=right, label="probability")
     ticks = range(0, n, 2)
-    right.set_xticks(ticks, letters[::2])
-    right.set_yticks(ticks, letters[::2])
+    right.set_xticks(ticks, alphabet[::2])
+    right.set_yticks(ticks, alphabet[::2])
     right.set(title="The table they make", xlabel="next letter", ylabel="current letter")
-    return [left, right]
+    plots.show("Letters on a circle: each one's embedding points at the next one's unembedding.")
 
 
 @checked
-def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> Axes:
-    """What a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
+def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> None:
+    """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
     _, axes = plt.subplots(figsize=(8.5, 5))
     axes.plot(list(curve), list(curve.values()), "o-", label="your table, counted on so much text")
     for (name, loss), style in zip(lines.items(), (":", "--", "-"), strict=False):
@@ -135,7 +139,10 @@ def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> Axes:
     axes.set(xscale="log", xlabel="tokens counted", ylabel="nats per token of new text (less is better)")
     axes.set_title("How good is a table of counts?")
     axes.legend(fontsize=9)
-    return axes
+    plots.show(
+        "A table of counts loses less the more text was counted. On little text it loses more than frequencies of "
+        "single tokens, on all the text as little as Kneser–Ney. The trained model loses least."
+    )
 
 
 class LiveTable:
@@ -205,30 +212,55 @@ def agreement(
         mean = (table * often).sum(1, keepdim=True) / often.sum(1, keepdim=True)
         return (table - mean)[often]
 
-    _, axes = plt.subplots(1, len(tables), figsize=(10, 5), sharey=True)
-    for ax, (name, table) in zip(axes, tables.items(), strict=True):
-        plots.density(centred(counted), centred(table), name, "log p(next | current), row-centred", "", ax)
-        ax.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1)
+    x, ys = centred(counted), [centred(table) for table in tables.values()]
+    _, axes = plt.subplots(1, len(tables), figsize=(10.5, 5))
+    for ax, name, y in zip(axes, tables, ys, strict=True):
+        plots.density(x, y, name, "log p(next | current), row-centred", "", ax)
+        ax.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
+        both = min(x.min(), y.min()).item() - 0.5, max(x.max(), y.max()).item() + 0.5
+        ax.set(xlim=both, ylim=both, aspect="equal")
+        ax.legend(loc="lower right", fontsize=9)
+    clouds = [ax.collections[0] for ax in axes]
+    for cloud in clouds:  # one scale of colours
+        cloud.set_clim(1, max(other.get_array().max() for other in clouds))
     axes[0].set_ylabel("logit, row-centred")
     return list(axes)
 
 
-@checked
-def by_rank(
-    curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str, axes: Axes | None = None
-) -> Axes:
-    """Losses against rank, a curve for each way to make a table, and others' losses as lines without a rank."""
-    axes = axes or plt.subplots(figsize=(8.5, 5))[1]
+def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str) -> None:
+    """Curves of nats against rank, one for each way to make a table, and others' values as lines without a rank."""
+    _, axes = plt.subplots(figsize=(8.5, 5))
     for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=False):
         axes.plot(list(curve), list(curve.values()), style, label=name)
-    for (name, loss), style in zip(lines.items(), ("-", "--"), strict=False):
-        axes.axhline(loss, color=COLOURS[6], linestyle=style, linewidth=1.2, label=name)
+    for (name, value), style in zip(lines.items(), ("-", "--", ":"), strict=False):
+        axes.axhline(value, color=COLOURS[6], linestyle=style, linewidth=1.2, label=name)
     ranks = list(next(iter(curves.values())))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
     axes.set(title=title, xlabel="rank", ylabel="nats")
     axes.legend(fontsize=9)
-    return axes
+
+
+@checked
+def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
+    """Show the lead of hidden pairs over absent ones, by trained rank, and what it is for other tables."""
+    _by_rank({"trained": lead}, others, "How much likelier are hidden pairs than absent ones?")
+    plots.show("The lead rises with the rank to the middle and falls again; the other tables' is far below.")
+
+
+@checked
+def costs(losses: Mapping[str, Mapping[int, float]], best: float) -> None:
+    """Show the losses of tables by rank, a curve for each way to make them, and that of the best possible table."""
+    _by_rank(losses, {"the best possible table": best}, "What does a rank cost? (less is better)")
+    plots.show("Losses fall with the rank; the trained curve is far below both cuts at small ranks.")
+
+
+@checked
+def resemblance(correlations: Mapping[str, float]) -> None:
+    """Show how the direct path of each model correlates with the bigram table."""
+    title = "Does the direct path look like the bigram table?"
+    plots.bars(correlations, title, "row-centred correlation, pairs seen 20 times or more")
+    plots.show("Three bars: without layers long; with one layer and with two less than half of that.")
 
 
 @checked
