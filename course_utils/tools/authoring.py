@@ -70,7 +70,7 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
             tags.append("nbval-ignore-output")  # what is not stored can't be compared
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if "interactive" not in tags or not _html(output)]
+            cell.outputs = [output for output in cell.outputs if "interactive" not in tags or "<script" not in _html(output)]
             for output in cell.outputs:  # a widget is dead without its kernel, and its id is random
                 output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
             cell.outputs = [output for output in cell.outputs if output.get("data") != {}]  # it was nothing else
