@@ -222,7 +222,19 @@ def attention_heads(patterns: Patterns, tokens: Sequence[str], first: int = 0, l
     drawn = render(tokens=list(tokens), attention=patterns, attention_head_names=names).local_src
     (place,) = re.findall(r'id="(circuits-vis-[^"]*)"', drawn)
     opened = _OPEN.format(place=place, first=first)
-    return HTML(f"{_WHITE}{opened}{drawn}</div>")  # its own repr would ask the network first
+    said = f"Attention patterns of {len(patterns)} heads on {n} tokens, for the mouse: run this cell to see them."
+    return _Live(f"{_WHITE}{opened}{drawn}</div>", said)  # its own repr would ask the network first
+
+
+class _Live(HTML):
+    """HTML that says in words what it is where it is not stored."""
+
+    def __init__(self, html: str, said: str) -> None:
+        super().__init__(html)
+        self.said = said
+
+    def __repr__(self) -> str:
+        return self.said
 
 
 # A white ground as our figures have, on a dark page too; names in black on white, not in white on lime

@@ -5,9 +5,7 @@ the learner's copies in `notebooks/`: answers blanked, outputs cleared. The same
 """
 
 import argparse
-import base64
 import copy
-import io
 import itertools
 import os
 import re
@@ -20,7 +18,6 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from PIL import Image
 
 from course_utils import claims
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_atomically
@@ -34,6 +31,10 @@ STUB = 'raise NotImplementedError("your code here")'  # `check` reads it as "not
 TEXT_STUB = "*Your answer here.*"
 MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)  # what was meant as a marker
 MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")]
+WIDGET = "application/vnd.jupyter.widget-view+json"
+RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")  # how a widget looks as text
+IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
+WITHOUT_WORDS = tuple(f"# {number}" for number in ("01", "02", "03", "04", "05"))  # lessons still to be drawn anew
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
@@ -70,11 +71,24 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
             tags.append("nbval-ignore-output")  # what is not stored can't be compared
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if "interactive" not in tags or "<script" not in _html(output)]
-            for output in cell.outputs:  # a widget is dead without its kernel, and its id is random
-                output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
-            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]  # it was nothing else
+            cell.outputs = [output for output in cell.outputs if _stored(output, "interactive" in tags)]
     return notebook
+
+
+def _stored(output: NotebookNode, is_interactive: bool) -> bool:
+    """Whether anything of an output is stored; takes out of it what can't be.
+
+    A widget is dead without its kernel, its id is random, and what it has for text is "VBox(children=(…". JavaScript
+    that a cell is tagged interactive for takes megabytes.
+    """
+    data = output.get("data", {})
+    if data.pop(WIDGET, None) and RAW.match(data.get("text/plain", "")):
+        del data["text/plain"]
+    if is_interactive and "<script" in _html(output):
+        del data["text/html"]
+        if RAW.match(data.get("text/plain", "")):
+            del data["text/plain"]
+    return data != {} or "data" not in output
 
 
 def dumps(notebook: NotebookNode) -> str:
@@ -115,18 +129,7 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
                 shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""  # other errors show the cell
                 raise CellFailed(f"{_where(number, cell)} failed.\n{shown}{error}") from error
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
-        if "image/png" in output.get("data", {}):
-            output.data["image/png"] = _smaller(output.data["image/png"])
     return tidy(notebook)
-
-
-def _smaller(png: str) -> str:
-    """A base64 picture in at most 256 colours: a third of the bytes, and no difference that a reader would see."""
-    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    stored = io.BytesIO()
-    picture.save(stored, "PNG", optimize=True)
-    return base64.b64encode(stored.getvalue()).decode()
 
 
 def derive(solution: NotebookNode) -> NotebookNode:
@@ -231,7 +234,8 @@ def output_problems(notebook: NotebookNode) -> list[str]:
     found = []
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
-            found += [f"{_where(number, cell)} {complaint}" for complaint in _output_problems(cell)]
+            pictures = [] if notebook.cells[0].source.startswith(WITHOUT_WORDS) else _picture_problems(cell)
+            found += [f"{_where(number, cell)} {complaint}" for complaint in (*_output_problems(cell), *pictures)]
     if (size := len(dumps(notebook).encode())) > MAX_BYTES:
         found.append(f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller pictures.")
     return found
@@ -249,6 +253,18 @@ def _output_problems(cell: NotebookNode) -> Iterator[str]:
             yield "stores JavaScript: tag it interactive, and store a static picture beside it."
         if address := ADDRESS.search(output.get("text", "") + output.get("data", {}).get("text/plain", "")):
             yield f"stores the memory address {address[0]}, another on every run: end the last line with a semicolon."
+
+
+def _picture_problems(cell: NotebookNode) -> Iterator[str]:
+    if "interactive" in cell.metadata.get("tags", []) and not cell.outputs:
+        yield "shows nothing where it is stored: it needs a picture or a line of text beside what is interactive."
+    for output in cell.outputs:
+        if "image/png" in output.get("data", {}):
+            yield "stores a picture without words: end the cell with plots.show and a sentence."
+        if IMAGE.search(_html(output)):
+            yield "stores an image without alt text: say what it shows."
+        if RAW.match(output.get("data", {}).get("text/plain", "")) and not _html(output):
+            yield "stores the bare name of a widget: end the last line with a semicolon."
 
 
 def _html(output: NotebookNode) -> str:

@@ -79,6 +79,10 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
             shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
         elif "microscope-still" in data.get("text/html", ""):
             shown = _drawing(data["text/html"])
+        elif "<img" in data.get("text/html", ""):  # a figure of plots.show, words included
+            shown = data["text/html"]
+        elif "text/markdown" in data:
+            shown = "".join(map(str, markdown(data["text/markdown"])))
         elif "text" in output:
             shown = f"<pre>{html.escape(output.text)}</pre>"
         else:
@@ -110,12 +114,20 @@ def _without_links(notebook: NotebookNode) -> list[NotebookNode]:
 
 
 def page(solution: NotebookNode) -> str:
-    """A solution notebook, outputs included, as one HTML page."""
+    """A solution notebook, outputs included, as one HTML page, with its contents below the title."""
     for cell in solution.cells:
         if cell.get("id") in links.IDS:
             cell.source = links.for_page(cell.source)
-    body = "\n".join(block for cell in solution.cells for block in _cell(cell))
-    return _document(solution, f"{body}{_script('fit.js', 'fit(document)')}", _style("page.css"))
+    blocks = [block for cell in solution.cells for block in _cell(cell)]
+    sections = [place for place, block in enumerate(blocks) if block.startswith("<h2>")]
+    entries = ""
+    for number, place in enumerate(sections, 1):
+        words = blocks[place].removeprefix("<h2>").removesuffix("</h2>")
+        blocks[place] = f'<h2 id="section-{number}">{words}</h2>'
+        entries += f'<li><a href="#section-{number}">{words}</a></li>\n'
+    blocks.insert(1, f'<nav aria-label="Contents"><p>Contents</p><ul>\n{entries}</ul></nav>')
+    body = "\n".join(blocks)
+    return _document(solution, f"<main>{body}</main>{_script('fit.js', 'fit(document)')}", _style("page.css"))
 
 
 def slides(solution: NotebookNode, learner: NotebookNode) -> str:

@@ -32,7 +32,7 @@ SETTINGS = {  # all cells stay in the page; no question about Jupyter's news
 SMALL = {  # notebooks of one cell
     "endless.ipynb": "import time\nprint('on and on')\nwhile True:\n    time.sleep(0.1)",
     "heads.ipynb": "import torch\nfrom course_utils import plots\n"
-    "plots.attention_heads(torch.rand(3, 4, 4).tril(), ['a', 'b', 'c', 'd'])",
+    "plots.attention_heads(torch.rand(3, 4, 4).tril(), ['a', 'b', 'c', 'd'], first=1, layer=0)",
 }
 
 
@@ -114,9 +114,10 @@ def open_notebook(server, browser):
     assert not outside
 
 
-def menu(page, name, entry):
+def menu(page, name, *entries):
     page.click(f".lm-MenuBar-itemLabel:text-is('{name}')")
-    page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
+    for entry in entries:
+        page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
 
 
 def start_all(page):
@@ -159,7 +160,8 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
     outputs = page.locator(".jp-OutputArea-output")
     assert not page.locator("[data-mime-type$='.stderr'], [data-mime-type$='.error']").count()
     solution = authoring.read(authoring.solution_path(NAME))
-    drawn = sum("image/png" in output.get("data", {}) for cell in solution.cells for output in cell.get("outputs", []))
+    stored = [output.get("data", {}) for cell in solution.cells for output in cell.get("outputs", [])]
+    drawn = sum("image/png" in data or "<img" in data.get("text/html", "") for data in stored)
     assert page.locator(".jp-OutputArea-output img").count() == drawn > 3
     exercises = [cell for cell in solution.cells if authoring.MARKERS[0] in cell.source]
     assert outputs.filter(has_text="not attempted yet").count() == len(exercises) > 3
@@ -194,10 +196,35 @@ def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):
 def test_circuitsvis_answers_the_mouse(open_notebook):
     page = open_notebook("heads.ipynb")
     start_all(page)
-    page.wait_for_selector("h3:text-is('Head 0 Zoomed')")
-    page.hover("h4:text-is('Head 2')")
-    page.wait_for_selector("h3:text-is('Head 2 Zoomed')")
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")  # the head that the text is about
+    page.hover("h4:text-is('0.2')")
+    page.wait_for_selector("h3:text-is('0.2 Zoomed')")
     assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
+    page.mouse.move(0, 0)
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")
+
+
+CONTRASTS = """labels => labels.map(label => {  // of each label, on the ground it stands on
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => numbers(colour).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  let ground = label;
+  while (numbers(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
+  const both = [label, ground].map((e, i) => light(getComputedStyle(e)[["color", "backgroundColor"][i]]));
+  return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+})"""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_labels_of_circuitsvis_can_be_read(open_notebook, theme):
+    page = open_notebook("heads.ipynb")
+    start_all(page)
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")
+    menu(page, "Settings", "Theme", f"JupyterLab {theme}")
+    page.wait_for_selector(f"body[data-jp-theme-light='{'true' if theme == 'Light' else 'false'}']")
+    contrasts = page.locator("[id^=circuits-vis] :is(h2, h3, h4)").evaluate_all(CONTRASTS)
+    assert len(contrasts) >= 6 and min(contrasts) >= 4.5
 
 
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):

@@ -113,6 +113,12 @@ GOOD = {  # a call of each function that is right
     },
     plots.show: {"alt": "a picture"},
     plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
+    plots.grouped_bars: {
+        "groups": {"a": [1.0, 2.0], "b": [2.0, 0.5]},
+        "places": ["0.0", "0.1"],
+        "title": "",
+        "unit": "",
+    },
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
     plots.growth: {"curves": {"a": CURVE}, "title": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},

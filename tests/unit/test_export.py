@@ -38,6 +38,37 @@ def _learner(lesson):
     return authoring.read(authoring.learner_path(authoring.solution_path(lesson)))
 
 
+def _data(outputs):
+    """What outputs hold, but for the microscope's drawings, which become part of the page."""
+    data = [output.get("data", {}) for output in outputs]
+    return [found for found in data if "microscope-still" not in found.get("text/html", "")]
+
+
+@lessons
+def test_a_page_begins_with_its_contents_and_leads_on(lesson):
+    page = _parsed("page", lesson)
+    entries = page.find("nav").find_all("a")
+    assert [a.text for a in entries] == [h2.text for h2 in page.find_all("h2")] and len(entries) > 3
+    assert [page.find(id=a["href"][1:]).name for a in entries] == ["h2"] * len(entries)
+    others = {a["href"] for a in page.find_all("a") if not a["href"].startswith(("#", "http"))}
+    assert others and others <= {f"{other}.page.html" for other in LESSONS}
+    assert all(img["alt"] for img in page.find_all("img"))
+
+
+def test_slides_and_handouts_have_no_links_between_lessons():
+    for kind in ("slides", "handout"):
+        assert not [a for a in _parsed(kind, LESSONS[1]).find_all("a") if not a["href"].startswith("http")]
+
+
+def test_a_figure_with_words_and_a_table_are_shown():
+    figure = new_output("display_data", data={"text/html": '<img src="data:," width="300" alt="a line">'})
+    table = new_output("execute_result", data={"text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"})
+    cells = [new_markdown_cell("# Figures"), new_code_cell("show()", outputs=[figure, table])]
+    for made in (export.page(new_notebook(cells=cells)), export.slides(new_notebook(cells=cells), new_notebook())):
+        page = BeautifulSoup(made, "html.parser")
+        assert page.find("img")["alt"] == "a line" and [cell.text for cell in page.find_all("td")] == ["1", "2"]
+
+
 def _loaded(page: BeautifulSoup) -> list[str]:
     """What a browser would fetch for a page, links that wait for a click left aside."""
     found = [tag.name for tag in page.find_all(["link", "iframe", "object", "embed", "base", "audio", "video"])]
@@ -88,10 +119,10 @@ def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
 def test_slides_and_page_show_all_that_is_stored(kind, lesson):
     cells = _notebook(lesson).cells
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    figures = sum("image/png" in output.get("data", {}) for output in outputs)
+    figures = sum("image/png" in data or "<img" in data.get("text/html", "") for data in _data(outputs))
     page = _parsed(kind, lesson)
     shown = page.find_all("img")
-    assert len(shown) == figures > 0 and all(int(img["width"]) > 100 < int(img["height"]) for img in shown)
+    assert len(shown) == figures > 0 and all(int(img["width"]) > 100 and img["alt"] for img in shown)
     text = page.get_text()
     for output in outputs:
         assert output.get("text", "") in text
