@@ -48,7 +48,7 @@ from course_utils.check.lesson_04 import (
     step_back,
     weighted_pattern,
 )
-from course_utils.check.lesson_05 import error_bound, order_violations, qk_scores, votes, worst_lead
+from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, votes, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
     order_losses,

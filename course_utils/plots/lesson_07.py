@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -29,10 +30,10 @@ def coloured(tokens: Sequence[str], values: Float[Tensor, " pos"], title: str, l
         word = visible(token)
         if column + len(word) > WIDTH:
             column, line = 0, line + 1
-        box = {"facecolor": colours.to_rgba(max(-limit, min(limit, value))), "edgecolor": "none", "pad": 1}
+        box = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 1}
         axes.text(column, -line, word, family="monospace", fontsize=8.5, parse_math=False, bbox=box)
         if value < -limit / 5:
-            axes.plot([column, column + len(word)], [-line - 0.35] * 2, color="black", linewidth=1)
+            axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
         column += len(word)
     axes.set(xlim=(0, WIDTH), ylim=(-line - 0.6, 1), title=title)
     axes.axis("off")
@@ -61,9 +62,10 @@ def find_and_copy(
     rest = [h for h in range(finding.shape[1]) if h != writer]
     axes.scatter(finding[:, rest], copying[:, None].expand(-1, len(rest)), s=18, label="other pairs")
     others = [h for h in range(len(copying)) if h not in induction]
-    for these, name, marker in ((others, "other heads", "o"), (list(induction), "induction heads", "D")):
-        style = {"s": 60, "edgecolor": "black", "color": COLOURS[marker == "D"], "marker": marker}
-        axes.scatter(finding[these, writer], copying[these], label=f"{name}, with 0.{writer}", **style)
+    kinds = ((others, "other heads", COLOURS[0], "o"), (list(induction), "induction heads", COLOURS[1], "D"))
+    for these, name, colour, marker in kinds:
+        said = f"{name}, with 0.{writer}"
+        axes.scatter(finding[these, writer], copying[these], 60, colour, marker=marker, edgecolor="black", label=said)
     for head in others:
         at = (finding[head, writer].item(), copying[head].item())
         axes.annotate(f"1.{head}", at, xytext=(0, -14), textcoords="offset points", ha="center")

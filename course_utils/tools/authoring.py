@@ -34,12 +34,14 @@ MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for
 WIDGET = "application/vnd.jupyter.widget-view+json"
 RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")  # how a widget looks as text
 IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
-WITHOUT_WORDS = tuple(f"# {number}" for number in ("01", "02", "03", "04", "05"))  # lessons still to be drawn anew
+# Lessons that are still to be drawn anew; 00 stores nothing where the reader's own progress will stand
+WITHOUT_WORDS = tuple(f"# {number}" for number in ("00", "01", "02", "03", "04", "06", "07", "08", "09", "10"))
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
-TAGS = KINDS | {"interactive", "nbval-ignore-output"}
+FIRST_PICTURE = "first-picture"  # a cell whose output the learner's copy keeps: there before anything is run
+TAGS = KINDS | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
 METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -133,7 +135,7 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
 
 
 def derive(solution: NotebookNode) -> NotebookNode:
-    """The learner's notebook: answers blanked, hidden tests and outputs removed.
+    """The learner's notebook: answers blanked, hidden tests and outputs removed, but for a first picture.
 
     Raises ModuleNotFoundError without nbgrader, which only authors and CI need, and RuntimeError on unbalanced markers.
     """
@@ -142,6 +144,7 @@ def derive(solution: NotebookNode) -> NotebookNode:
 
     begin, end, begin_hidden, end_hidden = MARKERS
     notebook = tidy(solution)
+    pictures = {cell.id: copy.deepcopy(cell) for cell in notebook.cells if _is_first_picture(cell)}
     for preprocessor in (
         ClearHiddenTests(begin_test_delimeter=begin_hidden, end_test_delimeter=end_hidden, enforce_metadata=False),
         ClearSolutions(
@@ -156,9 +159,15 @@ def derive(solution: NotebookNode) -> NotebookNode:
         notebook, _ = preprocessor.preprocess(notebook, {})
     notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
     for cell in notebook.cells:
+        if picture := pictures.get(cell.id):
+            cell.update(outputs=picture.outputs, execution_count=picture.execution_count)
         if cell.id in links.IDS:
             cell.source = links.for_learner(cell.source)
     return notebook
+
+
+def _is_first_picture(cell: NotebookNode) -> bool:
+    return FIRST_PICTURE in cell.metadata.get("tags", [])
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -207,6 +216,8 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
         yield f"is tagged {', '.join(rows)}, so it also needs one of the tags {', '.join(sorted(KINDS))}."
     if rows and not (cell.cell_type == "code" and STATEMENT.search(cell.source)):
         yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
+    if FIRST_PICTURE in tags and (STATEMENT.search(cell.source) or MARKERS[0] in cell.source):
+        yield "is tagged first-picture and holds an answer, which the learner's copy would show."
     if "nbval-ignore-output" in tags and "interactive" not in tags:
         yield "is tagged nbval-ignore-output without interactive: only what is not stored may go uncompared."
 
@@ -263,7 +274,7 @@ def _picture_problems(cell: NotebookNode) -> Iterator[str]:
             yield "stores a picture without words: end the cell with plots.show and a sentence."
         if IMAGE.search(_html(output)):
             yield "stores an image without alt text: say what it shows."
-        if RAW.match(output.get("data", {}).get("text/plain", "")) and not _html(output):
+        if list(output.get("data", {})) == ["text/plain"] and RAW.match(output.data["text/plain"]):
             yield "stores the bare name of a widget: end the last line with a semicolon."
 
 
@@ -316,10 +327,10 @@ def update(path: Path) -> list[str]:
 def worked_in(path: Path) -> list[str]:
     """A sentence if somebody has worked in the learner's copy of a solution, which must not be written over."""
     learner = learner_path(path)
-    if not learner.is_file() or not any(c.get("outputs") or c.get("execution_count") for c in read(learner).cells):
+    cells = read(learner).cells if learner.is_file() else []
+    if not any(cell.get("execution_count") for cell in cells if not _is_first_picture(cell)):
         return []
-    mine = f"{learner.stem.split('_')[0]}_mine.ipynb"
-    return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
+    return [f"Somebody has worked in notebooks/{learner.name}: move it away, and run this again."]
 
 
 def titles() -> dict[str, str]:

@@ -160,7 +160,7 @@ def hub(lesson: str, users: int, port: int = 18700) -> None:
                 names = [f"learner-{number}" for number in range(users)]
                 seconds = sorted(pool.map(lambda name: learn(server, name, cells), names))
         except BaseException:
-            print((Path(folder) / "log").read_text()[-5_000:], file=sys.stderr)
+            print((Path(folder) / "log").read_text(encoding="utf-8")[-5_000:], file=sys.stderr)
             raise
         finally:
             server.close()

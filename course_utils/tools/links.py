@@ -1,7 +1,8 @@
 """The links of a lesson: to its neighbours, its other copy and its sources. Authoring writes them; nobody types them.
 
-One line stands below the title and at the end of each notebook. Solutions lie one folder deeper, so their line has
-other paths than the learner's copy; both work on GitHub, in JupyterLab and in a copy of the whole folder.
+One line stands below the title and at the end of each notebook, and in `00_start` at the end alone. Solutions lie one
+folder deeper, so their line has other paths than the learner's copy; both work on GitHub, in JupyterLab and in a copy
+of the whole folder.
 """
 
 import re
@@ -45,7 +46,7 @@ def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> Notebo
             cell.source = _with_sources(cell.source)
     text = line(lesson_of(path), titles, contents=(path.parent.parent / CONTENTS).is_file())
     top, end = (new_markdown_cell(text, id=name) for name in IDS)
-    solution.cells[1:1] = [top]
+    solution.cells[1:1] = [top] if not _is_contents(lesson_of(path)) else []
     solution.cells.append(end)
     return solution
 
@@ -54,8 +55,9 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
     """The line of a solution: the lesson before, the contents if there are any, the learner's copy, what comes next."""
     before, after = neighbours(lesson, list(titles))
     parts = [f"[← {titles[name]}]({solution_file(name)})" for name in before]
-    parts += [f"[Contents](../{CONTENTS})"] if contents else []
-    parts += [f"[{LESSON}](../{lesson}.ipynb)"]
+    if not _is_contents(lesson):
+        parts += [f"[Contents](../{CONTENTS})"] if contents else []
+        parts += [f"[{LESSON}](../{lesson}.ipynb)"]
     parts += [f"[{titles[name]} →]({solution_file(name)})" for name in after]
     return " &nbsp;·&nbsp; ".join(parts)
 
@@ -63,13 +65,17 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
 def neighbours(lesson: str, lessons: Sequence[str]) -> tuple[list[str], list[str]]:
     """What comes before and after a lesson: nothing or one lesson before; after it its companion ("02b_…"), too."""
     place = lessons.index(lesson)
-    before = [name for name in lessons[:place] if not _is_companion(name)][-1:]
+    before = [name for name in lessons[:place] if not _is_companion(name) and not _is_contents(name)][-1:]
     after = []
     for name in lessons[place + 1 :]:
         after.append(name)
         if not _is_companion(name):
             break
     return before, after
+
+
+def _is_contents(lesson: str) -> bool:
+    return f"{lesson}.ipynb" == CONTENTS
 
 
 def _is_companion(lesson: str) -> bool:

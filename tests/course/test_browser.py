@@ -9,12 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from nbformat import v4
 
-from course_utils.tools import authoring, progress
+from course_utils.tools import authoring, copies, progress
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -25,10 +24,7 @@ NAME = "03_zero_layers.ipynb"
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
 PATIENCE = 180_000  # milliseconds, for what takes seconds on a quiet machine
-SETTINGS = {  # all cells stay in the page; no question about Jupyter's news
-    "notebook-extension/tracker": {"windowingMode": "none"},
-    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
-}
+SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}  # all cells stay in the page
 SMALL = {  # notebooks of one cell
     "endless.ipynb": "import time\nprint('on and on')\nwhile True:\n    time.sleep(0.1)",
     "heads.ipynb": "import torch\nfrom course_utils import plots\n"
@@ -38,15 +34,8 @@ SMALL = {  # notebooks of one cell
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, commands):
-    """JupyterLab on a copy of the lessons: its folder and its address."""
+    """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the address."""
     home = tmp_path_factory.mktemp("learner")
-    shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
-    lesson = authoring.read(home / "notebooks" / EXPLORER)
-    lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
-    (home / "notebooks" / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
-    for name, code in SMALL.items():
-        notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
-        (home / "notebooks" / name).write_text(v4.writes(notebook))
     for name, settings in SETTINGS.items():
         file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -59,17 +48,25 @@ def server(tmp_path_factory, commands):
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
     }
-    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin", str(Path(sys.executable).parent))
+    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin/python", sys.executable)
+    folder = home / copies.FOLDER
     with open(home / "log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*start.split(), "--folder", folder], cwd=home, env=environment, stdout=log, stderr=log
+        )
     try:
         deadline = time.monotonic() + PATIENCE / 1000
         while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(encoding="utf-8")
             time.sleep(0.2)
-        yield home / "notebooks", json.loads(found[0].read_text(encoding="utf-8"))
+        lesson = authoring.read(folder / EXPLORER)
+        lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
+        (folder / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
+        for name, code in SMALL.items():
+            notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
+            (folder / name).write_text(v4.writes(notebook))
+        yield folder, json.loads(found[0].read_text(encoding="utf-8"))
     finally:
         process.terminate()
         process.wait(timeout=60)

@@ -14,7 +14,7 @@ from course_utils.tools import authoring, export, links
 
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
-LESSONS = [lesson_of(path) for path in authoring.lessons()]
+LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
 HOME = r"\*\*(?:At home|Quotations to share out)\.\*\*"
 PARTS = (r"\*\*Goal\.\*\*", r"\| minutes \| where \| what happens \|", HOME)
 PARTS += (r"\*\*What people get wrong\*\*", r"\*\*For discussion\*\*", r"\*\*On the board\*\*")

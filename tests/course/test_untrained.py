@@ -17,6 +17,8 @@ course_utils.models.load = functools.partial(course_utils.models.load, step=0)
 os.environ["COURSE_CLAIMS"] = "record:{}"
 import matplotlib
 matplotlib.use("template")  # draws nothing: nobody looks at the pictures
+from course_utils import plots
+plots.show = lambda alt: plots.plt.close()  # there is no picture to store
 """
 
 

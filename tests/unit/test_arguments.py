@@ -18,6 +18,7 @@ from course_utils import (
     fourier,
     gpt,
     heads,
+    max_of_list,
     measure,
     models,
     paths,
@@ -45,6 +46,8 @@ TABLE = torch.rand(6, 6)
 X, W, BIAS = torch.rand(2, 5, 8), torch.rand(2, 8, 4), torch.rand(8)
 TASK = tasks.TASKS["addition"]
 HEAD = {"model": MODEL, "layer": 0, "head": 1}
+VOTES = torch.rand(4, 3, 4, 4)
+WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
 CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
@@ -68,6 +71,11 @@ GOOD = {  # a call of each function that is right
     composition.scores: {"model": MODEL, "mode": "K"},
     composition.null: {"model": MODEL, "mode": "K", "samples": 2, "seed": 0},
     composition.match_matrix: {"model": MODEL, "later": (1, 0), "earlier": (0, 1)},
+    max_of_list.built: {"weights": WEIGHTS},
+    max_of_list.tables: {"model": MODEL, "n": 3},
+    max_of_list.try_all: {"votes": VOTES},
+    max_of_list.worst_cases: {"votes": VOTES},
+    max_of_list.census: {"votes": VOTES, "most": 9},
     language.bigram_probabilities: {"seed": 0},
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils._files import lesson_of
+from course_utils._files import get_back, lesson_of
 from course_utils.tools import authoring
 
 ANSWER = textwrap.dedent("""\
@@ -92,6 +92,14 @@ def test_tidy_strips_what_varies():
     assert notebook.metadata.kernelspec.name == "my-venv"  # the original is left alone
 
 
+def test_a_first_picture_stays_in_the_learners_copy():
+    picture = _display(text_html='<img alt="a drawing">')
+    solution = _solution(_executed("show(model)", picture, tags=["first-picture"]), _executed("show(model)", picture))
+    _, kept, cleared = authoring.derive(solution).cells
+    assert kept.outputs == [picture] and kept.execution_count == 1  # nbval compares it, too
+    assert cleared.outputs == [] and cleared.execution_count is None
+
+
 def test_a_widget_beside_its_still_drawing_leaves_no_empty_output():
     widget = _display(**{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}})
     still = _display(text_html='<img alt="a drawing">')
@@ -115,6 +123,11 @@ def test_a_widget_leaves_nothing_of_itself(text):
     widget = _display(text_plain=text, **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}})
     (cell,) = authoring.tidy(_solution(_executed("explore()", widget, tags=["interactive"]))).cells[1:]
     assert cell.outputs == []
+
+
+def test_a_table_may_have_a_bare_name_beside_it():
+    table = _display(text_markdown="| a |", text_plain="<IPython.core.display.Markdown object>")
+    assert authoring.problems(_solution(_executed("sources_and_ours('03')", table))) == []
 
 
 def test_good_notebook_has_no_problems():
@@ -148,6 +161,7 @@ def test_good_notebook_has_no_problems():
         (_executed("1", tags=["C3", "claim"]), "states nothing"),
         (new_markdown_cell("claim(1)", metadata={"tags": ["C3", "claim"]}), "states nothing"),
         (_executed("1", tags=["C3d"]), 'unknown tag "C3d"'),
+        (_executed('claim("a", 1)', tags=["first-picture"]), "first-picture and holds an answer"),
         (_executed("1", tags=["nbval-skip"]), 'unknown tag "nbval-skip"'),
         (_executed("1", tags=["nbval-ignore-output"]), "without interactive"),
         (new_code_cell("1"), "has not been executed"),
@@ -237,7 +251,7 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
     learner.write_text(authoring.dumps(worked_in), encoding="utf-8")
     before = _files()
     (complaint,) = authoring.update(path)
-    assert "rename it to 03_mine.ipynb" in complaint and _files() == before
+    assert "notebooks/03.ipynb: move it away" in complaint and _files() == before
     learner.rename(learner.with_name("03_mine.ipynb"))
     assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
 
@@ -258,3 +272,11 @@ def test_missing_solution_is_named(course, capsys):
     course(new_code_cell(ANSWER)).rename(authoring.SOLUTIONS.parent / "04.ipynb")
     assert authoring.main(["--check"]) == authoring.main(["05"]) == 1
     assert capsys.readouterr().out.count("no such notebook") == 2
+
+
+def test_a_course_without_lessons_is_not_in_step(course, capsys):
+    with pytest.raises(SystemExit) as caught:
+        authoring.main(["--check"])
+    assert caught.value.code == 2
+    expected = f"There is no lesson in {authoring.SOLUTIONS}. {get_back('notebooks')}\n"
+    assert capsys.readouterr().err.endswith(expected)

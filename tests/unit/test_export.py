@@ -10,7 +10,7 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils._files import lesson_of
+from course_utils._files import get_back, lesson_of
 from course_utils.tools import authoring, export
 
 LESSONS = [lesson_of(path) for path in authoring.lessons()]
@@ -193,6 +193,16 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
     assert '".[teach]"' in capsys.readouterr().err
     with pytest.raises(ValueError, match="choose slides, page, handout"):
         export.export("poster", LESSONS[0])
+
+
+def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
+    for name in ("NOTEBOOKS", "SOLUTIONS"):
+        monkeypatch.setattr(export, name, tmp_path / name.lower())
+    with pytest.raises(SystemExit) as caught:
+        export.main(["page", "--out", str(tmp_path / "out")])
+    assert caught.value.code == 2 and list(tmp_path.iterdir()) == []
+    expected = f"There is no lesson in {tmp_path / 'notebooks'}. {get_back('notebooks')}\n"
+    assert capsys.readouterr().err.endswith(expected)
 
 
 def test_reveal_is_as_published_and_brings_its_licence():

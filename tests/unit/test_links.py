@@ -9,6 +9,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from course_utils.tools import authoring, links
 
 TITLES = {
+    "00_start": "00 · Start here",
     "01_transformer": "01 · The transformer",
     "02_stream": "02 · The stream",
     "02b_algebra": "02b · The algebra",
@@ -19,6 +20,7 @@ TITLES = {
 @pytest.mark.parametrize(
     ("lesson", "before", "after"),
     [
+        ("00_start", [], ["01_transformer"]),
         ("01_transformer", [], ["02_stream"]),
         ("02_stream", ["01_transformer"], ["02b_algebra", "03_zero_layers"]),  # who goes on may skip the companion
         ("02b_algebra", ["02_stream"], ["03_zero_layers"]),
@@ -53,6 +55,13 @@ def test_the_line_and_the_learners_line():
     assert "Contents" not in links.line("02_stream", TITLES, contents=False)
 
 
+def test_the_contents_lead_on_at_the_end_alone():
+    path = Path("notebooks", "solutions", "00_solution_start.ipynb")
+    notebook = links.linked(new_notebook(cells=[TITLE, new_code_cell("1")]), path, TITLES)
+    assert [cell.id for cell in notebook.cells if cell.id in links.IDS] == ["links-end"]
+    assert notebook.cells[-1].source == "[01 · The transformer →](01_solution_transformer.ipynb)"
+
+
 TITLE = new_markdown_cell("# 01 · The transformer")
 
 
@@ -63,7 +72,7 @@ def _linked(*cells, folder=Path()):
 
 def test_the_line_stands_below_the_title_and_at_the_end_and_links_what_exists(tmp_path):
     cells = [TITLE, new_code_cell("1"), new_markdown_cell("The end.")]
-    top, end = (_linked(*cells).cells[place] for place in (1, -1))
+    top, end = (_linked(*cells, folder=tmp_path).cells[place] for place in (1, -1))
     assert (top.id, end.id) == links.IDS and top.source == end.source and "Contents" not in top.source
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "00_start.ipynb").touch()
