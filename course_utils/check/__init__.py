@@ -19,25 +19,14 @@ from course_utils.check.lesson_01 import (
     probabilities,
     transformer,
 )
-from course_utils.check.lesson_02 import (
-    fold_layer_norm,
-    frozen_logits,
-    head_out,
-    layer_operator,
-    logit_lens,
-    patched,
-    pattern,
-    rotate,
-    stream_terms,
-    virtual_strength,
-)
+from course_utils.check.lesson_02 import bias_head, patched, predicted_drop, replaced, stream_terms
+from course_utils.check.lesson_02b import fold_layer_norm, frozen_logits, rotate
 from course_utils.check.lesson_03 import (
+    alphabet_weights,
     bigram_logprobs,
     direct_path,
-    low_rank,
-    row_centred_correlation,
-    self_rate,
-    table_loss,
+    exact_weights,
+    hidden_lead,
 )
 from course_utils.check.lesson_04 import (
     copying_score,

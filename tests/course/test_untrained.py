@@ -18,7 +18,7 @@ os.environ["COURSE_CLAIMS"] = "record:{}"
 import matplotlib
 matplotlib.use("template")  # draws nothing: nobody looks at the pictures
 from course_utils import plots
-plots.show = lambda alt: plots.plt.close()  # there is no picture to store
+plots.picture = lambda alt, sharp=True: plots.plt.close() or dict()  # there is nothing to store
 """
 
 

@@ -120,6 +120,7 @@ GOOD = {  # a call of each function that is right
         "steps": 2,
     },
     plots.show: {"alt": "a picture"},
+    plots.picture: {"alt": "a picture", "sharp": False},
     plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
     plots.grouped_bars: {
         "groups": {"a": [1.0, 2.0], "b": [2.0, 0.5]},
@@ -238,7 +239,7 @@ def test_the_table_knows_every_public_function():
 
 @pytest.mark.parametrize("function", GOOD, ids=lambda f: f"{f.__module__.split('.')[-1]}.{f.__name__}")
 def test_the_good_call_is_good(function):
-    if function is plots.show:
+    if function in (plots.show, plots.picture):
         plots.bars(**GOOD[plots.bars])
     with torch.random.fork_rng():
         function(**GOOD[function])

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import warnings
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -19,6 +20,7 @@ from IPython.display import DisplayHandle
 from PIL import Image
 
 from course_utils import plots
+from course_utils.plots import lesson_03
 
 TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]  # among them, what matplotlib takes for bad mathematics
 PATTERN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)).tril()
@@ -221,3 +223,27 @@ def test_a_shown_figure_is_twice_as_sharp_as_it_is_wide(monkeypatch):
     source, width = re.search(r'base64,([^"]+)" width="(\d+)"', shown[0]["text/html"]).groups()
     picture = Image.open(io.BytesIO(base64.b64decode(source)))
     assert picture.width in (2 * int(width), 2 * int(width) + 1) and 500 < int(width) < 800
+
+
+def test_a_table_in_training_is_one_picture_drawn_anew(monkeypatch):
+    shown = []
+    handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
+    monkeypatch.setattr(lesson_03, "display", lambda data, raw, display_id: shown.append(data) or handle)
+    counted = torch.randn(6, 6).log_softmax(1)
+    live = lesson_03.LiveTable(counted, torch.ones(6, 6, dtype=torch.bool), torch.rand(6), {" a": 1, "b": 4})
+    for step in range(5):
+        live.show(step, counted if step > 2 else torch.randn(6, 6), 1.5)
+    assert list(live.like_bigrams) == list(live.like_frequencies) == [0, 1, 2, 3]  # step 4 is none of STEPS
+    assert abs(live.like_bigrams[3] - 1) < 1e-5 and live.like_bigrams[0] < 0.999
+    assert len(shown) == 4 and len({data["text/plain"] for data in shown}) == 1  # the words hold at every step
+    assert not plt.get_fignums()
+
+
+def test_a_written_text_has_a_box_for_each_piece_and_marks_new_pairs():
+    names = [" a", "b\n", "c", *"defghijkl"]
+    left, right = lesson_03.writing([" a", "b\n", "c"], torch.rand(12), names, torch.tensor([0, 200]))
+    texts = [text.get_text() for text in left.texts]
+    assert texts == ["·a", "b↵", "c"] and len(left.patches) == 3
+    assert left.patches[1].get_edgecolor()[:3] != left.patches[0].get_edgecolor()[:3]  # its pair never occurred
+    assert len(right.patches) == 10
+    plt.close("all")
