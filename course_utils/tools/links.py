@@ -22,6 +22,7 @@ SOURCES = {  # how lessons name a source → its address
     "Explaining the Transformer Circuits Framework by Example": "https://www.lesswrong.com/posts/CJsxd8ofLjGFxkmAP/explaining-the-transformer-circuits-framework-by-example",
     "Gromov 2023": "https://arxiv.org/abs/2301.02679",
     "Gross et al. 2024": "https://arxiv.org/abs/2406.11779",
+    "Holtzman et al. 2020": "https://arxiv.org/abs/1904.09751",
     "Kobayashi et al. 2020": "https://arxiv.org/abs/2004.10102",
     "Levy & Goldberg 2014": "https://papers.nips.cc/paper_files/paper/2014/hash/feab05aa91085b7a8012516bc3533958-Abstract.html",
     "Nanda et al. 2023": "https://arxiv.org/abs/2301.05217",

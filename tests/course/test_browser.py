@@ -244,7 +244,7 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     shows(expected[0].strip())
     type_source("assertEqual")
     shows(expected[1].strip())
-    head.select_option("2")
+    head.select_option("0.2")
     shows(expected[2].strip())
     for typed in (" for", "·for"):  # a leading space, as itself and as the lesson writes it
         type_source("assertEqual")
