@@ -34,8 +34,6 @@ MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for
 WIDGET = "application/vnd.jupyter.widget-view+json"
 RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")  # how a widget looks as text
 IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
-# Lessons that are still to be drawn anew; 00 stores nothing where the reader's own progress will stand
-WITHOUT_WORDS = tuple(f"# {number}" for number in ("00", "01", "02", "03", "04", "06", "07", "08", "09", "10"))
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
@@ -81,8 +79,10 @@ def _stored(output: NotebookNode, is_interactive: bool) -> bool:
     """Whether anything of an output is stored; takes out of it what can't be.
 
     A widget is dead without its kernel, its id is random, and what it has for text is "VBox(children=(…". JavaScript
-    that a cell is tagged interactive for takes megabytes.
+    that a cell is tagged interactive for takes megabytes. What is marked as personal is the author's progress.
     """
+    if output.get("metadata", {}).get("personal"):
+        return False
     data = output.get("data", {})
     if data.pop(WIDGET, None) and RAW.match(data.get("text/plain", "")):
         del data["text/plain"]
@@ -245,8 +245,8 @@ def output_problems(notebook: NotebookNode) -> list[str]:
     found = []
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
-            pictures = [] if notebook.cells[0].source.startswith(WITHOUT_WORDS) else _picture_problems(cell)
-            found += [f"{_where(number, cell)} {complaint}" for complaint in (*_output_problems(cell), *pictures)]
+            complaints = (*_output_problems(cell), *_picture_problems(cell))
+            found += [f"{_where(number, cell)} {complaint}" for complaint in complaints]
     if (size := len(dumps(notebook).encode())) > MAX_BYTES:
         found.append(f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller pictures.")
     return found
