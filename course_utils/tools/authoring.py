@@ -79,8 +79,10 @@ def _stored(output: NotebookNode, is_interactive: bool) -> bool:
     """Whether anything of an output is stored; takes out of it what can't be.
 
     A widget is dead without its kernel, its id is random, and what it has for text is "VBox(children=(…". JavaScript
-    that a cell is tagged interactive for takes megabytes.
+    that a cell is tagged interactive for takes megabytes. What is marked as personal is the author's progress.
     """
+    if output.get("metadata", {}).get("personal"):
+        return False
     data = output.get("data", {})
     if data.pop(WIDGET, None) and RAW.match(data.get("text/plain", "")):
         del data["text/plain"]

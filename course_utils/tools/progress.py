@@ -104,8 +104,8 @@ class Overview:
                 return self.notebooks[lesson], left[0] if self.notebooks[lesson].is_begun else ""
         return self.notebooks[lessons[0]], ""
 
-    def _repr_html_(self) -> str:
-        return "\n".join(self._html())
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, bool]]:
+        return {"text/html": "\n".join(self._html()), "text/plain": repr(self)}, {"personal": True}  # never stored
 
     def _html(self) -> Iterator[str]:
         notebook, exercise = self.next()

@@ -81,7 +81,7 @@ def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monk
     _notebook(tmp_path / "07_induction_heads.ipynb", z="")
     for time, name in enumerate(("07_induction_heads.ipynb", "03_zero_layers.ipynb")):
         os.utime(tmp_path / name, (time, time))
-    page = progress.Overview()._repr_html_()
+    page = progress.Overview()._repr_mimebundle_()[0]["text/html"]
     assert "<b>Begin here: " in page and "Go on: 03_zero_layers.ipynb" in repr(
         progress.Overview()
     )  # nothing was run yet
@@ -91,7 +91,7 @@ def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monk
     _run(tmp_path / "03_zero_layers.ipynb")
     notebook, exercise = progress.Overview().next()
     assert (notebook.path.name, exercise) == ("03_zero_layers.ipynb", "b")
-    assert "<b>Go on where you stopped: " in progress.Overview()._repr_html_()
+    assert "<b>Go on where you stopped: " in progress.Overview()._repr_mimebundle_()[0]["text/html"]
     _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✓ b\n")
     _run(tmp_path / "03_zero_layers.ipynb")
     notebook, exercise = progress.Overview().next()
