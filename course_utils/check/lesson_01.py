@@ -1,6 +1,7 @@
 """Checks of lesson 01, the transformer: each exercise, then its typical mistakes with the sentence each must get."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 
 import torch
@@ -35,6 +36,19 @@ def _fit_for_training(answer: Answer, given: Callable[[int], list[Tensor]]) -> N
         raise Unfit(f"training would be slow: for 16 tokens it makes {more:,} operations more than for 1, by loops")
 
 
+def _of_shapes(answer: Answer, advice: str, *given: Tensor) -> object:
+    """What the answer returns; where PyTorch refuses shapes, the sentence says which they were, and the advice."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of .T with more than two axes: a wall of text
+            return answer(*given)
+    except Wrong as told:
+        if not isinstance(told.__cause__, RuntimeError):
+            raise
+        shapes = " and ".join(str(list(value.shape)) for value in given)
+        raise Wrong(f"PyTorch can't combine the arguments' shapes, here {shapes}: {advice}") from None
+
+
 def _causal(scores: Tensor) -> Tensor:
     later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
     return scores.masked_fill(later, -torch.inf)
@@ -45,7 +59,7 @@ def attention_scores(answer: Answer) -> None:
     """`attention_scores(q, k) → scores`: every query with every key, divided by √d_head."""
     for lead, n, d_head in ((LEADING[0], 5, 4), (LEADING[1], 6, 3), (LEADING[2], 4, 9), (LEADING[0], 1, 2)):
         q, k = random(*lead, n, d_head), random(*lead, n, d_head, seed=1)
-        raw = answer(q, k)
+        raw = _of_shapes(answer, "`k.mT` exchanges the last two axes of `k`, whatever stands in front.", q, k)
         demand(
             not (isinstance(raw, Tensor) and raw.isneginf().any()),
             "some scores are −∞ already: the mask is the next step.",
@@ -86,6 +100,8 @@ attention_scores.mistakes = {
     "not divided": (lambda q, k: q @ k.mT, "the scores are not divided at all"),
     "divided by d_head": (lambda q, k: q @ k.mT / q.shape[-1], "the scores are divided by d_head"),
     "multiplied": (lambda q, k: q @ k.mT * q.shape[-1] ** 0.5, "the scores are multiplied"),
+    "all axes turned": (lambda q, k: q @ k.T / q.shape[-1] ** 0.5, "[2, 6, 3] and [2, 6, 3]: `k.mT` exchanges"),
+    "not turned": (lambda q, k: q @ k / q.shape[-1] ** 0.5, "[5, 4] and [5, 4]: `k.mT` exchanges"),
     "√pos": (lambda q, k: q @ k.mT / q.shape[-2] ** 0.5, "root of the number of positions"),
     "axes flipped": (lambda q, k: _over_root(k, q), "rows and columns are exchanged"),
     "masked already": (lambda q, k: _causal(_over_root(q, k)), "the mask is the next step"),
@@ -224,7 +240,8 @@ def weighted_values(answer: Answer) -> None:
     """`weighted_values(pattern, v) → z`: each destination's mean of the values, weighted by its row."""
     for lead, n, d_head in ((LEADING[0], 5, 3), (LEADING[1], 4, 6), (LEADING[2], 3, 2), (LEADING[0], 4, 4)):
         pattern, v = _causal(2 * random(*lead, n, n)).softmax(-1), random(*lead, n, d_head, seed=1)
-        result = tensor(answer(pattern, v), (*lead, n, d_head), "[..., dest, d_head]")
+        raw = _of_shapes(answer, "a product sums over the last axis of what stands on the left.", pattern, v)
+        result = tensor(raw, (*lead, n, d_head), "[..., dest, d_head]")
         demand(not close(result, v), "each position gets its own value: what does the pattern do?")
         demand(
             not close(result, pattern.mT @ v),
@@ -248,6 +265,7 @@ def _scaling_v(pattern: Tensor, v: Tensor) -> Tensor:
 
 weighted_values.mistakes = {
     "columns": (lambda A, v: A.mT @ v, "each destination's weights are its *row*"),
+    "exchanged": (lambda A, v: v @ A, "[5, 5] and [5, 3]: a product sums over"),
     "no pattern": (lambda A, v: v.clone(), "what does the pattern do"),
     "all sources alike": (lambda A, v: _shares((A > 0).float()) @ v, "share times value"),
     "divided by n": (lambda A, v: A @ v / len(A), "it should get its own value, whole"),
@@ -335,7 +353,15 @@ def transformer(answer: Answer) -> None:
     def asked(W_E: Tensor = W_E, W_pos: Tensor = W_pos, blocks: tuple = (), ln_final: Callable = lambda x: x) -> Tensor:
         return tensor(answer(tokens, W_E, W_pos, list(blocks), ln_final, W_U), (2, 4, 6), means)
 
-    bare = asked()
+    try:
+        bare = asked()
+    except Wrong as told:
+        error = str(told.__cause__)
+        demand(
+            "tensor a (4) must match" not in error or "tensor b (8)" not in error,
+            "W_pos has n_ctx rows, here 8, and the text only 4 tokens: add the rows of the places that it has.",
+        )
+        raise
     demand(not close(bare.exp().sum(-1), torch.ones(2, 4)), "these are log-probabilities; the logits come before them.")
     demand(bare.min() < 0, "no logit is below 0: these look like probabilities, and the softmax comes later.")
     demand(
@@ -397,8 +423,11 @@ def _well_connected(asked: Callable[..., Tensor], start: Tensor, W_U: Tensor) ->
         not close(given["ln2"], read["attn"]),
         "ln2 reads the attention's output alone: it should be added to the stream first.",
     )
+    normed = "the stream itself was normalised: only the copy that a part reads should be."
+    demand(not close(given["ln2"], read["ln1"] + read["attn"]), normed)
     demand(close(given["ln2"], middle), "ln2 should read the stream plus the attention's output.")
     demand(close(given["mlp"], read["ln2"]), "the MLP should read what ln2 returns.")
+    demand(not close(result, (read["ln2"] + read["mlp"]) @ W_U), normed)
     demand(not close(result, read["mlp"] @ W_U), "the MLP's output should be added to the stream, not replace it.")
     demand(
         not close(result, (start + read["mlp"]) @ W_U),
@@ -561,7 +590,15 @@ transformer.mistakes = {
         _connected(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x))),
         "ln2 reads the stream as it came in",
     ),
-    "the normed copy goes on": (_connected(_from_the_normed), "ln2 should read the stream plus"),
+    "the normed copy goes on": (_connected(_from_the_normed), "the stream itself was normalised"),
+    "the normed copy goes on, for the MLP": (
+        _connected(lambda x, ln1, attn, ln2, ff: (m := ln2(x + attn(ln1(x)))) + ff(m)),
+        "the stream itself was normalised",
+    ),
+    "all of W_pos": (
+        _streaming(lambda t, W_E, W_pos, blocks: _through(blocks, W_E[t] + W_pos)),
+        "W_pos has n_ctx rows, here 8",
+    ),
     "the MLP reads the stream": (
         _connected(lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(m) + 0 * ln2(m)),
         "the MLP should read what ln2 returns",

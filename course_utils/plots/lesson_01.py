@@ -54,7 +54,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         3.0: "the stream",
         3.9: "adds what it made of it",
         4.55: "the stream",
-        5.2: "after a last LayerNorm",
+        5.2: "a number for each next token",
         6.35: "logits  [batch, pos, d_vocab]",
     }
     for y, words in notes.items():
@@ -64,10 +64,10 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
 
 
 @checked
-def prices(
+def surprises(
     names: Sequence[str], surprise: Float[Tensor, " pos"], title: str, entropy: Float[Tensor, " pos"] | None = None
 ) -> Axes:
-    """What each token of a text cost the model, in nats; `entropy` is the price it expected to pay there."""
+    """How much each token of a text surprised the model, in nats; `entropy` is the surprise it expected there."""
     axes = plt.subplots(figsize=(8.5, 3.1))[1]
     axes.bar(range(len(names)), surprise.tolist(), color=BLUE, label="surprise: −log p of the token that came")
     if entropy is not None:
@@ -104,16 +104,16 @@ def steps(names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"
 
 
 @checked
-def notice_tables(tables: Mapping[str, Bool[Tensor, "edited pos"]]) -> Sequence[Axes]:
-    """A square for each part of a model: in row i, black where the output changed when position i was edited."""
+def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[Axes]:
+    """A square for each part of a model: in column i, black where the output changed when position i was edited."""
     _, (panels,) = plt.subplots(1, len(tables), figsize=(2.1 * len(tables), 2.6), sharey=True, squeeze=False)
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
         axes.imshow(table.float().numpy(), cmap="Greys", vmin=0, vmax=1.3)
         axes.set_xticks(range(table.shape[1]), range(table.shape[1]), fontsize=8)
         axes.set_yticks(range(len(table)), range(len(table)), fontsize=8)
         axes.set_title(name, fontsize=9)
-        axes.set_xlabel("who notices")
-    panels[0].set_ylabel("edited position")
+        axes.set_xlabel("edited position")
+    panels[0].set_ylabel("who notices")
     return list(panels)
 
 
@@ -124,14 +124,15 @@ def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[
     for (name, run), colour in zip(runs.items(), (BLUE, ORANGE), strict=False):
         axes.plot(run["seen"], color=colour, alpha=0.35, linewidth=1)
         mean = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
-        axes.plot(range(19, len(run["seen"])), mean, color=colour, label=f"{name}: what it learns from")
+        centre = range(10, 10 + len(mean))
+        axes.plot(centre, mean, color=colour, label=f"{name}: what it learns from (faint: each step)")
         at = range(every, every * len(run["new text"]) + 1, every)
         axes.plot(at, run["new text"], "o--", color=colour, markersize=4, label=f"{name}: new text")
     for name, value in tables.items():
         axes.axhline(value, color="black", linewidth=1, linestyle=":")
         axes.text(len(run["seen"]), value + 0.05, name, fontsize=8, ha="right")
     axes.set(xlabel="training step", ylabel="loss, nats per token", title="What does it learn, and what of new text?")
-    axes.legend(fontsize=9)
+    axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
     return axes
 
 
@@ -142,13 +143,16 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
     for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
         axes.plot(values, row + spread, marker, color=COLOURS[row % 6], markersize=5, alpha=0.6, linestyle="none")
-        axes.plot([values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2)
+        axes.plot(
+            [values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2, label="mean" * (not row)
+        )
     axes.axvline(entropy, color="#777777", linestyle="--")
-    axes.text(entropy, -0.62, " the entropy: what the model expects to pay", fontsize=8)
+    axes.text(entropy, -0.62, " the entropy: the surprise that the model expects", fontsize=8)
     axes.set_yticks(range(len(texts)), list(texts))
     axes.invert_yaxis()
     axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
     axes.set_title("Where do the texts lie that each way writes?", pad=12)
+    axes.legend(loc="lower right", fontsize=8)
     return axes
 
 

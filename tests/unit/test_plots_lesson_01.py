@@ -37,8 +37,8 @@ def test_the_machine_names_what_goes_in_and_what_comes_out():
     assert {"·$a", "b↵", "_c", "y·z"} <= set(words) and words.count("MLP") == 3
 
 
-def test_prices_are_the_heights_of_the_bars():
-    axes = draw.prices(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?", torch.tensor([2.0, 2.0, 1.0]))
+def test_surprises_are_the_heights_of_the_bars():
+    axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?", torch.tensor([2.0, 2.0, 1.0]))
     assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]
     assert axes.lines[0].get_ydata().tolist() == [2, 2, 1]
 
@@ -61,7 +61,7 @@ def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     assert len(axes.lines) == 7 and list(axes.lines[2].get_xdata()) == [25, 50]
 
 
-def test_a_typical_text_stands_at_its_mean_price():
+def test_a_typical_text_stands_at_its_mean_surprise():
     axes = draw.typical({"drawn": torch.tensor([1.0, 2.0, 3.0]), "greedy": torch.tensor([0.5])}, 2.0)
     assert axes.lines[0].get_xdata().tolist() == [1, 2, 3] and axes.lines[1].get_xdata()[0] == 2
 
