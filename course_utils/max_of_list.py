@@ -66,6 +66,22 @@ def tables(
 
 
 @checked
+def wrong_order(model: HookedTransformer, n: Count) -> tuple[int, int]:
+    """In how many comparisons at length n the larger value does not get the higher score.
+
+    The first number counts the last token against each other position, every value against every value; the second
+    counts two positions before the last, every pair of values and every query.
+    """
+    scores = tables(model, n)[0].transpose(0, 1)  # [pos, query, value]
+    values = torch.arange(scores.shape[2])
+    own, before = scores[-1].diagonal()[:, None], scores[:-1]
+    wrong = ((before > own) != (values > values[:, None])) & (values != values[:, None])
+    larger, smaller = torch.tril_indices(len(values), len(values), -1)
+    between = before[:, None, :, larger] <= before[None, :, :, smaller]  # [pos, pos, query, pair]
+    return int(wrong.sum()), int(between[~torch.eye(n - 1).bool()].sum())
+
+
+@checked
 def try_all(votes: Votes) -> tuple[int, list[list[int]]]:
     """How many of all lists get a wrong answer, and the first few of them. Feasible up to length 4."""
     n, values = votes.shape[1:3]

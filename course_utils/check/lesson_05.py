@@ -40,8 +40,13 @@ def by_hand(answer: Answer) -> None:
         )
         demand(
             _along(rest, torch.zeros_like(rest)),
-            "each value's logit should be the attention that its copies get, times one constant: W_V, W_O and W_U "
-            "together should turn a value into a vote for itself and for nothing else.",
+            "each value's logit should be the attention that its copies get: W_V, W_O and W_U together should turn a "
+            "value into a vote for itself and for nothing else.",
+        )
+        demand(
+            _along(given, ideal),
+            f"each value's logit is {scale:.2f} times the attention that its copies get: W_V, W_O and W_U "
+            "together should leave the size of a vote as it is.",
         )
 
 
@@ -115,6 +120,7 @@ by_hand.mistakes = {
         lambda line: (w := _weights(line)) | {"W_U": w["W_U"] + w["W_U"].roll(1, 1) / 2},
         "a vote for itself and for nothing else",
     ),
+    "twice as loud": (lambda line: (w := _weights(line)) | {"W_O": 2 * w["W_O"]}, "is 2.00 times the attention"),
     "against itself": (lambda line: (w := _weights(line)) | {"W_U": -w["W_U"]}, "no value votes for itself"),
     "W_O transposed": (lambda line: (w := _weights(line)) | {"W_O": w["W_O"].T}, "W_O must have shape"),
     "one missing": (lambda line: {k: v for k, v in _weights(line).items() if k != "W_V"}, "six matrices called"),
@@ -368,17 +374,27 @@ def worst_lead(answer: Answer) -> None:
     demand(value != 12, "only one value must be `largest`; the others may be smaller, and do more harm.")
     demand(value != 5, "the largest value may stand at any position: the worst one counts.")
     demand(value == 3, f"the worst list here has the values 2 and 1, with a lead of 4 − 1 = 3; yours has {value:g}.")
+    value = number(answer(torch.tensor([[1.0, -3, -9], [2, -1, -5]]), 2))
+    demand(value == -14, f"`largest` may stand more than once: the list 2, 2 is worst, −9 − 5 = −14, not {value:g}.")
+    value = number(answer(torch.tensor([[1.0, -3, 2], [2, 1, 3]]), 2))
+    demand(
+        value == 0,
+        "for lead = [[1, −3, 2], [2, 1, 3]] and largest = 2 the worst list is 1, 2, with a lead of −3 + 3 = 0; "
+        f"yours is {value:g}. Compare the whole sums, one for each place of the largest.",
+    )
     demand(number(answer(lead, 0)) == 3, "when the largest value is 0, all values are 0.")
     for positions, values in ((4, 6), (1, 5), (3, 7)):
         lead = random(positions, values, seed=positions)
         lists = torch.cartesian_prod(*[torch.arange(values)] * positions).view(-1, positions)
         totals = lead[torch.arange(positions), lists].sum(1)
         for largest in range(values):
-            expected = totals[lists.amax(1) == largest].min().item()
+            allowed = lists.amax(1) == largest
+            expected, value = totals[allowed].min().item(), number(answer(lead, largest))
+            worst = lists[allowed][totals[allowed].argmin()].tolist()
             demand(
-                close(number(answer(lead, largest)), expected),
-                f"on random leads, {positions} × {values}, there is a worse list with the largest value {largest}, "
-                "or none so bad.",
+                close(value, expected),
+                f"on random leads, {positions} × {values}, the worst list with the largest value {largest} is {worst}, "
+                f"with a lead of {expected:.2f}; yours is {value:.2f}.",
             )
 
 
@@ -406,7 +422,7 @@ worst_lead.mistakes = {
     ),
     "the first is the largest": (
         lambda lead, largest: _swapped_in(lead, largest, 0),
-        "on random leads, 4 × 6, there is a worse list",
+        "Compare the whole sums",
     ),
     "the last is the largest": (
         lambda lead, largest: _swapped_in(lead, largest, -1),
@@ -414,6 +430,14 @@ worst_lead.mistakes = {
     ),
     "the best": (lambda lead, largest: lead[:, : largest + 1].amax(1).sum(), "only one value must be `largest`"),
     "one position only": (lambda lead, largest: lead[:, largest].min(), "yours has 4"),
+    "the others below it": (
+        lambda lead, largest: (least := lead[:, :largest].amin(1)).sum() + (lead[:, largest] - least).min(),
+        "`largest` may stand more than once",
+    ),
+    "the place of its column's least": (
+        lambda lead, largest: _swapped_in(lead, largest, int(lead[:, largest].argmin())),
+        "Compare the whole sums",
+    ),
     "the mildest place": (
         lambda lead, largest: max(_swapped_in(lead, largest, p) for p in range(len(lead))),
         "the largest value may stand at any position",

@@ -12,7 +12,7 @@ from torch import Tensor
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 
-BLUE, RED, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 
 
 @checked
@@ -31,9 +31,9 @@ def two_jobs(numbers: Sequence[int]) -> Axes:
         height, name = 1.6 * share, (5.9, 0.1 + 0.65 * row)
         axes.add_patch(plt.Rectangle((place - 0.07, 0.15), 0.14, height, color=BLUE, alpha=0.35))
         arrow = FancyArrowPatch((place, 0.2 + height), name, connectionstyle="arc3,rad=-0.15", arrowstyle="->")
-        arrow.set(mutation_scale=10, linewidth=0.4 + 3 * share, color=RED)
+        arrow.set(mutation_scale=10, linewidth=0.4 + 3 * share, color=ORANGE)
         axes.add_patch(arrow)
-        axes.text(6.0, name[1], str(number), color=RED, fontsize=9 + 9 * share, va="center")
+        axes.text(6.0, name[1], str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
     axes.set(xlim=(-0.1, 7.6), ylim=(-1.6, 2.6))
     axes.axis("off")
     return axes
@@ -48,7 +48,7 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
     _, panels = plt.subplots(1, len(cases), figsize=(3.0 * len(cases), 2.8), sharey=True, squeeze=False)
     for axes, numbers, given, title in zip(panels[0], cases, parts, titles, strict=True):
         heights = (given / given.abs().max()).tolist()
-        colours = [RED if number == max(numbers) else BLUE for number in numbers]
+        colours = [ORANGE if number == max(numbers) else BLUE for number in numbers]
         axes.bar(range(len(numbers) + 1), [*heights, sum(heights)], color=[*colours, GREY])
         axes.set_xticks(range(len(numbers) + 1), [*map(str, numbers), "sum"])
         axes.axhline(0, color="black", lw=0.8)
@@ -71,7 +71,7 @@ def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], 
 
 @checked
 def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None, rows: int = 2) -> Axes:
-    """Each value at its place on the number line, the line cut into `rows`; values with errors are larger and red."""
+    """Each value at its place on the number line, the line cut into `rows`; those with errors are larger and orange."""
     _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + 0.85 * rows), squeeze=False)
     pieces = torch.arange(len(g)).chunk(rows)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
@@ -81,7 +81,7 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
         for value in piece.tolist():
             wrong = 0.0 if errors is None else float(errors[value])
             style = {"marker": "D", "ms": 4 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 5}
-            axes.plot(float(g[value]), 0, color=RED if wrong else BLUE, alpha=0.7, **style)
+            axes.plot(float(g[value]), 0, color=ORANGE if wrong else BLUE, alpha=0.7, **style)
             up = value % 2
             label = axes.text(float(g[value]), 0.5 if up else -0.5, str(value), ha="center", fontsize=8)
             label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
@@ -98,7 +98,7 @@ def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " va
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
     _, axes = plt.subplots(figsize=(8.4, 3))
     axes.plot(by_value, "o", mfc="white", color=BLUE, ms=4, label="by its value alone")
-    axes.plot(with_position, "s", color=RED, ms=4, label="with its position, length 6")
+    axes.plot(with_position, "s", color=ORANGE, ms=4, label="with its position, length 6")
     axes.axhline(0, color="black", lw=0.8)
     for value in named:
         axes.annotate(str(value), (value, float(by_value[value])), (0, -11), textcoords="offset points", ha="center")
@@ -115,7 +115,7 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
     angles = 2 * torch.pi * torch.arange(points) / points
     left.plot(angles.cos(), angles.sin(), "o", color=BLUE)
     left.annotate(
-        "", (angles[1].cos(), angles[1].sin()), (0, 0), arrowprops={"arrowstyle": "->", "color": RED, "lw": 2}
+        "", (angles[1].cos(), angles[1].sin()), (0, 0), arrowprops={"arrowstyle": "->", "color": ORANGE, "lw": 2}
     )
     for other in (0, 2):  # the shadow of each neighbour on the arrow
         along = (angles[other] - angles[1]).cos()
@@ -123,6 +123,7 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
         left.plot([angles[other].cos(), foot[0]], [angles[other].sin(), foot[1]], ":", color="black", lw=1.2)
     left.set(title=f"{points} winners in 2 dimensions", aspect="equal", xticks=[], yticks=[])
     left.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
+    left.axis("off")
     right.plot(list(share), [100 * one for one in share.values()], "o-", color=BLUE)
     right.axhline(100, color=GREY, lw=0.8, ls="--")
     right.set(title="How many directions does OV need?", xlabel="directions of OV kept, the strongest first")
@@ -134,11 +135,12 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
 def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
     """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
     _, axes = plt.subplots(figsize=(8.2, 4))
-    heights = (6, -5, -10, 5)  # of the names, so that none covers another
-    for (name, place), marker, height in zip(proofs.items(), "osD^", heights, strict=False):
+    last = max(cases for cases, _ in proofs.values())
+    for (name, place), marker in zip(proofs.items(), "osD^", strict=False):
         axes.plot(*place, marker, ms=8, color=BLUE)
-        axes.annotate(name, place, (9, height), textcoords="offset points")
-    axes.set(xscale="log", yscale="log", xlim=(20, 1e16), ylim=(1e-8, 4))
+        away = (-9, -3) if place[0] == last else (9, 3)  # the name of the last point is left of it
+        axes.annotate(name, place, away, textcoords="offset points", ha="right" if place[0] == last else "left")
+    axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-8, 4))
     axes.set(title="What does each proof leave open?", xlabel="cases to look at")
     axes.set_ylabel("share of lists of length 6\nnot proved right")
     return axes
@@ -151,7 +153,7 @@ def danger(
     """Each largest value by its step in score and by how much louder it votes than its neighbour; the worst named."""
     _, axes = plt.subplots(figsize=(8.2, 3.8))
     wrong = errors > 0
-    for chosen, name, marker, colour in ((~wrong, "never wrong", "o", BLUE), (wrong, "sometimes wrong", "D", RED)):
+    for chosen, name, marker, colour in ((~wrong, "never wrong", "o", BLUE), (wrong, "sometimes wrong", "D", ORANGE)):
         axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.7)
     x = torch.linspace(0, float(step.max()), 200)
     axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")

@@ -74,6 +74,7 @@ GOOD = {  # a call of each function that is right
     composition.match_matrix: {"model": MODEL, "later": (1, 0), "earlier": (0, 1)},
     max_of_list.built: {"weights": WEIGHTS},
     max_of_list.tables: {"model": MODEL, "n": 3},
+    max_of_list.wrong_order: {"model": MODEL, "n": 3},
     max_of_list.try_all: {"votes": VOTES},
     max_of_list.worst_cases: {"votes": VOTES},
     max_of_list.census: {"votes": VOTES, "most": 9},

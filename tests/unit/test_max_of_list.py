@@ -39,6 +39,18 @@ def test_the_tables_are_the_model(model):
     torch.testing.assert_close(logits.float(), model(lists)[:, -1], atol=1e-4, rtol=1e-4)
 
 
+def test_wrong_order_counts_every_comparison_once(model):
+    scores, _, _ = max_of_list.tables(model, 3)  # [query, pos, value]
+    against = between = 0
+    for q, v, place in itertools.product(range(5), range(5), range(2)):
+        against += v != q and (scores[q, place, v] > scores[q, 2, q]).item() != (v > q)
+    for q, v, w in itertools.product(range(5), repeat=3):
+        for place in range(2) if v > w else ():
+            between += (scores[q, place, v] <= scores[q, 1 - place, w]).item()
+    assert max_of_list.wrong_order(model, 3) == (against, between) and against > 0 < between
+    assert max_of_list.wrong_order(model, 2)[1] == 0  # length 2 has no two positions before the last
+
+
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_trying_all_finds_what_the_model_gets_wrong(model, n):
     wrong = _wrong(model, n)
