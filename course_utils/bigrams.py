@@ -83,8 +83,8 @@ def kneser_ney(table: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     """
     discount = (table == 1).sum() / ((table == 1).sum() + 2 * (table == 2).sum())
     seen = table > 0
-    preceded = seen.sum(0) + 1.0  # [next], plus one, so that no token is impossible
-    backoff = preceded / preceded.sum()  # [next]
+    before = seen.sum(0) + 1.0  # [next], plus one, so that no token is impossible
+    backoff = before / before.sum()  # [next]
     total = table.sum(1, keepdim=True)  # [current, 1]
     freed = discount * seen.sum(1, keepdim=True) / total  # [current, 1]: D was taken from each of its seen pairs
     return torch.where(total > 0, (table - discount).clamp(min=0) / total + freed * backoff, backoff).log()

@@ -38,8 +38,8 @@ class Explorer:
         scores = x @ self.model.W_Q[0, head] @ (x @ self.model.W_K[0, head]).mT * self.model.cfg.d_head**-0.5
         pattern = scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -torch.inf).softmax(-1)
         before = (rows == source)[:, None, :] & torch.ones_like(scores[0]).tril(-1).bool()  # [n, dest, src]
-        shares = (pattern * before).sum(-1) / before.sum(-1)  # 0 / 0 where the source has not come yet
-        return shares * (torch.arange(rows.shape[1]) + 1)
+        received = (pattern * before).sum(-1) / before.sum(-1)  # 0 / 0 where the source has not come yet
+        return received * (torch.arange(rows.shape[1]) + 1)
 
     def __call__(self, word: str, head: int, k: int = 6) -> str:
         """The table of one source token and one head. Raises AssertionError when `word` is no single token."""

@@ -198,7 +198,8 @@ class _Handout:
             self.exercise += [] if block.name == "details" else [str(block)]
             return
         elif self.section is None:  # before the first section: what the lesson asks, and what it is for
-            wanted = [block] if said.startswith(("The question", "After this lesson")) or block.name == "ul" else []
+            first = self.last is not None and self.last.name == "h1"
+            wanted = [block] if first or said.startswith("After this lesson") or block.name == "ul" else []
         else:
             wanted = self._of_section(block, said)
             self.opens = False
