@@ -18,7 +18,7 @@ from course_utils.check.lesson_01 import (
     transformer,
     weighted_values,
 )
-from course_utils.check.lesson_02 import bias_head, patched, predicted_drop, replaced, stream_terms
+from course_utils.check.lesson_02 import bias_head, patch_stream, predicted_drop, replaced, stream_terms
 from course_utils.check.lesson_02b import fold_layer_norm, frozen_logits, rotate
 from course_utils.check.lesson_03 import (
     alphabet_weights,

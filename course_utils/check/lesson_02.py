@@ -10,7 +10,7 @@ from transformer_lens.hook_points import HookPoint
 from course_utils import heads
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import close, demand, pair, tensor
+from course_utils.check.questions import Wrong, close, demand, pair, tensor
 
 TOKENS = torch.tensor([[0, 7, 3, 3, 9]])
 OTHER = {"n_layers": 3, "n_heads": 2, "d_head": 5, "d_model": 8, "d_vocab": 12}  # for answers that fit one model only
@@ -32,7 +32,13 @@ def stream_terms(answer: Answer) -> None:
     """`stream_terms(model, tokens) → [1 + layers · heads, pos, d_model]`: the embedding, then every head's output."""
     model = tiny_model()
     shape, means = (7, 5, 10), "[the embedding and every head, position, d_model]"
-    terms = tensor(answer(model, TOKENS), shape, means)
+    try:
+        terms = tensor(answer(model, TOKENS), shape, means)
+    except Wrong as problem:
+        if "IndexError" not in str(problem):
+            raise
+        says = "an index is too large for this model of 2 layers of 3 heads: take the numbers from `model.cfg`."
+        raise Wrong(says) from None
     _, cache = model.run_with_cache(TOKENS)
     embedded = model.W_E[TOKENS[0]]
     demand(
@@ -104,6 +110,11 @@ def _with_results_on(model: HookedTransformer, tokens: Tensor) -> Tensor:
     return _terms(model, tokens)
 
 
+def _eight_heads(model: HookedTransformer, tokens: Tensor) -> Tensor:
+    _, cache = model.run_with_cache(tokens)
+    return torch.stack([_term(model, cache, layer, head) for layer in range(2) for head in range(8)])
+
+
 def _louder_W_O(model: HookedTransformer, tokens: Tensor) -> Tensor:
     model.blocks[0].attn.W_O.data *= 2
     return _terms(model, tokens)
@@ -140,6 +151,7 @@ stream_terms.mistakes = {
         "the terms do not sum to the stream",
     ),
     "two layers only": (lambda m, t: torch.cat([x := _terms(m, t)[: 1 + 2 * m.cfg.n_heads], x])[:7], FAILS),
+    "two layers of eight heads": (_eight_heads, "take the numbers from `model.cfg`"),
     "a switch left on": (_with_results_on, "it leaves `model.cfg"),
     "W_O changed": (_louder_W_O, "it changes `model.blocks.0.attn.W_O`"),
 }
@@ -219,6 +231,8 @@ def replaced(answer: Answer) -> None:
         (_added, "the value was added; it should stand in place of what was there."),
         (_silent, "zeros stand in the head's z; it should be `value`."),
         (_last_only, "only the last position was replaced; `value` goes to all positions."),
+        (_multiplied, "z was multiplied by `value`; `value` should stand in its place."),
+        (_wrong_axis, "`head` counts positions here: z is [batch, pos, head, d_head], and the third axis is the head."),
     ):
         demand(not close(result, _with_z(model, TOKENS, 0, 1, value, change)), says)
     for layer, head in ((1, 1), (0, 0), (0, 2)):
@@ -262,6 +276,14 @@ def _all_heads(z: Tensor, head: int, value: Tensor | float) -> None:
 
 def _added(z: Tensor, head: int, value: Tensor | float) -> None:
     z[:, :, head] += value
+
+
+def _multiplied(z: Tensor, head: int, value: Tensor | float) -> None:
+    z[:, :, head] *= value
+
+
+def _wrong_axis(z: Tensor, head: int, value: Tensor | float) -> None:
+    z[:, head] = value
 
 
 def _silent(z: Tensor, head: int, value: Tensor | float) -> None:
@@ -318,6 +340,8 @@ def _silent_weights(model: HookedTransformer, tokens: Tensor, layer: int, head: 
 replaced.mistakes = {
     "all heads": (_putting(_all_heads), "all heads of the layer got the value"),
     "added": (_putting(_added), "the value was added"),
+    "multiplied": (_putting(_multiplied), "z was multiplied by `value`"),
+    "a position for the head": (_putting(_wrong_axis), "`head` counts positions here"),
     "always zero": (_putting(_silent), "zeros stand in the head's z"),
     "last position only": (_putting(_last_only), "only the last position was replaced"),
     "hook returns nothing": (_z_not_returned, "does your hook return the changed z"),
@@ -342,171 +366,132 @@ replaced.mistakes = {
 
 
 @exercise
-def patched(answer: Answer) -> None:
-    """`patched(model, tokens, name, pos, value) → [1, pos, d_vocab]`: logits with one position of `name` replaced."""
-    model, name = tiny_model(), "blocks.1.hook_resid_pre"
-    means = "the logits, [1, pos, d_vocab]"
-    _, cache = model.run_with_cache(TOKENS)
-    logits, value = _logits(model, TOKENS), random(10, seed=5)
-    result = tensor(answer(model, TOKENS, name, 2, value), (1, 5, 20), means)
-    demand(not close(result.exp().sum(-1), torch.ones(1, 5)), "these are log-probabilities; return the logits.")
-    demand(not close(result.sum(-1), torch.ones(1, 5)), "these are probabilities; return the logits.")
+def patch_stream(answer: Answer) -> None:
+    """`patch_stream(model, clean, corrupted, token) → [layers + 1, pos]`: what share of a logit each vector returns."""
+    means = "[before layer 0 and after every layer, position]"
+    model, clean, corrupted = tiny_model(), TOKENS, TOKENS.clone()
+    corrupted[0, 1] = 12
+    share = tensor(answer(model, clean, corrupted, 4), (3, 5), means)
+    right = _shares(model, clean, corrupted, 4)
+    low, high = (_logits(model, tokens)[0, -1, 4] for tokens in (corrupted, clean))
     demand(
-        not close(result, logits),
-        "the logits are those of the plain run: does your hook return the changed activation, and is it on `name`?",
+        not close(share, right * (high - low) + low),
+        "these are logits: 0 should be the corrupted run's logit, and 1 the clean one's.",
     )
-    everywhere = cache[name] * 0 + value
-    with heads.patched(model, name, everywhere):
-        demand(
-            not close(result, _logits(model, TOKENS)),
-            "the value stands at all positions; only `pos` should be replaced.",
-        )
-    with heads.patched(model, name, cache[name] + value, (slice(None), 2)):
-        demand(
-            not close(result, _logits(model, TOKENS)),
-            "the value was added; it should stand in place of what was there.",
-        )
-    with heads.patched(model, name, 0 * cache[name], (slice(None), 2)):
-        demand(not close(result, _logits(model, TOKENS)), "zeros stand at `pos`; it should be `value`.")
+    demand(not close(share, right * (high - low)), "these are differences of logits; divide by clean less corrupted.")
     demand(
-        close(result[:, :2], logits[:, :2]),
-        "positions before `pos` changed, and they cannot see it: which position does your hook write to?",
+        not close(share, 1 - _shares(model, corrupted, clean, 4))
+        and not close(share, _shares(model, corrupted, clean, 4)),
+        "it runs on `clean` and puts corrupted vectors in; run on `corrupted`, and put clean vectors in.",
     )
-    demand(not close(result[:, 2], logits[:, 2]), "the prediction at `pos` itself did not change.")
-    with heads.patched(model, name, everywhere, (slice(None), 2)):
-        demand(
-            close(result, _logits(model, TOKENS)),
-            "the logits are not those of a run with `value` at `pos`, and only there.",
-        )
-    _well_patched(answer, model, TOKENS)
-    _well_patched(answer, tiny_model(**OTHER), OTHER_TOKENS)
+    demand(not close(share, 1 - right), "0 and 1 are exchanged: where nothing comes back, the share is 0.")
+    demand(not close(share, 0 * right), "nothing ever comes back: do the vectors come from the clean run?")
+    demand(
+        not close(share, torch.ones_like(share)),
+        "all comes back everywhere: put one position's vector in at a time, and take the hook away again.",
+    )
+    demand(
+        close(share[:, 0], torch.zeros(3)),
+        "position 0 is the same in both runs, and its vector brings something back: which position do you replace?",
+    )
+    demand(
+        close(share[-1, -1], torch.tensor(1.0)),
+        "after the last layer, the last position brings all back: read the logit at the last position, and see that"
+        " the stages are `resid_pre` of layer 0, then `resid_post` of every layer.",
+    )
+    demand(close(share, right), "it is not the share that each single vector of the clean stream brings back.")
+    corrupted = OTHER_TOKENS.clone()
+    corrupted[0, 3] = 6
+    other = tiny_model(**OTHER)
+    demand(
+        close(
+            tensor(answer(other, OTHER_TOKENS, corrupted, 7), (4, 7), means), _shares(other, OTHER_TOKENS, corrupted, 7)
+        ),
+        FAILS,
+    )
 
 
-def _well_patched(answer: Answer, model: HookedTransformer, tokens: Tensor) -> None:
-    shape = (1, tokens.shape[1], model.cfg.d_vocab)
-    last = model.cfg.n_layers - 1
-    for name in ("hook_embed", "blocks.0.hook_resid_pre", "blocks.1.hook_attn_out", f"blocks.{last}.hook_resid_post"):
-        for pos in (0, 1, tokens.shape[1] - 1):
-            value = random(model.cfg.d_model, seed=pos)
-            demand(
-                close(
-                    tensor(answer(model, tokens, name, pos, value), shape, "the logits, [1, pos, d_vocab]"),
-                    _patched(model, tokens, name, pos, value),
-                ),
-                f"it works for one activation and fails for {name!r} at position {pos}: use `name` and `pos`.",
-            )
-
-
-Change = Callable[[Tensor, int, Tensor], None]  # of an activation [batch, pos, d_model], given `pos` and `value`
-
-
-def _set(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, pos] = value
-
-
-def _hooked(
+def _shares(
     model: HookedTransformer,
-    tokens: Tensor,
-    name: str,
-    pos: int,
-    value: Tensor,
-    change: Change = _set,
-    stay: bool = False,
+    clean: Tensor,
+    corrupted: Tensor,
+    token: int,
+    names: Callable[[HookedTransformer], list[str]] | None = None,
+    index: Callable[[int], tuple] = lambda pos: (slice(None), pos),
+    read: int = -1,
 ) -> Tensor:
-    def hook(tensor: Tensor, hook: HookPoint) -> Tensor:
-        changed = tensor.clone()
-        change(changed, pos, value)
-        return changed
-
-    if stay:
-        model.add_hook(name, hook)
-        return model(tokens)
-    return model.run_with_hooks(tokens, fwd_hooks=[(name, hook)])
-
-
-_patched = _hooked  # the right answer
-
-
-def _changing(change: Change) -> Answer:
-    return lambda model, tokens, name, pos, value: _hooked(model, tokens, name, pos, value, change)
+    """The right answer, with something to get wrong in the keywords."""
+    _, cache = model.run_with_cache(clean)
+    low, high = (_logits(model, tokens)[0, read, token] for tokens in (corrupted, clean))
+    rows = []
+    for name in (names or _stages)(model):
+        logits = []
+        for pos in range(clean.shape[1]):
+            with heads.patched(model, name, cache[name], index(pos)):
+                logits.append(_logits(model, corrupted)[0, read, token])
+        rows.append((torch.stack(logits) - low) / (high - low))
+    return torch.stack(rows)
 
 
-def _everywhere(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:] = value
+def _stages(model: HookedTransformer) -> list[str]:
+    return ["blocks.0.hook_resid_pre", *(f"blocks.{n}.hook_resid_post" for n in range(model.cfg.n_layers))]
 
 
-def _late(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, (pos + 1) % x.shape[1]] = value
+def _ends(model: HookedTransformer, clean: Tensor, corrupted: Tensor, token: int) -> tuple[Tensor, Tensor]:
+    low, high = (_logits(model, tokens)[0, -1, token] for tokens in (corrupted, clean))
+    return low, high
 
 
-def _early(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, pos - 1] = value
+def _as_logits(model: HookedTransformer, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
+    low, high = _ends(model, clean, corrupted, token)
+    return low + _shares(model, clean, corrupted, token) * (high - low)
 
 
-def _up_to(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, : pos + 1] = value
+def _as_differences(model: HookedTransformer, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
+    low, high = _ends(model, clean, corrupted, token)
+    return _shares(model, clean, corrupted, token) * (high - low)
 
 
-def _from_there(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, pos:] = value
+def _hook_left(model: HookedTransformer, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
+    model.add_hook("blocks.0.hook_resid_pre", lambda x, hook: x)
+    return _shares(model, clean, corrupted, token)
 
 
-def _add(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, pos] += value
+def _with_names(names: Callable[[HookedTransformer], list[str]]) -> Answer:
+    return lambda *given: _shares(*given, names=names)
 
 
-def _halfway(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, pos] = (x[:, pos] + value) / 2
-
-
-def _zero(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, pos] = 0
-
-
-def _position_2(x: Tensor, pos: int, value: Tensor) -> None:
-    x[:, 2] = value
-
-
-def _token_changed(model: HookedTransformer, tokens: Tensor, name: str, pos: int, value: Tensor) -> Tensor:
-    tokens[:, pos] = 1
-    return model(tokens)
-
-
-def _not_returned(model: HookedTransformer, tokens: Tensor, name: str, pos: int, value: Tensor) -> Tensor:
-    def hook(x: Tensor, hook: HookPoint) -> None:
-        x.clone()[:, pos] = value
-
-    return model.run_with_hooks(tokens, fwd_hooks=[(name, hook)])
-
-
-patched.mistakes = {
-    "at all positions": (_changing(_everywhere), "the value stands at all positions"),
-    "added": (_changing(_add), "the value was added"),
-    "halfway": (_changing(_halfway), "with `value` at `pos`, and only there"),
-    "zeros": (_changing(_zero), "zeros stand at `pos`"),
-    "one position late": (_changing(_late), "the prediction at `pos` itself did not change"),
-    "one position early": (_changing(_early), "which position does your hook write to"),
-    "all positions up to it": (_changing(_up_to), "which position does your hook write to"),
-    "all positions from it": (_changing(_from_there), "with `value` at `pos`, and only there"),
-    "hook returns nothing": (_not_returned, "does your hook return the changed activation"),
-    "hook left on the model": (
-        lambda model, tokens, name, pos, value: _hooked(model, tokens, name, pos, value, stay=True),
-        "it leaves a hook on `model`, at blocks.1.hook_resid_pre",
+patch_stream.mistakes = {
+    "logits": (_as_logits, "these are logits"),
+    "differences": (_as_differences, "these are differences of logits"),
+    "clean and corrupted exchanged": (lambda m, a, b, t: _shares(m, b, a, t), "it runs on `clean`"),
+    "exchanged, and 1 less": (lambda m, a, b, t: 1 - _shares(m, b, a, t), "it runs on `clean`"),
+    "one less the share": (lambda *given: 1 - _shares(*given), "0 and 1 are exchanged"),
+    "corrupted vectors": (lambda *given: 0 * _shares(*given), "nothing ever comes back"),
+    "all positions": (lambda *given: _shares(*given, index=lambda pos: (slice(None),)), "all comes back everywhere"),
+    "positions up to it": (
+        lambda *given: _shares(*given, index=lambda pos: (slice(None), slice(pos + 1))),
+        "it is not the share that each single vector",
     ),
-    "plain run": (lambda m, t, name, pos, value: m(t), "the logits are those of the plain run"),
-    "always the same activation": (
-        lambda m, t, name, pos, value: _hooked(m, t, "blocks.1.hook_resid_pre", pos, value),
-        "use `name` and `pos`",
+    "positions from it": (
+        lambda *given: _shares(*given, index=lambda pos: (slice(None), slice(pos, None))),
+        "which position do you replace",
     ),
-    "another activation": (
-        lambda m, t, name, pos, value: _hooked(m, t, "blocks.1.hook_resid_post", pos, value),
-        "with `value` at `pos`, and only there",
+    "one position late": (lambda *given: _shares(*given).roll(-1, 1), "which position do you replace"),
+    "one position early": (lambda *given: _shares(*given).roll(1, 1), "which position do you replace"),
+    "another position's logit": (lambda *given: _shares(*given, read=-2), "see that the stages are"),
+    "layers only": (_with_names(lambda m: _stages(m)[1:]), "it should be [3, 5]"),
+    "before each layer": (
+        _with_names(lambda m: [f"blocks.{n}.hook_resid_pre" for n in (0, *range(m.cfg.n_layers))]),
+        "see that the stages are",
     ),
-    "always position 2": (_changing(_position_2), "use `name` and `pos`"),
-    "token changed instead": (_token_changed, "it changes `tokens`, which it was given"),
-    "only that position's logits": (lambda *given: _hooked(*given)[:, given[3]], "the logits, [1, pos, d_vocab]"),
-    "probabilities": (lambda *given: _hooked(*given).softmax(-1), "these are probabilities"),
-    "log-probabilities": (lambda *given: _hooked(*given).log_softmax(-1), "these are log-probabilities"),
+    "layers exchanged": (lambda *given: _shares(*given).flip(0), "see that the stages are"),
+    "positions first": (lambda *given: _shares(*given).T, "it should be [3, 5]"),
+    "two layers only": (
+        _with_names(lambda m: [*_stages(m)[:2], *_stages(m)[-1:]]),
+        "it should be [4, 7]",
+    ),
+    "hook left on the model": (_hook_left, "it leaves a hook on `model`"),
 }
 
 
@@ -557,7 +542,9 @@ def bias_head(answer: Answer) -> None:
         )
         demand(
             close(adds, amount),
-            f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}.",
+            f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}; at rest z begins with"
+            f" {', '.join(f'{number:.2f}' for number in (x @ W_V)[:3].tolist())}. What should it be, and what does W_O"
+            " make of each?",
         )
 
 

@@ -181,30 +181,3 @@ def three_ways(tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts
     panels[0][0].set_ylabel("part of the model")
     figure.supxlabel("nats of logit; ▸ the head worth most by this method", fontsize=9)
     return panels[0][0]
-
-
-@checked
-def where_and_what() -> Axes:
-    """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
-    axes = _canvas(9, 2.5)
-    A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
-    rows = np.arange(24).reshape(4, 6) % 7 / 7
-    for x, matrix, width, cmap in (
-        (0.5, A, 1.4, "Blues"),
-        (2.6, rows, 2.1, "Purples"),
-        (5.4, rows.T @ rows, 1.6, "Greens"),
-    ):
-        axes.imshow(
-            matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + (1.6 if x > 5 else 1.4)), aspect="auto", vmin=0
-        )
-    axes.set(xlim=(0, 9), ylim=(0, 2.5))
-    for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
-        axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
-    for x, label in (
-        (1.2, "$A$  [dest, src]\nWHERE: mixes positions"),
-        (3.65, "$x$  [src, d_model]\nthe stream, a row per position"),
-        (6.2, "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"),
-    ):
-        axes.text(x, 0.6, label, ha="center", va="top", fontsize=9)
-    axes.set_title("What is a head, as matrices?")
-    return axes

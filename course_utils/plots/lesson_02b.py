@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
@@ -177,4 +178,32 @@ def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[f
     axes.set(title="How far is the model from linear, between two texts?", ylabel="largest deviation of a logit, nats")
     axes.set_xlabel("share of the first text in the mixture")
     axes.legend()
+    return axes
+
+
+@checked
+def where_and_what() -> Axes:
+    """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
+    _, axes = plt.subplots(figsize=(9, 2.5))
+    axes.axis("off")
+    A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
+    rows = np.arange(24).reshape(4, 6) % 7 / 7
+    for x, matrix, width, cmap in (
+        (0.5, A, 1.4, "Blues"),
+        (2.6, rows, 2.1, "Purples"),
+        (5.4, rows.T @ rows, 1.6, "Greens"),
+    ):
+        axes.imshow(
+            matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + (1.6 if x > 5 else 1.4)), aspect="auto", vmin=0
+        )
+    axes.set(xlim=(0, 9), ylim=(0, 2.5))
+    for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
+        axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
+    for x, label in (
+        (1.2, "$A$  [dest, src]\nWHERE: mixes positions"),
+        (3.65, "$x$  [src, d_model]\nthe stream, a row per position"),
+        (6.2, "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"),
+    ):
+        axes.text(x, 0.6, label, ha="center", va="top", fontsize=9)
+    axes.set_title("What is a head, as matrices?")
     return axes
