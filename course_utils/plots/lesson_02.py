@@ -72,6 +72,8 @@ def unseen_constants() -> Axes:
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set(title=title, yticks=[])
         axes.margins(y=0.25)
+    for axes in panels[:2]:
+        axes.set_ylim(-2, 5)  # one scale: the second bars stand higher
     panels[0].set_ylabel("nats")
     panels[2].set_ylabel("probability")
     return panels[2]
