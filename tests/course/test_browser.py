@@ -23,7 +23,7 @@ pytestmark = [
 NAME = "03_zero_layers.ipynb"
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
-PATIENCE = 180_000  # milliseconds, for what takes seconds on a quiet machine
+PATIENCE = 400_000  # milliseconds, for what takes seconds on a quiet machine
 SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}  # all cells stay in the page
 SMALL = {  # notebooks of one cell
     "endless.ipynb": "import time\nprint('on and on')\nwhile True:\n    time.sleep(0.1)",
@@ -111,10 +111,9 @@ def open_notebook(server, browser):
     assert not outside
 
 
-def menu(page, name, *entries):
+def menu(page, name, entry):
     page.click(f".lm-MenuBar-itemLabel:text-is('{name}')")
-    for entry in entries:
-        page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
+    page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
 
 
 def start_all(page):
@@ -199,29 +198,6 @@ def test_circuitsvis_answers_the_mouse(open_notebook):
     assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
     page.mouse.move(0, 0)
     page.wait_for_selector("h3:text-is('0.1 Zoomed')")
-
-
-CONTRASTS = """labels => labels.map(label => {  // of each label, on the ground it stands on
-  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
-  const light = colour => numbers(colour).slice(0, 3).map(v => v / 255)
-    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
-    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
-  let ground = label;
-  while (numbers(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
-  const both = [label, ground].map((e, i) => light(getComputedStyle(e)[["color", "backgroundColor"][i]]));
-  return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
-})"""
-
-
-@pytest.mark.parametrize("theme", ["Light", "Dark"])
-def test_labels_of_circuitsvis_can_be_read(open_notebook, theme):
-    page = open_notebook("heads.ipynb")
-    start_all(page)
-    page.wait_for_selector("h3:text-is('0.1 Zoomed')")
-    menu(page, "Settings", "Theme", f"JupyterLab {theme}")
-    page.wait_for_selector(f"body[data-jp-theme-light='{'true' if theme == 'Light' else 'false'}']")
-    contrasts = page.locator("[id^=circuits-vis] :is(h2, h3, h4)").evaluate_all(CONTRASTS)
-    assert len(contrasts) >= 6 and min(contrasts) >= 4.5
 
 
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
