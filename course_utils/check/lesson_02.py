@@ -458,7 +458,7 @@ def _hook_left(model: HookedTransformer, clean: Tensor, corrupted: Tensor, token
 
 
 def _with_names(names: Callable[[HookedTransformer], list[str]]) -> Answer:
-    return lambda *given: _shares(*given, names=names)
+    return lambda m, a, b, t: _shares(m, a, b, t, names=names)
 
 
 patch_stream.mistakes = {
@@ -468,18 +468,21 @@ patch_stream.mistakes = {
     "exchanged, and 1 less": (lambda m, a, b, t: 1 - _shares(m, b, a, t), "it runs on `clean`"),
     "one less the share": (lambda *given: 1 - _shares(*given), "0 and 1 are exchanged"),
     "corrupted vectors": (lambda *given: 0 * _shares(*given), "nothing ever comes back"),
-    "all positions": (lambda *given: _shares(*given, index=lambda pos: (slice(None),)), "all comes back everywhere"),
+    "all positions": (
+        lambda m, a, b, t: _shares(m, a, b, t, index=lambda pos: (slice(None),)),
+        "all comes back everywhere",
+    ),
     "positions up to it": (
-        lambda *given: _shares(*given, index=lambda pos: (slice(None), slice(pos + 1))),
+        lambda m, a, b, t: _shares(m, a, b, t, index=lambda pos: (slice(None), slice(pos + 1))),
         "it is not the share that each single vector",
     ),
     "positions from it": (
-        lambda *given: _shares(*given, index=lambda pos: (slice(None), slice(pos, None))),
+        lambda m, a, b, t: _shares(m, a, b, t, index=lambda pos: (slice(None), slice(pos, None))),
         "which position do you replace",
     ),
     "one position late": (lambda *given: _shares(*given).roll(-1, 1), "which position do you replace"),
     "one position early": (lambda *given: _shares(*given).roll(1, 1), "which position do you replace"),
-    "another position's logit": (lambda *given: _shares(*given, read=-2), "see that the stages are"),
+    "another position's logit": (lambda m, a, b, t: _shares(m, a, b, t, read=-2), "see that the stages are"),
     "layers only": (_with_names(lambda m: _stages(m)[1:]), "it should be [3, 5]"),
     "before each layer": (
         _with_names(lambda m: [f"blocks.{n}.hook_resid_pre" for n in (0, *range(m.cfg.n_layers))]),
