@@ -338,10 +338,13 @@ def titles() -> dict[str, str]:
     return {lesson_of(path): read(path).cells[0].source.splitlines()[0].lstrip("# ") for path in lessons()}
 
 
-def relink(path: Path) -> list[str]:
-    """Write a lesson's links anew, in both copies, without executing anything; or say why not."""
+def relink(path: Path, headings: dict[str, str]) -> list[str]:
+    """Write a lesson's links anew, in both copies, without executing anything; or say why not.
+
+    `headings` are the titles of all lessons, as `titles()` reads them.
+    """
     before = read(path)
-    notebook = links.linked(copy.deepcopy(before), path, titles())
+    notebook = links.linked(copy.deepcopy(before), path, headings)
     if dumps(notebook) == dumps(before):
         return []
     found = worked_in(path)
@@ -397,11 +400,12 @@ def main(arguments: list[str] | None = None) -> int:
         if not path.is_file():
             found = ["There is no such notebook in notebooks/solutions/."]
         else:
-            found = out_of_step(path) if options.check else relink(path) if options.links else update(path)
+            found = out_of_step(path) if options.check else relink(path, titles()) if options.links else update(path)
         print("\n  ".join(found) if found else f"ok, {time.monotonic() - start:.0f} s", flush=True)
         status |= bool(found)
     if not options.check and not status:  # a new title, a new lesson: its neighbours say so
-        found = [complaint for path in lessons() for complaint in relink(path)]
+        headings = titles()
+        found = [complaint for path in lessons() for complaint in relink(path, headings)]
         print("\n".join(found), end="\n" * bool(found))
         status |= bool(found)
     return status

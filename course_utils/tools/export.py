@@ -8,7 +8,6 @@ pictures, styles and reveal.js are inside.
 import argparse
 import html
 import re
-import struct
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
@@ -73,11 +72,7 @@ def _code(source: str) -> str:
 def _outputs(cell: NotebookNode) -> Iterator[str]:
     for output in cell.outputs:
         data = output.get("data", {})
-        if "image/png" in data:
-            width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
-            picture = "".join(data["image/png"].split())
-            shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
-        elif "microscope-still" in data.get("text/html", ""):
+        if "microscope-still" in data.get("text/html", ""):
             shown = _drawing(data["text/html"])
         elif "<img" in data.get("text/html", ""):  # a figure of plots.show, words included
             shown = data["text/html"]

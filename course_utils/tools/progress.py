@@ -47,8 +47,12 @@ def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
     Every notebook of a lesson counts (`03_zero_layers.ipynb`, `03_mine.ipynb`): the best mark of an exercise stands.
     Raises FileNotFoundError if there is no lesson in the folder, ValueError if a file is no notebook.
     """
+    return _best(_notebooks(folder))
+
+
+def _best(notebooks: list[Notebook]) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
-    for notebook in _notebooks(folder):
+    for notebook in notebooks:
         lesson = found.setdefault(notebook.lesson, {})
         for name, mark in notebook.marks.items():
             lesson[name] = min(mark, lesson.get(name, "○"), key=BEST_FIRST.index)
@@ -69,9 +73,8 @@ def _read(path: Path) -> Notebook:
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "\n".join("".join(output.get("text", "")) for output in outputs)
         run = [cell for cell in cells if cell.get("execution_count")]
-        is_begun = any(
-            "first-picture" not in cell.get("metadata", {}).get("tags", []) for cell in run
-        )  # that one comes so
+        tags = [cell.get("metadata", {}).get("tags", []) for cell in run]
+        is_begun = any("first-picture" not in each for each in tags)  # that one comes run
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"{path} is no notebook that can be read: open it in JupyterLab and save it again.") from error
     verdicts = {name: mark for mark, name in VERDICT.findall(printed)}
@@ -86,9 +89,10 @@ class Overview:
     def __init__(self, folder: Path = Path()):
         from course_utils import claims  # it brings torch, for which the command need not wait
 
-        self.marks = marks(folder)
+        saved = _notebooks(folder)
+        self.marks = _best(saved)
         self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved
-        for notebook in sorted(_notebooks(folder), key=lambda notebook: notebook.path.stat().st_mtime):
+        for notebook in sorted(saved, key=lambda notebook: notebook.path.stat().st_mtime):
             if notebook.cells:
                 self.notebooks[notebook.lesson] = notebook
         self.guesses = claims.guesses()
