@@ -16,6 +16,7 @@ _MODULES = (
     "fourier",
     "gpt",
     "heads",
+    "max_of_list",
     "measure",
     "microscope",
     "models",

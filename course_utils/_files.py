@@ -11,7 +11,22 @@ INSTALLED = (PACKAGE / "data").is_dir()  # a wheel carries data/ and notebooks/ 
 ROOT = PACKAGE if INSTALLED else PACKAGE.parent
 DATA = Path(os.environ.get("COURSE_DATA") or ROOT / "data")  # the replication puts other models there
 NOTEBOOKS = ROOT / "notebooks"
+SOLUTIONS = NOTEBOOKS / "solutions"
 CHECKSUMS = "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
+
+
+def solution_file(lesson: str) -> str:
+    """The name of a lesson's solution: "03_solution_zero_layers.ipynb" for "03_zero_layers".
+
+    The word comes early because JupyterLab's tabs show some twenty letters, and fewer when many are open.
+    """
+    number, *words = lesson.split("_", 1)
+    return "_".join([number, "solution", *words]) + ".ipynb"
+
+
+def lesson_of(notebook: Path) -> str:
+    """The lesson of a solution or a learner's copy: "03_zero_layers" for "03_solution_zero_layers.ipynb" too."""
+    return notebook.stem.replace("_solution", "", 1)
 
 
 def get_back(name: str) -> str:

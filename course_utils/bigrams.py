@@ -24,6 +24,24 @@ def count(stream: Int[Tensor, " pos"], d_vocab: Count = D_VOCAB) -> Tensor:
     return torch.sparse_coo_tensor(pairs, ones, (d_vocab, d_vocab), check_invariants=True).coalesce()
 
 
+@checked
+def preceded(
+    stream: Int[Tensor, " pos"], labels: Int[Tensor, " pos"], window: Count = 16, d_vocab: Count = D_VOCAB
+) -> Int[Tensor, "d_vocab label"]:
+    """How often each token stands among the `window` tokens before a position, for each label of the position.
+
+    Labels are 0, 1, 2, …; −1 leaves a position out, as are those with fewer tokens before them. A window may reach back
+    into another document.
+    """
+    n = int(labels.max()) + 1
+    here = (labels[window:] >= 0).nonzero().flatten() + window  # positions to count at
+    table = torch.zeros(d_vocab * n, dtype=torch.int32)
+    ones = torch.ones(len(here), dtype=torch.int32)
+    for back in range(1, window + 1):
+        table.index_add_(0, stream[here - back] * n + labels[here], ones)
+    return table.view(d_vocab, n)
+
+
 @functools.cache
 def counts() -> Tensor:
     """The counts of the training corpus: a sparse float tensor [d_vocab, d_vocab], row = first token of the pair."""
@@ -65,8 +83,8 @@ def kneser_ney(table: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     """
     discount = (table == 1).sum() / ((table == 1).sum() + 2 * (table == 2).sum())
     seen = table > 0
-    preceded = seen.sum(0) + 1.0  # [next], plus one, so that no token is impossible
-    backoff = preceded / preceded.sum()  # [next]
+    before = seen.sum(0) + 1.0  # [next], plus one, so that no token is impossible
+    backoff = before / before.sum()  # [next]
     total = table.sum(1, keepdim=True)  # [current, 1]
     freed = discount * seen.sum(1, keepdim=True) / total  # [current, 1]: D was taken from each of its seen pairs
     return torch.where(total > 0, (table - discount).clamp(min=0) / total + freed * backoff, backoff).log()

@@ -1,16 +1,14 @@
-"""The pieces of a GPT-2-style transformer as lesson 01 asks for them: what it falls back on where a blank is left."""
+"""What lesson 01 needs around the learner's transformer: one merge of BPE, weights to fill it with, beam search."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
-from course_utils._arguments import Count, checked
+from course_utils._arguments import Count, NotNegative, checked
 
-Layer = Callable[[Tensor], Tensor]  # from [batch, pos, d_model] to the same
+Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
 
 
 @checked
@@ -29,83 +27,49 @@ def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
 
 
 @checked
-def lm_loss(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, ""]:
-    """−log p(the token that came next) in nats, the mean over all positions but the last, which has no next token."""
-    log_probs = logits[:, :-1].log_softmax(-1)  # [batch, pos - 1, d_vocab]
-    return -log_probs.gather(-1, tokens[:, 1:, None]).mean()  # of [batch, pos - 1, 1]
+def shapes(
+    d_vocab: Count = 512, n_ctx: Count = 64, d_model: Count = 64, n_heads: Count = 4, n_layers: Count = 1
+) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight of a GPT-2-style model, by name: heads as wide as fit, MLPs four times the stream."""
+    d_head, d_mlp = d_model // n_heads, 4 * d_model
+    block: dict[str, tuple[int, ...]] = {f"{ln}.{part}": (d_model,) for ln in ("ln1", "ln2") for part in "wb"}
+    block |= {f"attn.W_{m}": (n_heads, d_model, d_head) for m in "QKV"}
+    block |= {f"attn.b_{m}": (n_heads, d_head) for m in "QKV"}
+    block |= {"attn.W_O": (n_heads, d_head, d_model), "attn.b_O": (d_model,)}
+    block |= {"mlp.W_in": (d_model, d_mlp), "mlp.b_in": (d_mlp,)}
+    block |= {"mlp.W_out": (d_mlp, d_model), "mlp.b_out": (d_model,)}
+    whole: dict[str, tuple[int, ...]] = {"embed.W_E": (d_vocab, d_model), "pos_embed.W_pos": (n_ctx, d_model)}
+    for layer in range(n_layers):
+        whole |= {f"blocks.{layer}.{name}": shape for name, shape in block.items()}
+    return whole | {"ln_final.w": (d_model,), "ln_final.b": (d_model,), "unembed.W_U": (d_model, d_vocab)}
 
 
 @checked
-def layer_norm(
-    x: Float[Tensor, "... d_model"], w: Float[Tensor, " d_model"], b: Float[Tensor, " d_model"], eps: float = 1e-5
-) -> Float[Tensor, "... d_model"]:
-    """Each vector with mean 0 and variance 1, then times `w` plus `b` (Ba et al. 2016, "Layer Normalization")."""
-    x = x - x.mean(-1, keepdim=True)  # [..., d_model] less [..., 1]
-    scale = (x.pow(2).mean(-1, keepdim=True) + eps).sqrt()  # [..., 1]
-    return x / scale * w + b  # [..., d_model]
+def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
+    """Weights as GPT-2's training begins with them: matrices of size 0.02, LayerNorms that only norm, biases of 0.
 
-
-@checked
-def attention(
-    x: Float[Tensor, "batch pos d_in"],
-    W_Q: Float[Tensor, "head d_in d_head"],
-    W_K: Float[Tensor, "head d_in d_head"],
-    W_V: Float[Tensor, "head d_in d_head"],
-    W_O: Float[Tensor, "head d_head d_model"],
-) -> tuple[Float[Tensor, "batch pos d_model"], Float[Tensor, "batch head dest src"]]:
-    """Causal attention without biases: the sum of the heads' outputs, and their patterns.
-
-    Vaswani et al. 2017, "Attention Is All You Need".
+    In double precision, so that every processor trains the same model; with gradients.
     """
-    q, k, v = (torch.einsum("bpm,hmd->bhpd", x, W) for W in (W_Q, W_K, W_V))  # each [batch, head, pos, d_head]
-    scores = q @ k.mT / math.sqrt(W_Q.shape[-1])  # [batch, head, dest, src]
-    later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).triu(1)  # [dest, src]: src > dest
-    pattern = scores.masked_fill(later, -torch.inf).softmax(-1)  # [batch, head, dest, src]
-    return torch.einsum("bhpd,hdm->bpm", pattern @ v, W_O), pattern  # of [batch, head, dest, d_head]
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, shape in shapes.items():
+        kind = name.split(".")[-1]  # W_…, b… or w
+        weight = torch.full(shape, float(kind == "w"), dtype=torch.double)
+        if kind.startswith("W"):
+            weight = 0.02 * torch.randn(shape, generator=generator, dtype=torch.double)
+        weights[name] = weight.requires_grad_()
+    return weights
 
 
 @checked
-def mlp(
-    x: Float[Tensor, "... d_model"],
-    W_in: Float[Tensor, "d_model d_mlp"],
-    b_in: Float[Tensor, " d_mlp"],
-    W_out: Float[Tensor, "d_mlp d_model"],
-    b_out: Float[Tensor, " d_model"],
-) -> Float[Tensor, "... d_model"]:
-    """Two matrices with a GELU between them (Hendrycks & Gimpel 2016), each position for itself."""
-    hidden = F.gelu(x @ W_in + b_in)  # [..., d_mlp]
-    return hidden @ W_out + b_out  # [..., d_model]
-
-
-@checked
-def block(
-    x: Float[Tensor, "batch pos d_model"], ln1: Layer, attn: Layer, ln2: Layer, mlp: Layer
-) -> Float[Tensor, "batch pos d_model"]:
-    """A transformer block as in GPT-2: attention, then the MLP, each reads a normalised copy and adds what it found."""
-    x = x + attn(ln1(x))  # [batch, pos, d_model]
-    return x + mlp(ln2(x))  # [batch, pos, d_model]
-
-
-@checked
-def transformer(
-    tokens: Int[Tensor, "batch pos"],
-    W_E: Float[Tensor, "d_vocab d_model"],
-    W_pos: Float[Tensor, "n_ctx d_model"],
-    blocks: Sequence[Layer],
-    ln_final: Layer,
-    W_U: Float[Tensor, "d_model d_vocab"],
-) -> Float[Tensor, "batch pos d_vocab"]:
-    """The whole model, from tokens to logits."""
-    x = W_E[tokens] + W_pos[: tokens.shape[1]]  # [batch, pos, d_model] and [pos, d_model]
-    for apply in blocks:
-        x = apply(x)  # [batch, pos, d_model]
-    return ln_final(x) @ W_U  # [batch, pos, d_vocab]
-
-
-@checked
-def probabilities(logits: Float[Tensor, "... d_vocab"], temperature: float) -> Float[Tensor, "... d_vocab"]:
-    """The softmax of the logits divided by the temperature: 1 is the model's own distribution, towards 0 is greedy."""
-    return (logits / temperature).softmax(-1)
+def by_layer(weights: Mapping[str, Tensor]) -> list[Weights]:
+    """The weights of each block, by their names within it: "blocks.0.attn.W_Q" is "attn.W_Q" of the first."""
+    layers: dict[int, Weights] = {}
+    for name, weight in weights.items():
+        if name.startswith("blocks."):
+            _, layer, part = name.split(".", 2)
+            layers.setdefault(int(layer), {})[part] = weight
+    return [layers[layer] for layer in sorted(layers)]
 
 
 @checked

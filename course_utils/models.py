@@ -21,7 +21,7 @@ from transformer_lens.utilities.hf_utils import download_file_from_hf
 
 from course_utils import text
 from course_utils._arguments import Count, checked
-from course_utils._files import DATA, verified, write_atomically
+from course_utils._files import DATA, get_back, verified, write_atomically
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
@@ -48,6 +48,8 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
         return _from_hub(name, device)
     known = bundled()  # these names come first, whatever folders stand in the working directory
     is_folder = isinstance(name, Path) or (name not in known and Path(str(name)).is_dir())
+    if not is_folder and not known:
+        raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
     if not is_folder and name not in known:
         near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
         hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
@@ -55,7 +57,7 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
             f"There is no model and no folder {name!r}.{hint} Bundled: {known}; from the hub: {list(HUB)}."
         )
     folder = Path(name) if is_folder else DATA / name
-    model = initial(json.loads(verified(folder / "config.json").read_text())["model"], device)
+    model = initial(json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))["model"], device)
     if step != 0:
         weights = _weights(folder, step, device)
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}

@@ -24,3 +24,19 @@ def path_terms(
     x = model.W_E[tokens]  # [pos, d_model]
     written = [pattern @ (x @ circuits.ov(model, 0, head)).AB for head, pattern in enumerate(patterns)]  # as x
     return x @ model.W_U, torch.stack(written) @ model.W_U
+
+
+@checked
+def of_tables(
+    QK: Float[Tensor, "head V V"], OV: Float[Tensor, "head V V"], tokens: Int[Tensor, " pos"]
+) -> Float[Tensor, "pos V"]:
+    """The logits of a layer of heads given as tables, QK [head, dest, src] and OV [head, src, out]: no direct path.
+
+    The same as `path_terms`, summed over heads, of a model whose circuits these are, without positions. Raises
+    ValueError for a token that has no row.
+    """
+    if tokens.min() < 0 or tokens.max() >= QK.shape[-1]:
+        raise ValueError(f"Tokens are whole numbers from 0 to {QK.shape[-1] - 1}; one of these is not.")
+    scores = QK[:, tokens][:, :, tokens]  # [head, dest, src]
+    later = torch.ones_like(scores[0]).triu(1).bool()
+    return (scores.masked_fill(later, -torch.inf).softmax(-1) @ OV[:, tokens]).sum(0)

@@ -9,46 +9,33 @@ attempted, and `check.reset("direct_path")` gives the blank back.
 
 from course_utils.check.exercises import hint, reset, solution
 from course_utils.check.lesson_01 import (
-    attention,
-    beam_search,
-    block,
-    layer_norm,
-    lm_loss,
-    merge,
-    mlp,
-    probabilities,
+    attention_pattern,
+    attention_scores,
+    masked,
+    notices,
+    previous_token_head,
+    top_p,
     transformer,
+    weighted_values,
 )
-from course_utils.check.lesson_02 import (
-    fold_layer_norm,
-    frozen_logits,
-    head_out,
-    layer_operator,
-    logit_lens,
-    patched,
-    pattern,
-    rotate,
-    stream_terms,
-    virtual_strength,
-)
+from course_utils.check.lesson_02 import bias_head, patch_stream, predicted_drop, replaced, stream_terms
+from course_utils.check.lesson_02b import fold_layer_norm, frozen_logits, rotate
 from course_utils.check.lesson_03 import (
+    alphabet_weights,
     bigram_logprobs,
     direct_path,
-    low_rank,
-    row_centred_correlation,
-    self_rate,
-    table_loss,
+    exact_weights,
+    hidden_lead,
 )
 from course_utils.check.lesson_04 import (
     copying_score,
-    interaction,
+    fixed_on_start,
     path_terms,
     positive_yet_lowering,
     skip_trigrams,
-    step_back,
-    weighted_pattern,
 )
-from course_utils.check.lesson_05 import error_bound, order_violations, qk_scores, votes, worst_lead
+from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
+from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, votes, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
     order_losses,

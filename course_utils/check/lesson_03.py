@@ -8,7 +8,7 @@ from torch import Tensor
 from course_utils import bigrams
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random
-from course_utils.check.questions import close, demand, number, tensor
+from course_utils.check.questions import close, demand, number, pair, tensor
 
 
 @exercise
@@ -51,6 +51,127 @@ direct_path.mistakes = {
     "centred": (lambda W_E, W_U: (x := W_E @ W_U) - x.mean(1, keepdim=True), "which product gives logits"),
     "scaled": (lambda W_E, W_U: W_E @ W_U / W_E.shape[1] ** 0.5, "which product gives logits"),
     "W_E changed": (_doubling, "it changes `W_E`, which it was given"),
+}
+
+
+def _weights(value: object, d_vocab: int, d_model: int | None = None) -> tuple[Tensor, Tensor]:
+    """W_E [d_vocab, d_model] and W_U [d_model, d_vocab]; without a d_model, whatever the answer chose."""
+    weights = pair(value, "W_E and W_U")
+    for name, weight in zip(("W_E", "W_U"), weights, strict=True):
+        demand(isinstance(weight, Tensor) and weight.ndim == 2, f"{name} should be a tensor with two axes.")
+    d_model = d_model or weights[0].shape[1]
+    W_E = tensor(weights[0], (d_vocab, d_model), "W_E as [d_vocab, d_model]")
+    return W_E, tensor(weights[1], (d_model, d_vocab), "W_U as [d_model, d_vocab]")
+
+
+@exercise
+def exact_weights(answer: Answer) -> None:
+    """`exact_weights(table) → W_E, W_U`: weights whose direct path is a given table, entry by entry."""
+    for d_vocab in (5, 3, 8):
+        table = random(d_vocab, d_vocab, seed=d_vocab).log_softmax(1)
+        W_E, W_U = _weights(answer(table), d_vocab)
+        product = W_E @ W_U
+        demand(not close(product, table.T), "W_E @ W_U is the table transposed: the current token is on its rows.")
+        demand(not close(product.exp(), table), "W_E @ W_U should be the table itself; its logarithm was taken again.")
+        demand(
+            not close(product, table.exp()),
+            "W_E @ W_U holds probabilities; it should hold what the table holds, their logarithms.",
+        )
+        demand(
+            close(product, table),
+            f"for {d_vocab} tokens an entry of W_E @ W_U is {(product - table).abs().max():.2g} away from the table's.",
+        )
+
+
+def _halved(table: Tensor) -> tuple[Tensor, Tensor]:
+    k = len(table) // 2
+    U, S, Vh = torch.linalg.svd(table)
+    return U[:, :k] * S[:k], Vh[:k]
+
+
+exact_weights.mistakes = {
+    "transposed": (lambda table: (torch.eye(len(table)), table.T), "is the table transposed"),
+    "probabilities": (lambda table: (torch.eye(len(table)), table.exp()), "it should hold what the table holds"),
+    "logarithm again": (lambda table: (torch.eye(len(table)), (-table).log()), "away from the table's"),
+    "the table twice": (lambda table: (table, table), "away from the table's"),
+    "half of the rank": (_halved, "away from the table's"),
+    "one matrix": (lambda table: table, "it should return two things, W_E and W_U, not Tensor"),
+    "five tokens": (lambda table: (torch.eye(5), table), "W_E as [d_vocab, d_model]"),
+    "the product": (lambda table: (table, torch.tensor(1.0)), "W_U should be a tensor with two axes"),
+    "table changed": (lambda table: (torch.eye(len(table)), table.exp_().log()), "it changes `table`"),
+}
+
+
+@exercise
+def alphabet_weights(answer: Answer) -> None:
+    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: each of n letters in a ring is followed by the next."""
+    for n, scale in ((5, 3.0), (26, 50.0), (4, 1.0), (9, 20.0)):
+        W_E, W_U = _weights(answer(n, scale), n, 2)
+        logits = W_E @ W_U
+        first, following = logits.argmax(1), (torch.arange(n) + 1) % n
+        best = logits.topk(2, dim=1).values
+        demand(
+            (best[:, 0] - best[:, 1] > 1e-4 * scale / n).all(),
+            f"for n = {n} some letter has two best successors: are two of the directions the same?",
+        )
+        demand(not (first == torch.arange(n)).all(), "every letter predicts itself; it should predict the next one.")
+        demand(
+            not (first == (torch.arange(n) - 1) % n).all(), "every letter predicts the one before it, not the next one."
+        )
+        wrong = first != following
+        demand(
+            wrong.sum() != 1 or not wrong[-1],
+            f"for n = {n} all are right but the last letter: do the angles go once round, in radians?",
+        )
+        demand(not wrong.any(), f"for n = {n} the first guess is wrong for {int(wrong.sum())} of the letters.")
+        lengths = W_E.norm(dim=1), W_U.norm(dim=0)
+        demand(close(lengths[1], torch.ones(n)), "each column of W_U should have length 1.")
+        demand(
+            close(lengths[0], torch.full((n,), scale)),
+            f"with a scale of {scale:g} an embedding has length {lengths[0][0]:.3g}.",
+        )
+        lead = best[:, 0] - best[:, 1]
+        demand(
+            (lead.max() - lead.min()) < 1e-2 * lead.max(),
+            "some letters are surer of their successor than others: spread the directions evenly.",
+        )
+
+
+def _ring(angles: Tensor, shifted: Tensor, scale: float, outer: float = 1) -> tuple[Tensor, Tensor]:
+    W_E = scale * torch.stack([angles.cos(), angles.sin()], dim=1)
+    return W_E, outer * torch.stack([shifted.cos(), shifted.sin()])
+
+
+def _steps(n: int) -> Tensor:
+    return 2 * math.pi * torch.arange(n) / n
+
+
+alphabet_weights.mistakes = {
+    "itself": (lambda n, s: _ring(_steps(n), _steps(n), s), "every letter predicts itself"),
+    "the letter before": (lambda n, s: _ring(_steps(n), _steps(n) + 2 * math.pi / n, s), "the one before it"),
+    "half a circle": (
+        lambda n, s: _ring(_steps(n) / 2, (_steps(n) - 2 * math.pi / n) / 2, s),
+        "all are right but the last letter",
+    ),
+    "no closing of the ring": (
+        lambda n, s: _ring(a := torch.linspace(0, 2 * math.pi, n), a.roll(1), s),
+        "has two best successors",
+    ),
+    "degrees": (lambda n, s: _ring(a := 360 * torch.arange(n) / n, a - 360 / n, s), "do the angles go once round"),
+    "one number": (lambda n, s: (torch.arange(1.0, n + 1)[:, None], torch.ones(1, n)), "it should be [5, 2], W_E as"),
+    "n numbers": (lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)), "it should be [5, 2], W_E as"),
+    "axes of W_E": (
+        lambda n, s: (_ring(_steps(n), _steps(n), s)[0].T, _ring(_steps(n), _steps(n), s)[1]),
+        "the result has shape [2, 5]; it should be [5, 2], W_E as",
+    ),
+    "axes of W_U": (lambda n, s: (_ring(_steps(n), _steps(n), s)[0],) * 2, "W_U as [d_model, d_vocab]"),
+    "scale forgotten": (lambda n, s: _ring(_steps(n), _steps(n) - 2 * math.pi / n, 1), "an embedding has length 1"),
+    "scale on both": (lambda n, s: _ring(_steps(n), _steps(n) - 2 * math.pi / n, s, s), "each column of W_U"),
+    "unevenly": (
+        lambda n, s: _ring(a := _steps(n) + 0.3 * _steps(n).sin(), a.roll(1), s),
+        "spread the directions evenly",
+    ),
+    "26 letters": (lambda n, s: _ring(_steps(26), _steps(26) - 2 * math.pi / 26, s), "it should be [5, 2]"),
 }
 
 
@@ -156,251 +277,107 @@ bigram_logprobs.mistakes = {
 
 
 @exercise
-def table_loss(answer: Answer) -> None:
-    """`table_loss(logprobs, tokens) → float`: mean surprise in nats, the prediction behind the start token left out."""
-    uniform = torch.full((5, 5), 0.2).log()
-    tokens = torch.tensor([[0, 1, 2, 3], [0, 4, 4, 1]])
-    value = number(answer(uniform, tokens))
-    demand(value > 0, "a loss is −log p, so it is never below 0.")
-    demand(not close(value, math.log2(5)), "that is in bits; the table holds natural logarithms already.")
-    demand(
-        close(value, math.log(5)),
-        f"a uniform table over 5 tokens costs ln 5 = 1.609 nats per token, not {value:.4g}.",
-    )
-    table = random(5, 5).log_softmax(1)
-    value = number(answer(table, tokens))
-    other = table.clone()
-    other[0] = random(5, seed=2).log_softmax(0)
-    demand(
-        close(number(answer(other, tokens)), value),
-        "what the table says behind the start token should not count: a context opens anywhere in a document.",
-    )
-    pairs = [(1, 2), (2, 3), (4, 4), (4, 1)]
-    demand(
-        not close(value, -sum(table[b, a] for a, b in pairs) / 4),
-        "rows and columns are swapped: the current token picks the row.",
-    )
-    demand(
-        not close(value, -torch.stack([table[a, b] for a, b in pairs]).exp().mean().log()),
-        "that is the logarithm of the mean probability; the mean is taken over the surprises.",
-    )
-    demand(
-        close(value, -sum(table[a, b] for a, b in pairs) / 4),
-        "token t at one position should be scored against the token one position later, and every one counts alike.",
-    )
-    for batch, length in ((1, 3), (3, 6), (6, 4)):
-        table = random(7, 7, seed=length).log_softmax(1)
-        tokens = torch.randint(0, 7, (batch, length), generator=torch.Generator().manual_seed(length))
-        tokens[:, 0] = 0
-        expected = -table[tokens[:, 1:-1], tokens[:, 2:]].mean().item()
-        demand(
-            close(number(answer(table, tokens)), expected),
-            f"for {batch} contexts of length {length} that is not the mean over all predictions but the first.",
-        )
+def hidden_lead(answer: Answer) -> None:
+    """`hidden_lead(train, counts, hidden) → float`: train without the hidden pairs, compare them with absent ones."""
+    for d_vocab, seed in ((6, 0), (5, 1), (9, 2)):
+        counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
+        hidden = (random(d_vocab, d_vocab, seed=seed + 9) > 0.3) & (counts > 0)
+        logits = random(d_vocab, d_vocab, seed=seed + 5)
+        given: list[Tensor] = []
+
+        def train(kept: Tensor, given: list[Tensor] = given, logits: Tensor = logits) -> Tensor:
+            given.append(torch.as_tensor(kept).detach().clone().float())
+            return logits.clone()
+
+        value = number(answer(train, counts, hidden))
+        demand(len(given) > 0, "it never calls `train`.")
+        demand(given[0].shape == counts.shape, f"`train` was given shape {list(given[0].shape)}, not that of `counts`.")
+        demand((given[0][~hidden] == counts[~hidden]).all(), "pairs that are not hidden should keep their counts.")
+        demand((given[0][hidden] == 0).all(), "`train` still saw hidden pairs: their counts should be 0 before it.")
+        _judge_lead(value, counts, hidden, logits)
 
 
-def _of_tokens(p: Tensor, t: Tensor) -> Tensor:
-    return p[t[:, 1:-1], t[:, 2:]]
+def _lead(table: Tensor, hidden: Tensor, absent: Tensor) -> Tensor:
+    return table[hidden].mean() - table[absent].mean()
 
 
-table_loss.mistakes = {
-    "sign": (lambda p, t: _of_tokens(p, t).mean(), "so it is never below 0"),
-    "rows and columns swapped": (lambda p, t: -p[t[:, 2:], t[:, 1:-1]].mean(), "rows and columns are swapped"),
-    "the start token counts": (lambda p, t: -p[t[:, :-1], t[:, 1:]].mean(), "behind the start token should not count"),
-    "unshifted": (lambda p, t: -p[t[:, 1:], t[:, 1:]].mean(), "against the token one position later"),
-    "two positions later": (lambda p, t: -p[t[:, 1:-2], t[:, 3:]].mean(), "against the token one position later"),
-    "the last prediction left out": (lambda p, t: -p[t[:, 1:-2], t[:, 2:-1]].mean(), "every one counts alike"),
-    "median": (lambda p, t: -_of_tokens(p, t).flatten().quantile(0.5), "every one counts alike"),
-    "summed": (lambda p, t: -_of_tokens(p, t).sum(), "costs ln 5 = 1.609 nats per token, not 6.438"),
-    "summed over each context": (lambda p, t: -_of_tokens(p, t).sum() / len(t), "costs ln 5 = 1.609 nats per token"),
-    "summed, by four": (lambda p, t: -_of_tokens(p, t).sum() / 4, "for 1 contexts of length 3 that is not the mean"),
-    "in bits": (lambda p, t: -_of_tokens(p, t).mean() / math.log(2), "that is in bits"),
-    "a probability": (lambda p, t: -_of_tokens(p, t).exp().mean(), "so it is never below 0"),
-    "perplexity": (lambda p, t: (-_of_tokens(p, t).mean()).exp(), "costs ln 5 = 1.609 nats per token, not 5"),
-    "the mean probability's logarithm": (lambda p, t: -_of_tokens(p, t).exp().mean().log(), "the mean is taken over"),
-    "one per token": (lambda p, t: -_of_tokens(p, t), "it should return one number"),
-}
+def _judge_lead(value: float, counts: Tensor, hidden: Tensor, logits: Tensor) -> None:
+    """Name what a wrong number is; the right one is `_lead` of log-probabilities."""
+    table, absent = logits.log_softmax(1), counts == 0
+    right = _lead(table, hidden, absent)
+    weighted = (counts * hidden * table).sum() / (counts * hidden).sum() - table[absent].mean()
+    named = {
+        "the sign is wrong: it is the hidden pairs' mean, and from it the absent pairs' is taken away.": -right,
+        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _lead(
+            table, hidden, absent | hidden
+        ),
+        "the hidden pairs should be compared with absent pairs, not with all others.": _lead(table, hidden, ~hidden),
+        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _lead(
+            table, hidden, ~hidden & ~absent
+        ),
+        "that is the hidden pairs' mean alone; the absent pairs' is to be taken away.": table[hidden].mean(),
+        "each hidden pair should count once, however often it occurs.": weighted,
+        "`train` returns logits: they need a log-softmax over the next token.": _lead(logits, hidden, absent),
+        "the log-softmax runs over the current token; it should run over the next one.": _lead(
+            logits.log_softmax(0), hidden, absent
+        ),
+        "that compares probabilities; their logarithms are asked for.": _lead(table.exp(), hidden, absent),
+        "the mean is taken over log-probabilities, not over probabilities before the logarithm.": table.exp()[hidden]
+        .mean()
+        .log()
+        - table.exp()[absent].mean().log(),
+        "that is in bits; nats are asked for.": right / math.log(2),
+    }
+    for sentence, wrong in named.items():
+        demand(close(value, right) or not close(value, wrong), sentence)
+    demand(close(value, right), "that is not the hidden pairs' mean log-probability minus the absent pairs'.")
 
 
-@exercise
-def row_centred_correlation(answer: Answer) -> None:
-    """`row_centred_correlation(A, B, mask) → float`: over the masked entries, each row less its own mean."""
-    A, B = random(6, 8), random(6, 8, seed=1)
-    B = A + 0.5 * B
-    mask = random(6, 8, seed=2) > -0.3
-    mask[4] = False  # a token that was never seen often enough
-    demand(close(number(answer(A, A, mask)), 1.0), "a table's correlation with itself should be 1.")
-    demand(close(number(answer(A, -A, mask)), -1.0), "a table's correlation with its negative should be −1.")
-    value = number(answer(A, B, mask))
-    shift = 5 * random(6, 1, seed=3)
-    demand(
-        close(number(answer(A + shift, B, mask)), value) and close(number(answer(A, B + shift, mask)), value),
-        "adding a constant to every entry of a row changes no probability, so it should change nothing here.",
-    )
-    demand(
-        close(number(answer(torch.where(mask, A, 9.0), B, mask)), value)
-        and close(number(answer(A, torch.where(mask, B, 9.0), mask)), value),
-        "entries outside the mask should not matter, in the mean of their row neither.",
-    )
-    demand(
-        close(number(answer(3 * A, B, mask)), value) and close(number(answer(A, 3 * B, mask)), value),
-        "scaling one table should not change a correlation.",
-    )
-    for rows, columns in ((6, 8), (9, 5)):
-        A, mask = random(rows, columns), random(rows, columns, seed=2) > -0.3
-        A = A * torch.arange(1.0, rows + 1)[:, None]  # rows of unlike spread
-        B = A + 2 * random(rows, columns, seed=1)
-        demand(
-            close(number(answer(A, B, mask)), _centred_over(A, B, mask)),
-            "that is no correlation over all masked entries together, each row centred.",
-        )
+def _table(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    return train(counts * ~hidden).log_softmax(1)
 
 
-def _centred_over(A: Tensor, B: Tensor, mask: Tensor) -> float:
-    return float(bigrams.row_centred_correlation(A, B, mask))
+def _changing(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    absent = counts == 0
+    counts[hidden] = 0
+    return _lead(train(counts).log_softmax(1), hidden, absent)
 
 
-def _means_outside(A: Tensor, B: Tensor, mask: Tensor) -> Tensor:
-    a, b = ((M - M.mean(1, keepdim=True))[mask] for M in (A, B))
-    return (a * b).sum() / (a.norm() * b.norm())
+def _weighted(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    table, weight = _table(train, counts, hidden), counts * hidden
+    return (weight * table).sum() / weight.sum() - table[counts == 0].mean()
 
 
-def _empty_rows_divide(A: Tensor, B: Tensor, mask: Tensor) -> Tensor:
-    a, b = ((M - (M * mask).sum(1, keepdim=True) / mask.sum(1, keepdim=True)) * mask for M in (A, B))
-    return (a * b).sum() / (a.norm() * b.norm())
-
-
-def _mean_of_rows(A: Tensor, B: Tensor, mask: Tensor) -> Tensor:
-    each = []
-    for a, b, m in zip(A, B, mask, strict=True):
-        if m.sum() > 1:
-            a, b = a[m] - a[m].mean(), b[m] - b[m].mean()
-            each.append((a * b).sum() / (a.norm() * b.norm()))
-    return torch.stack(each).mean()
-
-
-def _zeroing(A: Tensor, B: Tensor, mask: Tensor) -> float:
-    A[~mask] = 0
-    return _centred_over(A, B, mask)
-
-
-row_centred_correlation.mistakes = {
-    "no care for empty rows": (_empty_rows_divide, "look for a division by 0"),
-    "not centred": (
-        lambda A, B, m: (A[m] * B[m]).sum() / (A[m].norm() * B[m].norm()),
-        "adding a constant to every entry of a row",
+hidden_lead.mistakes = {
+    "trained on all": (lambda train, c, h: _lead(train(c).log_softmax(1), h, c == 0), "`train` still saw hidden pairs"),
+    "trained on the hidden": (lambda train, c, h: _lead(_table(train, c, ~h), h, c == 0), "should keep their counts"),
+    "never trained": (lambda train, c, h: _lead(c, h, c == 0), "it never calls `train`"),
+    "hidden among the absent": (
+        lambda train, c, h: _lead(_table(train, c, h), h, c * ~h == 0),
+        "the hidden pairs are among the absent ones",
     ),
-    "one mean for all": (
-        lambda A, B, m: torch.corrcoef(torch.stack([A[m], B[m]]))[0, 1],
-        "adding a constant to every entry of a row",
+    "against all others": (lambda train, c, h: _lead(_table(train, c, h), h, ~h), "not with all others"),
+    "against the kept": (lambda train, c, h: _lead(_table(train, c, h), h, ~h & (c > 0)), "those that were kept"),
+    "the hidden alone": (lambda train, c, h: _table(train, c, h)[h].mean(), "the hidden pairs' mean alone"),
+    "weighted": (_weighted, "each hidden pair should count once"),
+    "sign": (lambda train, c, h: -_lead(_table(train, c, h), h, c == 0), "the sign is wrong"),
+    "logits": (lambda train, c, h: _lead(train(c * ~h), h, c == 0), "they need a log-softmax"),
+    "softmax over rows": (
+        lambda train, c, h: _lead(train(c * ~h).log_softmax(0), h, c == 0),
+        "it should run over the next one",
     ),
-    "centred over columns": (lambda A, B, m: _centred_over(A.T, B.T, m.T), "adding a constant to every entry of a row"),
-    "means outside the mask": (_means_outside, "entries outside the mask should not matter"),
-    "mask ignored": (lambda A, B, m: _means_outside(A, B, torch.ones_like(m)), "entries outside the mask"),
-    "mean of the rows' correlations": (_mean_of_rows, "over all masked entries together"),
-    "squared": (lambda A, B, m: _centred_over(A, B, m) ** 2, "with its negative should be −1"),
-    "covariance": (lambda A, B, m: _centred_over(A, B, m) * A[m].std() * B[m].std(), "with itself should be 1"),
-    "always 1": (lambda A, B, m: 1.0, "with its negative should be −1"),
-    "A changed": (_zeroing, "it changes `A`, which it was given"),
-}
-
-
-@exercise
-def low_rank(answer: Answer) -> None:
-    """`low_rank(matrix, k) → matrix`: the closest matrix of rank k, which the SVD gives."""
-    for rows, columns, ranks in ((9, 6, (2, 1, 6)), (4, 7, (3, 2, 4))):
-        matrix = random(rows, columns)
-        singular = torch.linalg.svdvals(matrix)
-        for k in ranks:
-            result = tensor(answer(matrix, k), (rows, columns), "as the matrix it approximates")
-            error, best = (matrix - result).norm().item(), singular[k:].norm().item()
-            if k == min(rows, columns):
-                demand(error < 1e-4, f"with k = {k}, the full rank, nothing should be lost.")
-                continue
-            rank = int(torch.linalg.matrix_rank(result, rtol=1e-4))
-            demand(rank == k, f"the result for k = {k} has rank {rank}.")
-            demand(
-                error < best * 1.0001,
-                f"it is {error:.3f} away from the matrix; a closer one of rank {k} exists, at {best:.3f}.",
-            )
-
-
-def _kept(matrix: Tensor, part: slice) -> Tensor:
-    U, S, Vh = torch.linalg.svd(matrix, full_matrices=False)
-    return U[:, part] * S[part] @ Vh[part]
-
-
-def _unscaled(matrix: Tensor, k: int) -> Tensor:
-    U, _, Vh = torch.linalg.svd(matrix, full_matrices=False)
-    return U[:, :k] @ Vh[:k]
-
-
-def _V_for_Vh(matrix: Tensor, k: int) -> Tensor:
-    U, S, Vh = torch.linalg.svd(matrix, full_matrices=False)
-    return U[:, :k] * S[:k] @ Vh[:, :k].T
-
-
-def _subtracting(matrix: Tensor, k: int) -> Tensor:
-    matrix -= _kept(matrix, slice(k, None))
-    return matrix
-
-
-low_rank.mistakes = {
-    "singular values forgotten": (_unscaled, "a closer one of rank 2 exists"),
-    "V for Vh": (_V_for_Vh, "a closer one of rank 2 exists"),
-    "the smallest kept": (lambda matrix, k: _kept(matrix, slice(-k, None)), "a closer one of rank 2 exists"),
-    "one too many": (lambda matrix, k: _kept(matrix, slice(k + 1)), "the result for k = 2 has rank 3"),
-    "one too few": (lambda matrix, k: _kept(matrix, slice(k - 1)), "the result for k = 2 has rank 1"),
-    "always 2": (lambda matrix, k: _kept(matrix, slice(2)), "the result for k = 1 has rank 2"),
-    "what is left over": (lambda matrix, k: matrix - _kept(matrix, slice(k)), "the result for k = 2 has rank 4"),
-    "nothing cut": (lambda matrix, k: matrix, "the result for k = 2 has rank 6"),
-    "rows cut": (lambda matrix, k: torch.cat([matrix[:k], torch.zeros_like(matrix[k:])]), "a closer one of rank 2"),
-    "matrix changed": (_subtracting, "it changes `matrix`, which it was given"),
-}
-
-
-@exercise
-def self_rate(answer: Answer) -> None:
-    """`self_rate(matrix) → float`: the share of rows whose largest entry stands on the diagonal."""
-    demand(number(answer(torch.eye(5))) == 1, "every row of the identity matrix is largest at itself: the rate is 1.")
-    demand(
-        number(answer(-torch.eye(5) + 0.1 * random(5, 5))) == 0,
-        "no row of −1 times the identity is largest at itself.",
-    )
-    matrix = torch.tensor([[3.0, 0, 0, 9], [2, 1, 0, 0], [0, 0, 5, 4], [0, 0, 0, 1]])
-    value = number(answer(matrix))
-    demand(
-        close(value, 0.5),
-        f"the rate of [[3, 0, 0, 9], [2, 1, 0, 0], [0, 0, 5, 4], [0, 0, 0, 1]] is not {value:.2f}: go row by row.",
-    )
-    demand(
-        close(number(answer(matrix - 10)), 0.5) and close(number(answer(-matrix.T)), 0),
-        "subtracting 10 from every entry changes no row's largest entry, so the rate stays: is 0 taken as a bound?",
-    )
-    for size in (3, 7):
-        matrix = random(size, size) + torch.eye(size)
-        expected = sum(row.max().item() == row[i].item() for i, row in enumerate(matrix)) / size
-        demand(
-            close(number(answer(matrix)), expected),
-            f"on a random {size} × {size} table it is not the share of rows that are largest on the diagonal.",
-        )
-
-
-def _argmax_hits(matrix: Tensor) -> Tensor:
-    return matrix.argmax(1) == torch.arange(len(matrix))
-
-
-self_rate.mistakes = {
-    "over columns": (lambda m: _argmax_hits(m.T).float().mean(), "go row by row"),
-    "a count": (lambda m: _argmax_hits(m).sum(), "every row of the identity matrix"),
-    "diagonal above zero": (lambda m: (m.diagonal() > 0).float().mean(), "go row by row"),
-    "the smallest": (lambda m: (m.argmin(1) == torch.arange(len(m))).float().mean(), "every row of the identity"),
-    "above the row's mean": (lambda m: (m.diagonal() > m.mean(1)).float().mean(), "go row by row"),
-    "by absolute value": (lambda m: _argmax_hits(m.abs()).float().mean(), "no row of −1 times the identity"),
-    "a zero in place of the diagonal": (
-        lambda m: (m.diagonal() > (m * (1 - torch.eye(len(m)))).amax(1)).float().mean(),
-        "is 0 taken as a bound?",
+    "probabilities": (
+        lambda train, c, h: _lead(_table(train, c, h).exp(), h, c == 0),
+        "that compares probabilities",
     ),
-    "of four rows": (lambda m: _argmax_hits(m).sum() / 4, "every row of the identity matrix"),
-    "one per row": (_argmax_hits, "it should return one number"),
+    "logarithm of the means": (
+        lambda train, c, h: (p := _table(train, c, h).exp())[h].mean().log() - p[c == 0].mean().log(),
+        "not over probabilities before the logarithm",
+    ),
+    "in bits": (lambda train, c, h: _lead(_table(train, c, h), h, c == 0) / math.log(2), "that is in bits"),
+    "sums": (
+        lambda train, c, h: (t := _table(train, c, h))[h].sum() - t[c == 0].sum(),
+        "the hidden pairs' mean log-probability minus",
+    ),
+    "counts changed": (_changing, "it changes `counts`, which it was given"),
 }

@@ -1,6 +1,6 @@
 """Checks of lesson 04, one layer: each exercise, then its typical mistakes with the sentence each must get."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -10,7 +10,7 @@ from transformer_lens import FactoredMatrix, HookedTransformer
 from course_utils import circuits, paths
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import Wrong, close, demand, largest_table, number, pair, tensor
+from course_utils.check.questions import close, demand, largest_table, number, pair, tensor
 
 
 @exercise
@@ -171,209 +171,174 @@ path_terms.mistakes = {
 
 
 @exercise
-def weighted_pattern(answer: Answer) -> None:
-    """`weighted_pattern(pattern, x, W_V, W_O) → [dest, src]`: attention times the length of what is moved."""
-    pattern = random(5, 5).masked_fill(torch.ones(5, 5).triu(1).bool(), -torch.inf).softmax(-1)
-    x, W_V, W_O = random(5, 6, seed=1), random(6, 3, seed=2), random(3, 6, seed=3)
-    means = "[dest, src]"
-    result = tensor(answer(pattern, x, W_V, W_O), (5, 5), means)
-    expected = pattern * (x @ W_V @ W_O).norm(dim=-1)
-    found = close(result, expected)
-    demand(found or not close(result, expected.T), "rows and columns are swapped: the destinations are on the rows.")
-    demand(found or not result.triu(1).any(), "where there is no attention nothing is moved: the entry should be 0.")
+def fixed_on_start(answer: Answer) -> None:
+    """`fixed_on_start(model, tokens, head) → [batch, pos, d_vocab]`: one head looks at the start token only."""
+    model, tokens = tiny_model(0.6, n_layers=1), torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
+    for head in (1, 0):
+        result = tensor(answer(model, tokens, head), (2, 5, 20), "logits [batch, pos, d_vocab]")
+        right = _forced(model, tokens, head)
+        found = close(result, right)
+        for sentence, wrong in _wrong_forces(model, tokens, head).items():
+            demand(found or not close(result, wrong), sentence)
+        demand(found or not close(result, right.softmax(-1)), "these are probabilities; asked for are the logits.")
+        demand(found or not close(result, right.log_softmax(-1)), "these are log-probabilities; asked for are logits.")
+        demand(
+            found or not close(result[:, 1:], right[:, 1:]),
+            "it is right from position 1 on; the start token itself can look at nothing else either.",
+        )
+        demand(
+            found or not close(result[:1], right[:1]),
+            "the first text of the batch is right and the second is not: force the head in every text.",
+        )
+        demand(found, f"the logits are not those of the model with head {head} looking at the start token only.")
+    other, tokens = tiny_model(0.6, n_layers=1, n_heads=2, d_head=7, d_vocab=13, d_model=8), torch.tensor([[0, 12, 5]])
     demand(
-        found or not close(result.sum(1), torch.ones(5)),
-        "each row sums to 1: leave the lengths in, a long output counts more than a short one.",
-    )
-    for sentence, wrong in _wrong_weights(pattern, x, W_V, W_O).items():
-        demand(found or not close(result, wrong), sentence)
-    demand(found or (result >= 0).all(), "a length is never negative.")
-    louder = x.clone()
-    louder[2] *= 2
-    change = tensor(answer(pattern, louder, W_V, W_O), (5, 5), means) - result
-    demand(change[:, 2].any(), "doubling what stands at source 2 changes nothing in its column.")
-    demand(
-        close(change.abs().sum(), change[:, 2].abs().sum()),
-        "doubling what stands at source 2 should change column 2 and no other: the sources are on the columns.",
-    )
-    demand(close(change[:, 2], result[:, 2]), "doubling what stands at source 2 should double column 2.")
-    mix = random(3, 3, seed=4) + 2 * torch.eye(3)
-    same = tensor(answer(pattern, x, W_V @ mix, torch.linalg.inv(mix) @ W_O), (5, 5), means)
-    demand(
-        torch.allclose(same, result, rtol=1e-3, atol=1e-4),
-        "W_V R and R⁻¹ W_O make the same head as W_V and W_O, but another result: take the length after W_O.",
-    )
-    demand(
-        close(tensor(answer(0.5 * pattern, x, W_V, W_O), (5, 5), means), 0.5 * result),
-        "half the attention should move half as much.",
-    )
-    demand(found, "attention should be multiplied by the Euclidean length ‖x_src W_V W_O‖.")
-    pattern = random(3, 3, seed=5).softmax(-1)  # no mask: a pattern is what it is given
-    x, W_V, W_O = random(3, 8, seed=6), random(8, 4, seed=7), random(4, 8, seed=8)
-    demand(
-        close(tensor(answer(pattern, x, W_V, W_O), (3, 3), means), pattern * (x @ W_V @ W_O).norm(dim=-1)),
-        "it is right for one head, and wrong for another of other sizes, whose pattern has no zeros.",
+        close(tensor(answer(other, tokens, 1), (1, 3, 13), "logits"), _forced(other, tokens, 1)),
+        "it is right for one small model, and wrong for another with other sizes and one text of three tokens.",
     )
 
 
-def _wrong_weights(pattern: Tensor, x: Tensor, W_V: Tensor, W_O: Tensor) -> dict[str, Tensor]:
-    """The weighted patterns that typical mistakes lead to, by the sentence for each."""
-    written = x @ W_V @ W_O
-    expected = pattern * written.norm(dim=-1)
-    return {
-        "the length stands on the destination; it is the source that is moved, and sources are on the columns.": (
-            pattern * written.norm(dim=-1)[:, None]
+_PATTERN = "blocks.0.attn.hook_pattern"
+
+
+def _with_pattern(model: HookedTransformer, tokens: Tensor, change: Callable[[Tensor], Any]) -> Tensor:
+    """The logits when `change` has been at the patterns, [batch, head, dest, src], in place."""
+
+    def hook(pattern: Tensor, hook: Any) -> Tensor:
+        pattern = pattern.clone()
+        change(pattern)
+        return pattern
+
+    with model.hooks(fwd_hooks=[(_PATTERN, hook)]):
+        return model(tokens)
+
+
+def _forced(model: HookedTransformer, tokens: Tensor, head: int | slice, src: int = 0) -> Tensor:
+    def change(pattern: Tensor) -> None:
+        pattern[:, head] = 0
+        pattern[:, head, ..., src] = 1
+
+    return _with_pattern(model, tokens, change)
+
+
+def _added(head: int) -> Callable[[Tensor], None]:
+    def change(pattern: Tensor) -> None:
+        pattern[:, head, :, 0] = 1
+
+    return change
+
+
+def _transposed(head: int) -> Callable[[Tensor], None]:
+    def change(pattern: Tensor) -> None:
+        pattern[:, head] = 0
+        pattern[:, head, 0] = 1
+
+    return change
+
+
+def _silenced(head: int) -> Callable[[Tensor], None]:
+    def change(pattern: Tensor) -> None:
+        pattern[:, head] = 0
+
+    return change
+
+
+def _only_kept(head: int) -> Callable[[Tensor], None]:
+    """What stands on the start token stays; the rest is taken away."""
+
+    def change(pattern: Tensor) -> None:
+        pattern[:, head, :, 1:] = 0
+
+    return change
+
+
+def _on_itself(head: int) -> Callable[[Tensor], None]:
+    def change(pattern: Tensor) -> None:
+        pattern[:, head] = torch.eye(pattern.shape[-1])
+
+    return change
+
+
+def _wrong_forces(model: HookedTransformer, tokens: Tensor, head: int) -> dict[str, Tensor]:
+    """The logits that typical mistakes lead to, by the sentence for each."""
+    others = [other for other in range(model.cfg.n_heads) if other != head]
+    wrong: dict[str, Tensor] = {
+        "these are the logits of the model as it was: has your hook run, and does it return the pattern?": model(
+            tokens
         ),
-        "this is the length of the stream x; the head writes x_src W_V W_O.": pattern * x.norm(dim=-1),
-        "this is the length of the value, before W_O; it changes when W_V R and R⁻¹ W_O make the same head.": (
-            pattern * (x @ W_V).norm(dim=-1)
+        "the head is silenced: it should go on attending, all of it to the start token.": _with_pattern(
+            model, tokens, _silenced(head)
         ),
-        "the length is squared: take the root of the sum of squares.": pattern * written.square().sum(-1),
-        "this adds up sizes; a length is the root of the sum of squares.": pattern * written.abs().sum(-1),
-        "this takes the mean of the squares; a length has their sum.": pattern * written.square().mean(-1).sqrt(),
-        "all sources get one length; each source has its own, ‖x_src W_V W_O‖.": pattern * written.norm(),
-        "the attention is squared: multiply by each entry once.": pattern * expected,
-        "it is divided by the largest entry: leave the lengths as they are.": expected / expected.max(),
+        "the head still looks at other tokens too: set the rest of each row to 0.": _with_pattern(
+            model, tokens, _added(head)
+        ),
+        "sources and destinations are swapped: every row [dest] should be 1 followed by zeros.": _with_pattern(
+            model, tokens, _transposed(head)
+        ),
+        "the attention to the start token is as it was; the head should pay it all of its attention.": _with_pattern(
+            model, tokens, _only_kept(head)
+        ),
+        "each position looks at itself; it should look at position 0.": _with_pattern(model, tokens, _on_itself(head)),
+        "all heads were forced; only the head asked for should be.": _forced(model, tokens, slice(None)),
+        "the head looks at position 1; the start token stands at position 0.": _forced(model, tokens, head, 1),
+        "the head looks at the last position; the start token stands at position 0.": _forced(model, tokens, head, -1),
     }
+    for other in others:
+        wrong[f"head {other} was forced, and head {head} was asked for."] = _forced(model, tokens, other)
+    return wrong
 
 
-def _lengths(x: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    return (x @ W_V @ W_O).norm(dim=-1)
+def _forcing(change: Callable[[int], Callable[[Tensor], None]]) -> Callable[[HookedTransformer, Tensor, int], Tensor]:
+    return lambda model, tokens, head: _with_pattern(model, tokens, change(head))
 
 
-def _normalised(A: Tensor, x: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    weighted = A * _lengths(x, W_V, W_O)
-    return weighted / weighted.sum(1, keepdim=True)
+def _but_the_first(head: int) -> Callable[[Tensor], None]:
+    def change(pattern: Tensor) -> None:
+        pattern[:, head, 1:] = 0
+        pattern[:, head, 1:, 0] = 1
+        pattern[:, head, 0] = 0
+
+    return change
 
 
-def _weighing_in_place(A: Tensor, x: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    A *= _lengths(x, W_V, W_O)
-    return A
+def _first_text(head: int) -> Callable[[Tensor], None]:
+    def change(pattern: Tensor) -> None:
+        pattern[0, head] = 0
+        pattern[0, head, :, 0] = 1
+
+    return change
 
 
-weighted_pattern.mistakes = {
-    "length of the value": (lambda A, x, V, W: A * (x @ V).norm(dim=-1), "the length of the value, before W_O"),
-    "length of the stream": (lambda A, x, V, W: A * x.norm(dim=-1), "the length of the stream x"),
-    "on the destination": (lambda A, x, V, W: A * _lengths(x, V, W)[:, None], "stands on the destination"),
-    "transposed": (lambda A, x, V, W: (A * _lengths(x, V, W)).T, "rows and columns are swapped"),
-    "squared": (lambda A, x, V, W: A * _lengths(x, V, W) ** 2, "the length is squared"),
-    "rows sum to 1 again": (_normalised, "each row sums to 1"),
-    "attention squared": (lambda A, x, V, W: A**2 * _lengths(x, V, W), "the attention is squared"),
-    "sum of sizes": (lambda A, x, V, W: A * (x @ V @ W).abs().sum(-1), "this adds up sizes"),
-    "mean of squares": (lambda A, x, V, W: A * (x @ V @ W).square().mean(-1).sqrt(), "the mean of the squares"),
-    "sum with signs": (lambda A, x, V, W: A * (x @ V @ W).sum(-1), "a length is never negative"),
-    "largest entry": (lambda A, x, V, W: A * (x @ V @ W).abs().amax(-1), "by the Euclidean length"),
-    "one length for all": (lambda A, x, V, W: A * (x @ V @ W).norm(), "all sources get one length"),
-    "divided by the largest": (
-        lambda A, x, V, W: (w := A * _lengths(x, V, W)) / w.max(),
-        "divided by the largest entry",
-    ),
-    "lengths multiplied": (
-        lambda A, x, V, W: A * (x @ V).norm(dim=-1) * W.norm(),
-        "take the length after W_O",
-    ),
-    "added": (lambda A, x, V, W: A + _lengths(x, V, W), "where there is no attention nothing is moved"),
-    "the pattern": (lambda A, x, V, W: A, "each row sums to 1"),
-    "what arrives": (lambda A, x, V, W: (A @ x @ V @ W).norm(dim=-1), "it should be [5, 5]"),
-    "masked": (lambda A, x, V, W: (A * _lengths(x, V, W)).tril(), "whose pattern has no zeros"),
-    "the pattern changed": (_weighing_in_place, "it changes `A`, which it was given"),
-}
+def _leaving_the_hook(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
+    def hook(pattern: Tensor, hook: Any) -> Tensor:
+        pattern[:, head] = 0
+        pattern[:, head, :, 0] = 1
+        return pattern
+
+    leave: Any = model.add_hook  # whose type knows no hook that is a plain function
+    leave(_PATTERN, hook)
+    return model(tokens)
 
 
-@exercise
-def step_back(answer: Answer) -> None:
-    """`step_back(d_model) → [d_model, d_model]`: the matrix that turns each sinusoidal position into the one before."""
-    means = "[d_model, d_model]"
-    p = _sinusoids(8)
-    R = tensor(answer(8), (8, 8), means).double()
-    moved = p @ R
-    demand(R.any(), "a matrix of zeros sends every position to zero.")
-    demand(not _same(moved, p), "it leaves every position where it is.")
-    demand(
-        not _same(moved[:-1], p[1:]), "it steps forward: position 5 becomes position 6. Turn every pair the other way."
-    )
-    demand(not _same(moved[2:], p[:-2]), "it takes two steps back.")
-    blocks = torch.cat([torch.arange(0, 8, 2), torch.arange(1, 8, 2)])
-    halves = torch.zeros(8, 8).double()
-    halves[blocks[:, None], blocks] = R  # as if the sines stood first, and then the cosines
-    demand(
-        not _same((p @ halves)[1:], p[:-1]),
-        "your matrix has all sines first, then all cosines; here each cosine stands beside its sine.",
-    )
-    scale = (moved[5] @ p[4] / p[4].square().sum()).item()
-    demand(
-        _same(moved[1:], p[:-1]) or not _same(moved[1:], scale * p[:-1]),
-        f"the direction is right, but what comes out is {scale:.3g} times as long.",
-    )
-    right = ((moved[1:] - p[:-1]).abs().amax(0) < _NEAR).sum()
-    demand(right > 0, "position 5 times the matrix is not position 4, in no coordinate.")
-    demand(
-        right == 8,
-        f"one step back is right in only {right} of 8 coordinates: each pair turns by the angle of its own wave.",
-    )
-    for d_model in (2, 6, 64):
-        p = _sinusoids(d_model)
-        R = tensor(answer(d_model), (d_model, d_model), means).double()
-        demand(_same(p[1:] @ R, p[:-1]), f"it is right for d_model = 8, but not for d_model = {d_model}.")
-
-
-_NEAR = 3e-4  # least squares from positions in single precision is right to 1e-4; the slowest wave of 8 turns by 1e-3
-
-
-def _sinusoids(d_model: int) -> Tensor:
-    """300 positions in double precision: in single precision, sin 299 is itself 2e-5 off."""
-    angle = torch.arange(300)[:, None] / 10_000 ** (torch.arange(0, d_model, 2).double() / d_model)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)
-
-
-def _same(a: Tensor, b: Tensor) -> bool:
-    return (a - b).abs().max().item() < _NEAR
-
-
-def _turned(d_model: int, steps: float = 1.0, waves: int | None = None, base: float = 10_000) -> Tensor:
-    even = torch.arange(0, d_model, 2)[:waves]
-    angle = steps / base ** (even / d_model)
-    R = torch.zeros(d_model, d_model)
-    R[even, even] = R[even + 1, even + 1] = angle.cos()
-    R[even, even + 1] = angle.sin()
-    R[even + 1, even] = -angle.sin()
-    return R
-
-
-def _one_angle(d_model: int) -> Tensor:
-    """Every pair turned by the angle of the fastest wave."""
-    return torch.block_diag(*[_turned(2)] * (d_model // 2))
-
-
-def _sines_first(d_model: int) -> Tensor:
-    order = torch.cat([torch.arange(0, d_model, 2), torch.arange(1, d_model, 2)])
-    return _turned(d_model)[order][:, order]
-
-
-def _setting_the_dtype(d_model: int) -> Tensor:
-    torch.set_default_dtype(torch.float64)
-    return _turned(d_model)
-
-
-_OWN_WAVE = "each pair turns by the angle of its own wave"
-step_back.mistakes = {
-    "forward": (lambda d: _turned(d).T, "it steps forward: position 5 becomes position 6"),
-    "identity": (torch.eye, "it leaves every position where it is"),
-    "two steps": (lambda d: _turned(d, 2.0), "it takes two steps back"),
-    "half a step": (lambda d: _turned(d, 0.5), "right in only 1 of 8 coordinates"),
-    "one wave only": (lambda d: _turned(d, waves=1), "right in only 2 of 8 coordinates"),
-    "all waves but the slowest": (lambda d: _turned(d, waves=d // 2 - 1), "right in only 6 of 8 coordinates"),
-    "one angle for all": (_one_angle, _OWN_WAVE),
-    "another base": (lambda d: _turned(d, base=1_000), _OWN_WAVE),
-    "no signs": (lambda d: _turned(d).abs(), _OWN_WAVE),
-    "sines and cosines in blocks": (_sines_first, "your matrix has all sines first"),
-    "doubled": (lambda d: 2 * _turned(d), "what comes out is 2 times as long"),
-    "divided by the root": (lambda d: _turned(d) / d**0.5, "what comes out is 0.354 times as long"),
-    "zeros": (lambda d: torch.zeros(d, d), "a matrix of zeros sends every position"),
-    "a shift of the coordinates": (lambda d: torch.eye(d).roll(1, 0), "in no coordinate"),
-    "for 8 dimensions only": (lambda d: _turned(8)[:d, :d] if d < 8 else _turned(d), "not for d_model = 6"),
-    "right where 4 divides d_model": (lambda d: _turned(d) if d % 4 == 0 else _turned(d).T, "not for d_model = 2"),
-    "another default dtype": (_setting_the_dtype, "it leaves torch with another default dtype"),
+fixed_on_start.mistakes = {
+    "no hook": (lambda m, t, h: m(t), "the logits of the model as it was"),
+    "silenced": (_forcing(_silenced), "the head is silenced"),
+    "the rest left": (_forcing(_added), "the head still looks at other tokens too"),
+    "rows and columns": (_forcing(_transposed), "sources and destinations are swapped"),
+    "only the rest removed": (_forcing(_only_kept), "the attention to the start token is as it was"),
+    "each on itself": (_forcing(_on_itself), "each position looks at itself"),
+    "all heads": (lambda m, t, h: _forced(m, t, slice(None)), "all heads were forced"),
+    "the head after": (lambda m, t, h: _forced(m, t, (h + 1) % m.cfg.n_heads), "and head 1 was asked for"),
+    "head 1 always": (lambda m, t, h: _forced(m, t, 1), "head 1 was forced, and head 0 was asked for"),
+    "position 1": (lambda m, t, h: _forced(m, t, h, 1), "the head looks at position 1"),
+    "the last position": (lambda m, t, h: _forced(m, t, h, -1), "the head looks at the last position"),
+    "all but the first": (_forcing(_but_the_first), "it is right from position 1 on"),
+    "one text": (_forcing(_first_text), "force the head in every text"),
+    "probabilities": (lambda m, t, h: _forced(m, t, h).softmax(-1), "these are probabilities"),
+    "log-probabilities": (lambda m, t, h: _forced(m, t, h).log_softmax(-1), "these are log-probabilities"),
+    "the last position's logits": (lambda m, t, h: _forced(m, t, h)[:, -1], "it should be [2, 5, 20]"),
+    "a hook left behind": (_leaving_the_hook, "it leaves a hook"),
+    "nothing": (lambda m, t, h: None, "it should return"),
 }
 
 
@@ -631,20 +596,24 @@ copying_score.mistakes = {
 
 @exercise
 def positive_yet_lowering(answer: Answer) -> None:
-    """`positive_yet_lowering() → [2, 2]`: eigenvalues all positive, an entry of the diagonal negative."""
-    matrix = tensor(answer(), (2, 2), "[source token, logit]").double()
+    """`positive_yet_lowering() → [2, 2]`: rows sum to 0, eigenvalues 0 and positive, a token that lowers itself."""
+    matrix = tensor(answer(), (2, 2), "[source, out]").double()
     size = matrix.abs().max().item() or 1.0
     (a, b), (c, d) = (matrix / size).tolist()
-    half, determinant = (a + d) / 2, a * d - b * c
-    gap = half**2 - determinant  # a quarter of the squared difference of the eigenvalues; a rounded double root is ± 0
-    demand(gap > -1e-6, "its eigenvalues are complex; both should be real and positive, like 1 and 2.")
-    least = (half - max(gap, 0.0) ** 0.5) * size
+    near = 1e-6
+    columns = abs(a + c) < near and abs(b + d) < near
+    for name, total in (("first", a + b), ("second", c + d)):
+        demand(
+            abs(total) < near or not columns,
+            "its columns sum to 0; the rows should: a row holds what one source adds to every out.",
+        )
+        demand(
+            abs(total) < near, f"its {name} row sums to {total * size:.3g}, and a softmax takes that away: make it 0."
+        )
+    demand(a + d > -near, f"its eigenvalues are 0 and {(a + d) * size:.3g}; none should be negative.")
+    demand(a + d > near, "its eigenvalues are both 0; one should be positive.")
     demand(
-        half > 0 and determinant > 1e-7,
-        f"one of its eigenvalues is {0.0 if abs(least) < 1e-6 * size else least:.3g}; both should be positive.",
-    )
-    demand(
-        min(a, d) < -1e-6,
+        min(a, d) < -near,
         f"its diagonal is {a * size:.3g} and {d * size:.3g}: no token lowers its own logit.",
     )
 
@@ -654,80 +623,16 @@ def _two_by_two(*rows: list) -> Callable[[], Tensor]:
 
 
 positive_yet_lowering.mistakes = {
-    "a negative eigenvalue": (_two_by_two([-1, 0], [0, 2]), "one of its eigenvalues is -1;"),
-    "symmetric": (_two_by_two([-1, 3], [3, 2]), "one of its eigenvalues is -2.85;"),
-    "identity": (_two_by_two([1, 0], [0, 1]), "no token lowers its own logit"),
-    "negative off the diagonal": (_two_by_two([2, -1], [-1, 2]), "no token lowers its own logit"),
-    "complex eigenvalues": (_two_by_two([-1, 5], [-5, 3]), "its eigenvalues are complex"),
-    "a zero eigenvalue": (_two_by_two([-1, 2], [-1, 2]), "one of its eigenvalues is 0;"),
-    "both negative": (_two_by_two([-1, 0], [0, -2]), "one of its eigenvalues is -2;"),
-    "positive diagonal, negative eigenvalue": (_two_by_two([1, 2], [2, 1]), "one of its eigenvalues is -1;"),
-    "zero on the diagonal": (_two_by_two([0, 1], [-2, 3]), "its diagonal is 0 and 3"),
-    "zeros": (_two_by_two([0, 0], [0, 0]), "one of its eigenvalues is 0;"),
-    "3 × 3": (_two_by_two([-1, 3, 0], [-2, 4, 0], [0, 0, 1]), "it should be [2, 2]"),
-    "its eigenvalues": (lambda: torch.tensor([1.0, 2.0]), "it should be [2, 2]"),
-}
-
-
-@exercise
-def interaction(answer: Answer) -> None:
-    """`interaction(f, a, b) → float`: how far f({a, b}) is from adding what a and b do alone."""
-    demand(close(_asked_of(answer, 0, 1, 2, 3), 0), "if a adds 1, b adds 2 and both add 3, there is no interaction.")
-    demand(
-        close(_asked_of(answer, 5, 6, 7, 8), 0),
-        "f starts at 5; a alone makes it 6, b alone 7, both 8. That is no interaction: count from f(set()).",
-    )
-    demand(_asked_of(answer, 0, 0, 0, 1) > 0, "if nothing happens until both are there, the interaction is positive.")
-    demand(_asked_of(answer, 0, 1, 1, 1) < 0, "if the second adds nothing more, the interaction is negative.")
-    value = _asked_of(answer, 4, 5, 7, 11)
-    demand(close(value, 3), f"with 4 for neither, 5 for a, 7 for b, both should give 8, and give 11: not {value:.6g}.")
-    value = _asked_of(answer, 0.5, -1, 2, 0.25, names=(3, 6))
-    demand(
-        close(value, -0.25),
-        f"with ½ for neither, −1 for head 3, 2 for head 6, both should give ½, and give ¼: not {value:.6g}.",
-    )
-
-
-def _asked_of(answer: Answer, neither: float, one: float, other: float, both: float, names: Any = ("a", "b")) -> float:
-    a, b = names
-    known: dict[frozenset[Hashable], float] = {
-        frozenset(): neither,
-        frozenset({a}): one,
-        frozenset({b}): other,
-        frozenset({a, b}): both,
-    }
-
-    def f(things: Any) -> float:
-        if not isinstance(things, set | frozenset):
-            raise Wrong(f"f takes a set of things, such as {{a, b}} or set(), not {type(things).__name__}.")
-        if frozenset(things) not in known:
-            raise Wrong("f was asked about something other than a, b, both and neither.")
-        return known[frozenset(things)]
-
-    return number(answer(f, a, b))
-
-
-_NO_INTERACTION = "if a adds 1, b adds 2 and both add 3, there is no interaction"
-_FROM_NOTHING = "f starts at 5; a alone makes it 6"
-interaction.mistakes = {
-    "f(set()) forgotten": (lambda f, a, b: f({a, b}) - f({a}) - f({b}), _FROM_NOTHING),
-    "f(set()) subtracted": (lambda f, a, b: f({a, b}) - f({a}) - f({b}) - f(set()), _FROM_NOTHING),
-    "f(set()) twice": (lambda f, a, b: f({a, b}) - f({a}) - f({b}) + 2 * f(set()), _FROM_NOTHING),
-    "both against neither": (lambda f, a, b: f({a, b}) - f(set()), _NO_INTERACTION),
-    "sign": (
-        lambda f, a, b: f({a}) + f({b}) - f({a, b}) - f(set()),
-        "until both are there, the interaction is positive",
-    ),
-    "size only": (lambda f, a, b: abs(f({a, b}) - f({a}) - f({b}) + f(set())), "adds nothing more, the interaction"),
-    "half": (lambda f, a, b: (f({a, b}) - f({a}) - f({b}) + f(set())) / 2, "both should give 8, and give 11: not 1.5"),
-    "rounded": (lambda f, a, b: round(f({a, b}) - f({a}) - f({b}) + f(set())), "both should give ½, and give ¼: not 0"),
-    "both against one": (lambda f, a, b: f({a, b}) - f({a}), _NO_INTERACTION),
-    "a twice": (lambda f, a, b: f({a, b}) - 2 * f({a}) + f(set()), _NO_INTERACTION),
-    "ratio": (lambda f, a, b: (f({a, b}) + 1e-6) / (f({a}) + f({b}) + 1e-6), _NO_INTERACTION),
-    "no sets": (lambda f, a, b: f(a + b) - f(a) - f(b) + f(""), "f takes a set of things"),
-    "always 0": (lambda f, a, b: 0.0, "until both are there, the interaction is positive"),
-    "other things": (
-        lambda f, a, b: f({"a", "b"}) - f({"a"}) - f({"b"}) + f(set()),
-        "other than a, b, both and neither",
-    ),
+    "rows that do not sum to 0": (_two_by_two([-1, 3], [-2, 4]), "its first row sums to 2, and a softmax takes"),
+    "the second row does not": (_two_by_two([-1, 1], [-2, 4]), "its second row sums to 2"),
+    "columns that do": (_two_by_two([-1, 2], [1, -2]), "its columns sum to 0; the rows should"),
+    "a negative eigenvalue": (_two_by_two([-2, 2], [-1, 1]), "its eigenvalues are 0 and -1"),
+    "both lowering": (_two_by_two([-0.5, 0.5], [0.5, -0.5]), "its eigenvalues are 0 and -1"),
+    "both eigenvalues 0": (_two_by_two([-1, 1], [-1, 1]), "its eigenvalues are both 0"),
+    "both raising": (_two_by_two([1, -1], [-2, 2]), "no token lowers its own logit"),
+    "zero on the diagonal": (_two_by_two([0, 0], [-3, 3]), "its diagonal is 0 and 3"),
+    "zeros": (_two_by_two([0, 0], [0, 0]), "its eigenvalues are both 0"),
+    "identity": (_two_by_two([1, 0], [0, 1]), "its first row sums to 1"),
+    "3 × 3": (_two_by_two([-1, 1, 0], [-2, 2, 0], [0, 0, 0]), "it should be [2, 2]"),
+    "its eigenvalues": (lambda: torch.tensor([0.0, 1.0]), "it should be [2, 2]"),
 }

@@ -6,11 +6,127 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_utils import max_of_list
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import close, demand, number, tensor
+from course_utils.check.questions import Wrong, close, demand, number, pair, tensor
 
 ONE_HEAD = {"n_layers": 1, "n_heads": 1, "positional_embedding_type": "standard"}
+
+
+@exercise
+def by_hand(answer: Answer) -> None:
+    """`by_hand(line) → dict of six weights`: attention is the softmax of the line, each value votes for itself."""
+    for values, seed in ((5, 0), (7, 1)):
+        line = (1 + random(values, seed=seed).abs()).cumsum(0)
+        model = _built(answer(line.clone()), values)
+        lists = torch.stack([torch.randperm(values, generator=torch.Generator().manual_seed(k)) for k in range(6)])
+        lists = torch.cat([lists[:, :4], torch.tensor([[0, values - 1, 0, 0], [1, 1, values - 1, 1], [2, 2, 2, 2]])])
+        logits, (_, cache) = model(lists), model.run_with_cache(lists)
+        seen, wanted = cache["pattern", 0][:, 0, -1], line[lists].softmax(1)
+        _demand_the_line(cache["attn_scores", 0][:, 0, -1], seen, wanted, line[lists], model.cfg.d_head)
+        tally = torch.zeros(len(lists), values).scatter_add(1, lists, wanted)
+        given = logits[:, -1] - logits[:, -1].mean(1, keepdim=True)
+        ideal = tally - tally.mean(1, keepdim=True)
+        scale = (given * ideal).sum() / (ideal * ideal).sum()
+        demand(scale > 0 and not close(given, torch.zeros_like(given)), "no value votes for itself.")
+        own = torch.zeros_like(ideal).scatter(1, lists[:, -1:], 1.0)
+        own = own - own.mean(1, keepdim=True)
+        rest = given - scale * ideal
+        demand(
+            close(given, scale * ideal) or not _along(given - _fit(given, ideal, own), 0 * given),
+            "the last token gets votes beyond its attention: the direct path, W_E W_U, speaks too. Let the head write "
+            "where the embedding writes nothing, and W_U read only there.",
+        )
+        demand(
+            _along(rest, torch.zeros_like(rest)),
+            "each value's logit should be the attention that its copies get: W_V, W_O and W_U together should turn a "
+            "value into a vote for itself and for nothing else.",
+        )
+        demand(
+            _along(given, ideal),
+            f"each value's logit is {scale:.2f} times the attention that its copies get: W_V, W_O and W_U "
+            "together should leave the size of a vote as it is.",
+        )
+
+
+def _built(weights: object, values: int) -> HookedTransformer:
+    """The model of an answer; `Wrong` says what does not fit."""
+    if not isinstance(weights, dict):
+        raise Wrong(f"it should return a dictionary of six matrices, not {type(weights).__name__}.")
+    try:
+        model = max_of_list.built({name: torch.as_tensor(weight).detach().float() for name, weight in weights.items()})
+    except (TypeError, ValueError) as error:
+        raise Wrong(str(error)) from None
+    demand(model.cfg.d_vocab == values, f"for a line of {values} values W_E should have {values} rows.")
+    return model
+
+
+def _demand_the_line(scores: Tensor, seen: Tensor, wanted: Tensor, places: Tensor, d_head: int) -> None:
+    """That the scores are the places on the line, but for a constant in each row."""
+    demand(not close(seen, torch.full_like(seen, 0.25)), "every source gets the same attention: the line is not used.")
+    centred = places - places.mean(1, keepdim=True)
+    score = scores - scores.mean(1, keepdim=True)
+    ratio = ((score * centred).sum() / (centred * centred).sum()).item()
+    demand(
+        _along(seen, wanted) or not _along(score, ratio * centred),
+        f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, here {d_head**0.5:.2f}.",
+    )
+    demand(
+        _along(seen, wanted),
+        "the score of a source should be its place on the line, whatever the last token is: one of W_Q's columns "
+        "should read the constant 1, and the same one of W_K's the line.",
+    )
+
+
+def _along(a: Tensor, b: Tensor) -> bool:
+    return torch.allclose(a, b, rtol=1e-3, atol=1e-4)
+
+
+def _fit(given: Tensor, ideal: Tensor, own: Tensor) -> Tensor:
+    """The nearest sum of votes and of a bonus for the last token."""
+    parts = torch.stack([ideal.flatten(), own.flatten()], 1).double()
+    weights = torch.linalg.lstsq(parts, given.flatten().double()[:, None]).solution
+    return (parts @ weights).view_as(given).float()
+
+
+def _weights(line: Tensor, scale: float = 1.0, share: bool = False, at: int = 0) -> dict[str, Tensor]:
+    """Ours: which value it is, where on the line, the constant 1, and room for the votes."""
+    n = len(line)
+    one, none = torch.eye(n), torch.zeros(n, n)
+    W_E = torch.cat([one, line[:, None], torch.ones(n, 1), none], 1)
+    W_Q, W_K = torch.zeros(2, 2 * n + 2, n)
+    W_Q[n + 1, at], W_K[n, 0] = scale * n**0.5, 1
+    reads = torch.cat([one, torch.zeros(2, n), none])  # [d_model, value]
+    writes = torch.cat([none, torch.zeros(2, n), one])
+    out = reads if share else writes
+    return {"W_E": W_E, "W_Q": W_Q, "W_K": W_K, "W_V": reads, "W_O": out.T.clone(), "W_U": out.clone()}
+
+
+by_hand.mistakes = {
+    "scores not scaled back": (lambda line: _weights(line, scale=len(line) ** -0.5), "TransformerLens divides them"),
+    "the line turned round": (lambda line: _weights(line, scale=-1.0), "scores are -1.00 times the line"),
+    "query and key apart": (lambda line: _weights(line, at=1), "every source gets the same attention"),
+    "written over the embedding": (lambda line: _weights(line, share=True), "the direct path, W_E W_U, speaks too"),
+    "the query reads the line": (
+        lambda line: (w := _weights(line)) | {"W_Q": w["W_Q"].roll(-1, 0)},
+        "whatever the last token is",
+    ),
+    "a neighbour's vote": (
+        lambda line: (w := _weights(line)) | {"W_U": w["W_U"].roll(1, 1)},
+        "no value votes for itself",
+    ),
+    "a neighbour's vote too": (
+        lambda line: (w := _weights(line)) | {"W_U": w["W_U"] + w["W_U"].roll(1, 1) / 2},
+        "a vote for itself and for nothing else",
+    ),
+    "twice as loud": (lambda line: (w := _weights(line)) | {"W_O": 2 * w["W_O"]}, "is 2.00 times the attention"),
+    "against itself": (lambda line: (w := _weights(line)) | {"W_U": -w["W_U"]}, "no value votes for itself"),
+    "W_O transposed": (lambda line: (w := _weights(line)) | {"W_O": w["W_O"].T}, "W_O must have shape"),
+    "one missing": (lambda line: {k: v for k, v in _weights(line).items() if k != "W_V"}, "six matrices called"),
+    "five values": (lambda line: _weights(line[:5]), "for a line of 7 values W_E should have 7 rows"),
+    "a list": (lambda line: list(_weights(line).values()), "it should return a dictionary"),
+}
 
 
 @exercise
@@ -108,149 +224,79 @@ qk_scores.mistakes = {
 
 
 @exercise
-def order_violations(answer: Answer) -> None:
-    """`order_violations(s10, s11) → int`: how many lists [a, b], a ≠ b, look more at the smaller value."""
-    values = torch.arange(6.0)
-    constant = 3 * random(6, 1)  # each query has its own, which its softmax ignores
-    s10 = values + constant + 0.5  # a half: not enough to beat the next larger value
-    s11 = torch.where(torch.eye(6).bool(), values + constant, 50 * random(6, 6, seed=3))  # off the diagonal: noise
-    value = number(answer(s10, s11))
-    demand(value != 6, "a list of two equal values has no larger one: leave out a = b.")
-    demand(
-        value == 0,
-        "when every list looks more at its larger value, the count should be 0. The last token, b, asks, and it "
-        f"chooses between s10[b, a] and s11[b, b]; yours found {value:g}.",
-    )
-    blind = number(answer(values.expand(6, 6), torch.diag(values - 100)))
-    demand(
-        blind == 15,
-        "when position 0 always wins, the 15 lists with a < b are in the wrong order, though each of the two tables "
-        f"rises with the value; yours found {blind:g}.",
-    )
-    own = number(answer(values.expand(6, 6), torch.diag(values + 100)))
-    demand(
-        own == 15,
-        f"when position 1 always wins, the 15 lists with a > b are in the wrong order; yours found {own:g}.",
-    )
-    level = -torch.ones(6, 6).tril(-1)  # equal to the last token's score, 0, where a > b, and below it where a < b
-    demand(
-        number(answer(level, torch.zeros(6, 6))) == 15,
-        "when two scores are equal, the first is not larger: by the formula the 15 lists with a > b fail.",
-    )
-    for size in (2, 6, 7, 10):
-        noise = random(size, size, seed=1), random(size, size, seed=2)
-        found, right = number(answer(*noise)), _violations(noise[0], noise[1].diagonal()[:, None])
+def number_line(answer: Answer) -> None:
+    """`number_line(table) → f [query], g [key]`: the rank-one table f · g nearest to the row-centred one."""
+    for queries, keys, noise in ((5, 7, 0.0), (5, 7, 0.05), (9, 4, 0.05), (6, 6, 0.2)):
+        table = _line_table(queries, keys, noise)
+        f, g = pair(answer(table), "f and g")
+        f, g = tensor(f, (queries,), "one number for each query"), tensor(g, (keys,), "one number for each key")
+        best, product = _rank_one(table - table.mean(1, keepdim=True)), torch.outer(f, g)
         demand(
-            found == right,
-            f"on two random tables of {size} values there are not {found:g} violations: s10[b, a] has b on its rows.",
+            not close(product, _rank_one(table)),
+            "take the mean of each row away first: a softmax does not see it.",
+        )
+        demand(
+            close(g.mean(), 0.0),
+            f"g should have the mean 0, as centred rows have; yours has {g.mean():.2f}.",
+        )
+        rise = (g[-1] - g[0]).item()
+        demand(rise > 0, "g should rise from the first key to the last: turn the signs of f and of g.")
+        demand(
+            close(rise, keys - 1),
+            f"a mean step of g should be 1, so that g rises by {keys - 1} over {keys} keys; yours rises by {rise:.2f}.",
+        )
+        ratio = (product.norm() / best.norm()).item()
+        demand(
+            close(product, best) or not close(product, ratio * best),
+            f"f · g is {ratio:.2f} times what it should be: what g is divided by, f must be multiplied by, and the "
+            "singular value belongs to it.",
+        )
+        demand(
+            close(product, best),
+            "f · g is not the rank-one table nearest to the centred one: the first singular vectors give it.",
         )
 
 
-def _violations(first: Tensor, own: Tensor) -> Tensor:
-    values = torch.arange(len(first))
-    return (((first > own) != (values > values[:, None])) & (values != values[:, None])).sum()
+def _line_table(queries: int, keys: int, noise: float) -> Tensor:
+    f = random(queries, seed=1).abs() + 0.5
+    g = torch.linspace(-3, 4, keys) + 0.3 * random(keys, seed=2)
+    return torch.outer(f, g) + 5 * random(queries, 1, seed=3) + noise * random(queries, keys, seed=4)
 
 
-def _each_alone(*tables: Tensor) -> Tensor | int:
-    """Pairs out of order within each table."""
-    a, b = torch.tril_indices(len(tables[0]), len(tables[0]), -1)
-    return sum((table[:, a] <= table[:, b]).sum() for table in tables)
+def _rank_one(table: Tensor) -> Tensor:
+    U, S, Vh = torch.linalg.svd(table, full_matrices=False)
+    return S[0] * torch.outer(U[:, 0], Vh[0])
 
 
-def _centring(s10: Tensor, s11: Tensor) -> Tensor:
-    s10 -= s11.diagonal()[:, None]
-    return _violations(s10, torch.zeros(len(s10), 1))
+def _line(table: Tensor, centre: bool = True, size: float | None = None) -> tuple[Tensor, Tensor]:
+    if centre:
+        table = table - table.mean(1, keepdim=True)
+    U, S, Vh = torch.linalg.svd(table, full_matrices=False)
+    step = (Vh[0, -1] - Vh[0, 0]) / (len(Vh[0]) - 1)
+    return U[:, 0] * S[0] * step, Vh[0] / step
 
 
-order_violations.mistakes = {
-    "each plot tested alone": (_each_alone, "chooses between s10[b, a] and s11[b, b]"),
-    "only the first plot": (lambda s10, s11: _each_alone(s10), "when position 0 always wins"),
-    "all of s11": (_violations, "chooses between s10[b, a] and s11[b, b]"),
-    "s11[a, a]": (lambda s10, s11: _violations(s10, s11.diagonal()), "chooses between s10[b, a] and s11[b, b]"),
-    "axes flipped": (
-        lambda s10, s11: _violations(s10.T, s11.diagonal()[:, None]),
-        "chooses between s10[b, a] and s11[b, b]",
-    ),
-    "a = b counted": (lambda s10, s11: _violations(s10, s11.diagonal()[:, None]) + len(s10), "leave out a = b"),
-    "right ones counted": (
-        lambda s10, s11: len(s10) * (len(s10) - 1) - _violations(s10, s11.diagonal()[:, None]),
-        "the count should be 0",
-    ),
-    "a share": (
-        lambda s10, s11: _violations(s10, s11.diagonal()[:, None]) / len(s10) ** 2,
-        "when position 0 always wins, the 15 lists",
-    ),
-    "only a > b": (
-        lambda s10, s11: (s10 <= s11.diagonal()[:, None]).triu(1).sum(),
-        "when position 0 always wins, the 15 lists",
-    ),
-    "only a < b": (
-        lambda s10, s11: (s10 > s11.diagonal()[:, None]).tril(-1).sum(),
-        "when position 1 always wins, the 15 lists",
-    ),
-    "only a < b, and the right ones": (
-        lambda s10, s11: (s10 <= s11.diagonal()[:, None]).tril(-1).sum(),
-        "the count should be 0",
-    ),
-    "equal scores count as larger": (
-        lambda s10, s11: _violations(torch.nextafter(s10, s10 + 1), s11.diagonal()[:, None]),
-        "when two scores are equal, the first is not larger",
-    ),
-    "the sign turned round": (lambda s10, s11: _violations(-s10, -s11.diagonal()[:, None]), "the count should be 0"),
-    "one too many where there are any": (
-        lambda s10, s11: (n := _violations(s10, s11.diagonal()[:, None])) + (n != 15) * (n > 0),
-        "on two random tables",
-    ),
-    "six values": (
-        lambda s10, s11: _violations(s10[:6, :6], s11.diagonal()[:6, None]),
-        "on two random tables of 7 values",
-    ),
-    "s10 changed": (_centring, "it changes `s10`, which it was given"),
-}
+def _one_row(table: Tensor) -> tuple[Tensor, Tensor]:
+    centred = table - table.mean(1, keepdim=True)
+    g = centred[0] / (centred[0, -1] - centred[0, 0]) * (len(centred[0]) - 1)
+    return centred @ g / (g @ g), g
 
 
-@exercise
-def error_bound(answer: Answer) -> None:
-    """`error_bound(n, confidence) → float`: the error rate that n right answers in a row still leave possible."""
-    one = number(answer(1, 0.95))
-    demand(0 <= one <= 1, f"a rate lies between 0 and 1; after one right answer yours is {one:g}.")
-    demand(
-        number(answer(100, 0.95)) < number(answer(10, 0.95)), "more right answers should leave less room for errors."
-    )
-    demand(
-        number(answer(100, 0.99)) > number(answer(100, 0.9)),
-        "to be more confident with the same sample, you must allow a higher rate.",
-    )
-    for n, confidence in ((2, 0.95), (20, 0.95), (300, 0.9), (50_000, 0.5)):
-        left = (1 - number(answer(n, confidence))) ** n
-        demand(
-            math.isclose(left, 1 - confidence, rel_tol=1e-3),
-            f"at your rate, {n} right answers in a row would have the probability {left:.3f}; it should be "
-            f"{1 - confidence:.2f}.",
-        )
+def _centred_in_place(table: Tensor) -> tuple[Tensor, Tensor]:
+    table -= table.mean(1, keepdim=True)
+    return _line(table)
 
 
-error_bound.mistakes = {
-    "rule of three": (lambda n, confidence: 3 / n, "after one right answer yours is 3"),
-    "rule of three, at most 1": (lambda n, confidence: min(1, 3 / n), "you must allow a higher rate"),
-    "the rule's logarithm": (
-        lambda n, confidence: min(1, -math.log(1 - confidence) / n),
-        "2 right answers in a row would have the probability 0.000",
-    ),
-    "confidence for its complement": (
-        lambda n, confidence: 1 - confidence ** (1 / n),
-        "you must allow a higher rate",
-    ),
-    "confidence ignored": (lambda n, confidence: 1 - 0.05 ** (1 / n), "you must allow a higher rate"),
-    "the share of right ones": (lambda n, confidence: (1 - confidence) ** (1 / n), "more right answers should leave"),
-    "none seen, so none": (lambda n, confidence: 0.0, "more right answers should leave"),
-    "one error assumed": (lambda n, confidence: 1 / (n + 1), "you must allow a higher rate"),
-    "no root": (lambda n, confidence: 1 - (1 - confidence) / n, "more right answers should leave"),
-    "divided": (lambda n, confidence: confidence / n, "2 right answers in a row would have the probability 0.276"),
-    "in per cent": (
-        lambda n, confidence: 100 * (1 - (1 - confidence) ** (1 / n)),
-        "after one right answer yours is 95",
-    ),
+number_line.mistakes = {
+    "row constants left": (lambda t: _line(t, centre=False), "take the mean of each row away first"),
+    "columns centred": (lambda t: _line(t - t.mean(0), centre=False), "g should have the mean 0"),
+    "not scaled": (lambda t: (_line(t)[0] * 2, _line(t)[1] / 2), "a mean step of g should be 1"),
+    "turned round": (lambda t: (-_line(t)[0], -_line(t)[1]), "turn the signs of f and of g"),
+    "the singular value forgotten": (lambda t: (_line(t)[0] / 9, _line(t)[1]), "the singular value belongs to it"),
+    "f and g swapped": (lambda t: _line(t)[::-1], "one number for each query"),
+    "one row for all": (_one_row, "the first singular vectors give it"),
+    "the table centred for good": (_centred_in_place, "it changes `table`, which it was given"),
+    "the product": (lambda t: torch.outer(*_line(t)), "it should return two things"),
 }
 
 
@@ -328,17 +374,27 @@ def worst_lead(answer: Answer) -> None:
     demand(value != 12, "only one value must be `largest`; the others may be smaller, and do more harm.")
     demand(value != 5, "the largest value may stand at any position: the worst one counts.")
     demand(value == 3, f"the worst list here has the values 2 and 1, with a lead of 4 − 1 = 3; yours has {value:g}.")
+    value = number(answer(torch.tensor([[1.0, -3, -9], [2, -1, -5]]), 2))
+    demand(value == -14, f"`largest` may stand more than once: the list 2, 2 is worst, −9 − 5 = −14, not {value:g}.")
+    value = number(answer(torch.tensor([[1.0, -3, 2], [2, 1, 3]]), 2))
+    demand(
+        value == 0,
+        "for lead = [[1, −3, 2], [2, 1, 3]] and largest = 2 the worst list is 1, 2, with a lead of −3 + 3 = 0; "
+        f"yours is {value:g}. Compare the whole sums, one for each place of the largest.",
+    )
     demand(number(answer(lead, 0)) == 3, "when the largest value is 0, all values are 0.")
     for positions, values in ((4, 6), (1, 5), (3, 7)):
         lead = random(positions, values, seed=positions)
         lists = torch.cartesian_prod(*[torch.arange(values)] * positions).view(-1, positions)
         totals = lead[torch.arange(positions), lists].sum(1)
         for largest in range(values):
-            expected = totals[lists.amax(1) == largest].min().item()
+            allowed = lists.amax(1) == largest
+            expected, value = totals[allowed].min().item(), number(answer(lead, largest))
+            worst = lists[allowed][totals[allowed].argmin()].tolist()
             demand(
-                close(number(answer(lead, largest)), expected),
-                f"on random leads, {positions} × {values}, there is a worse list with the largest value {largest}, "
-                "or none so bad.",
+                close(value, expected),
+                f"on random leads, {positions} × {values}, the worst list with the largest value {largest} is {worst}, "
+                f"with a lead of {expected:.2f}; yours is {value:.2f}.",
             )
 
 
@@ -366,7 +422,7 @@ worst_lead.mistakes = {
     ),
     "the first is the largest": (
         lambda lead, largest: _swapped_in(lead, largest, 0),
-        "on random leads, 4 × 6, there is a worse list",
+        "Compare the whole sums",
     ),
     "the last is the largest": (
         lambda lead, largest: _swapped_in(lead, largest, -1),
@@ -374,6 +430,14 @@ worst_lead.mistakes = {
     ),
     "the best": (lambda lead, largest: lead[:, : largest + 1].amax(1).sum(), "only one value must be `largest`"),
     "one position only": (lambda lead, largest: lead[:, largest].min(), "yours has 4"),
+    "the others below it": (
+        lambda lead, largest: (least := lead[:, :largest].amin(1)).sum() + (lead[:, largest] - least).min(),
+        "`largest` may stand more than once",
+    ),
+    "the place of its column's least": (
+        lambda lead, largest: _swapped_in(lead, largest, int(lead[:, largest].argmin())),
+        "Compare the whole sums",
+    ),
     "the mildest place": (
         lambda lead, largest: max(_swapped_in(lead, largest, p) for p in range(len(lead))),
         "the largest value may stand at any position",
@@ -384,4 +448,109 @@ worst_lead.mistakes = {
     ),
     "one per position": (_free, "it should return one number"),
     "lead changed": (_hiding_larger, "it changes `lead`, which it was given"),
+}
+
+
+@exercise
+def move_key(answer: Answer) -> None:
+    """`move_key(model, lists, value, push) → [list, out]`: logits at the end with `push` added to one value's keys."""
+    for sizes, value, n in (({}, 3, 4), ({"d_head": 9, "d_vocab": 8, "d_model": 5}, 6, 5)):
+        model = tiny_model(0.4, **ONE_HEAD | {"n_ctx": 6} | sizes)
+        lists = torch.randint(model.cfg.d_vocab, (7, n), generator=torch.Generator().manual_seed(n))
+        lists[lists == value] = 0
+        lists[1, 0] = lists[2, -1] = lists[3, 1] = lists[3, 2] = value
+        push, shape = random(model.cfg.d_head, seed=5), (7, model.cfg.d_vocab)
+        still = tensor(answer(model, lists, value, torch.zeros_like(push)), shape, "one row of logits per list")
+        demand(
+            close(still, model(lists)[:, -1]),
+            "a push of zero should leave the logits at the last position as they are.",
+        )
+        result = tensor(answer(model, lists, value, push), shape, "one row of logits per list")
+        without = [0, 4, 5, 6]
+        demand(close(result[without], still[without]), f"lists without the value {value} should keep their logits.")
+        demand(
+            not close(result, still),
+            "the push changes nothing: does the hook return the keys? A push on all keys alike cancels in the softmax.",
+        )
+        right = _pushed(model, lists, value, push)
+        for letter, name in (("q", "queries"), ("v", "values")):
+            demand(
+                not close(result, _pushed(model, lists, value, push, letter)),
+                f"this moves {name}; keys pass the hook blocks.0.attn.hook_k.",
+            )
+        demand(close(result[1], right[1]), f"where {value} stands once, its key should be its key plus `push`.")
+        demand(close(result[2], right[2]), "the last token's own key moves too, where it is that value.")
+        demand(close(result[3], right[3]), f"where the value {value} stands twice, both keys should move.")
+        demand(close(result, right), "the logits differ from those of the model with moved keys.")
+
+
+def _pushed(
+    model: HookedTransformer, lists: Tensor, value: int, push: Tensor, hook: str = "k", sign: float = 1.0
+) -> Tensor:
+    def move(x: Tensor, hook: object) -> Tensor:
+        x = x.clone()  # [batch, pos, head, d_head]
+        x[:, :, 0][lists == value] += sign * push
+        return x
+
+    return model.run_with_hooks(lists, fwd_hooks=[(f"blocks.0.attn.hook_{hook}", move)])[:, -1]
+
+
+def _pushing_all(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", lambda k, hook: k + push)])[:, -1]
+
+
+def _pushing_the_first(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    def move(k: Tensor, hook: object) -> Tensor:
+        k = k.clone()
+        k[:, 0] += push
+        return k
+
+    return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", move)])[:, -1]
+
+
+def _replacing(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    def move(k: Tensor, hook: object) -> Tensor:
+        return torch.where((lists == value)[:, :, None, None], push, k) if push.any() else k
+
+    return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", move)])[:, -1]
+
+
+def _first_only(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    first = (lists == value) & ((lists == value).cumsum(1) == 1)
+
+    def move(k: Tensor, hook: object) -> Tensor:
+        return k + first[:, :, None, None] * push
+
+    return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", move)])[:, -1]
+
+
+def _not_the_last(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    chosen = (lists == value) & (torch.arange(lists.shape[1]) < lists.shape[1] - 1)
+
+    def move(k: Tensor, hook: object) -> Tensor:
+        return k + chosen[:, :, None, None] * push
+
+    return model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", move)])[:, -1]
+
+
+def _leaving_the_hook(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    model.add_hook("blocks.0.attn.hook_k", lambda k, hook: k + (lists == value)[:, :, None, None] * push)
+    return model(lists)[:, -1]
+
+
+move_key.mistakes = {
+    "nothing moved": (lambda m, lists, v, push: m(lists)[:, -1], "the push changes nothing"),
+    "the query moved": (lambda m, lists, v, push: _pushed(m, lists, v, push, "q"), "this moves queries; keys"),
+    "the value vector moved": (lambda m, lists, v, push: _pushed(m, lists, v, push, "v"), "this moves values; keys"),
+    "pushed back": (lambda m, lists, v, push: _pushed(m, lists, v, push, sign=-1.0), "its key should be its key plus"),
+    "all keys": (_pushing_all, "A push on all keys alike cancels"),
+    "the first position": (_pushing_the_first, "lists without the value 3 should keep"),
+    "replaced": (_replacing, "its key should be its key plus"),
+    "the first copy only": (_first_only, "both keys should move"),
+    "not the last token": (_not_the_last, "the last token's own key moves too"),
+    "all positions": (
+        lambda m, lists, v, push: m.run_with_hooks(lists, fwd_hooks=[])[:, :],
+        "one row of logits per list",
+    ),
+    "a hook left": (_leaving_the_hook, "it leaves a hook on `model`"),
 }

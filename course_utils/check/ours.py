@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from course_utils._files import NOTEBOOKS
+from course_utils._files import SOLUTIONS
 
 BLANK = "your code here"  # what the stub's NotImplementedError says
 EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)
@@ -55,13 +55,13 @@ def find(name: str) -> Ours:
     try:
         return _all()[name]
     except KeyError:
-        raise LookupError(f"The solutions in {NOTEBOOKS / 'solutions'} do not hold the exercise {name}.") from None
+        raise LookupError(f"The solutions in {SOLUTIONS} do not hold the exercise {name}.") from None
 
 
 @functools.cache
 def _all() -> dict[str, Ours]:
     found = {}
-    for path in sorted((NOTEBOOKS / "solutions").glob("*.ipynb")):
+    for path in sorted(SOLUTIONS.glob("*.ipynb")):
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")

@@ -5,13 +5,14 @@ Here stands what several lessons draw. What only one lesson draws is in the file
 
 import base64
 import io
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from IPython.display import HTML, display
+from IPython.display import HTML, DisplayHandle, display
 from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from PIL import Image
@@ -25,6 +26,10 @@ Pattern = Float[Tensor, "dest src"] | Float[np.ndarray, "dest src"]
 Patterns = Float[Tensor, "head dest src"] | Float[np.ndarray, "head dest src"]
 # Okabe and Ito's colours, which colour-blind readers can tell apart. The ground stays white, on a dark page too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777")
+# Hue is never the only difference: the n-th line, set of points or set of bars also has its own of these.
+LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (9, 3)))
+MARKERS = "osD^v*P"
+HATCHES = ("", "///", "...", "xxx")
 plt.rcParams.update(
     {
         "axes.prop_cycle": plt.cycler(color=COLOURS),
@@ -37,6 +42,7 @@ plt.rcParams.update(
         "figure.figsize": (7, 3.6),
         "figure.constrained_layout.use": True,
         "font.size": 10,
+        "hatch.color": "white",
         "legend.frameon": False,
         "savefig.facecolor": "white",
     }
@@ -44,37 +50,79 @@ plt.rcParams.update(
 
 
 @checked
-def show(alt: str) -> None:
+def show(alt: str, canvas: DisplayHandle | None = None) -> None:
     """Show the figure drawn last, sharp on any screen; `alt` says what it shows to those who can't see it.
 
+    `canvas` is what `display(figure, display_id=True)` gave for a figure drawn while you watched: it takes its place.
     Raises ValueError when nothing has been drawn, or when `alt` is empty.
+    """
+    (display if canvas is None else canvas.update)(picture(alt), raw=True)
+
+
+@checked
+def picture(alt: str, sharp: bool = True) -> dict[str, str]:
+    """The figure drawn last as a cell's output, and close it: what `show` displays, for a figure that is redrawn.
+
+    Not `sharp` takes a quarter of the time, for the pictures on the way to the last one.
     """
     if not plt.get_fignums():
         raise ValueError("There is no figure to show: draw one first.")
     if not alt.strip():
         raise ValueError("Say in a sentence what the figure shows.")
     figure, file = plt.gcf(), io.BytesIO()
-    figure.savefig(file, dpi=2 * figure.dpi, bbox_inches="tight")
+    scale = 2 if sharp else 1
+    figure.savefig(file, dpi=scale * figure.dpi, bbox_inches="tight")
     plt.close(figure)
-    # 256 colours take a third of the bytes, and no reader sees a difference
-    picture = Image.open(file).convert("RGB").quantize(256, dither=Image.Dither.NONE)
+    drawn = Image.open(file).convert("RGB")
+    if sharp:  # 256 colours take a third of the bytes, and no reader sees a difference
+        drawn = drawn.quantize(256, dither=Image.Dither.NONE)
     file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
+    drawn.save(file, "PNG", optimize=sharp)
     source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
-    html = f'<img src="{source}" width="{picture.width // 2}" style="max-width: 100%" alt="{escape(alt)}">'
-    display({"text/html": html, "text/plain": alt}, raw=True)  # an image/png output has no alt text in JupyterLab
+    html = f'<img src="{source}" width="{drawn.width // scale}" style="max-width: 100%" alt="{escape(alt)}">'
+    return {"text/html": html, "text/plain": alt}  # an image/png output has no alt text in JupyterLab
 
 
 @checked
 def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = ()) -> Axes:
-    """Horizontal bars in the order given, the number beside each; `highlight` names those in the second colour."""
+    """Horizontal bars in the order given, the number beside each; those that `highlight` names stand out."""
     _, axes = plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))
     colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
-    drawn = axes.barh(list(values), list(values.values()), color=colours)
+    hatches = [HATCHES[1] if name in highlight else HATCHES[0] for name in values]
+    drawn = axes.barh(list(values), list(values.values()), color=colours, hatch=hatches)
     axes.bar_label(drawn, fmt="%.2f", padding=4)
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set(title=title, xlabel=unit)
+    return axes
+
+
+@checked
+def grouped_bars(
+    groups: Mapping[str, Sequence[float] | Float[Tensor, " place"]],
+    places: Sequence[str],
+    title: str,
+    unit: str,
+    xlabel: str = "",
+    *,
+    numbers: bool = False,
+    axes: Axes | None = None,
+) -> Axes:
+    """Upright bars side by side: at each of the `places` one for every group; `numbers` stand on top of the bars.
+
+    Raises ValueError when a group has not one value for each place.
+    """
+    axes = axes or plt.subplots()[1]
+    width = 0.8 / len(groups)
+    for i, (name, values) in enumerate(groups.items()):
+        if len(values) != len(places):
+            raise ValueError(f'"{name}" has {len(values)} values for {len(places)} places.')
+        at = np.arange(len(places)) + (i - (len(groups) - 1) / 2) * width
+        drawn = axes.bar(at, np.asarray(values), width, label=name, color=COLOURS[i], hatch=HATCHES[i % len(HATCHES)])
+        if numbers:
+            axes.bar_label(drawn, fmt="%.2f")
+    axes.set_xticks(range(len(places)), places)
+    axes.set(title=title, xlabel=xlabel, ylabel=unit)
     return axes
 
 
@@ -101,11 +149,14 @@ def heatmap(
     *,
     label: str = "",
     centred: bool = False,
+    limit: float | None = None,
+    numbers_from: float | None = None,
     axes: Axes | None = None,
 ) -> Axes:
     """A small matrix with a token on every row and column; `label` says what the colours measure.
 
-    `centred` puts white at zero, blue below, red above.
+    `centred` puts white at zero, blue and a minus sign below, red above; `limit` is the value of the strongest colour
+    (the largest entry's size). Entries of at least `numbers_from`, either side of zero, have their number written in.
     """
     matrix = np.asarray(matrix)
     if matrix.shape != (len(rows), len(columns)):
@@ -113,10 +164,16 @@ def heatmap(
             f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row and {len(columns)} column names."
         )
     axes = axes or plt.subplots(figsize=(2.2 + 0.34 * len(columns), 1.4 + 0.28 * len(rows)))[1]
-    limit = np.abs(matrix).max()
+    limit = limit or np.abs(matrix).max()
     scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": "viridis"}
     drawn = axes.imshow(matrix, aspect="auto", **scale)
     plt.colorbar(drawn, ax=axes, label=label)
+    for (row, column), value in np.ndenumerate(matrix):
+        is_written = numbers_from is not None and abs(value) >= numbers_from
+        if is_written or (centred and value < -limit / 5):
+            is_dark = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11)) < 0.5
+            said, colour = f"{value:.2f}" if is_written else "−", "white" if is_dark else "black"
+            axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
     axes.set_xticks(
         range(len(columns)), [visible(c) for c in columns], rotation=90, family="monospace", parse_math=False
     )
@@ -157,10 +214,11 @@ def attention(pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | 
 
 
 @checked
-def attention_heads(patterns: Patterns, tokens: Sequence[str]) -> HTML:
+def attention_heads(patterns: Patterns, tokens: Sequence[str], first: int = 0, layer: int | None = None) -> HTML:
     """The patterns of a layer's heads, for the mouse: CircuitsVis, with its JavaScript inline.
 
-    Show a static picture of the same pattern beside it: authoring keeps this one out of the stored notebook.
+    It opens on the head `first`; `layer` gives the heads their names ("1.6"). Show a static picture of the same pattern
+    beside it: authoring keeps this one out of the stored notebook. Raises ValueError for a `first` that is no head.
     """
     from circuitsvis.attention import attention_heads as render
 
@@ -168,4 +226,36 @@ def attention_heads(patterns: Patterns, tokens: Sequence[str]) -> HTML:
     n = len(tokens)
     if patterns.shape[1:] != (n, n):
         raise ValueError(f"Patterns must have shape [head, {n}, {n}] for {n} tokens, not {list(patterns.shape)}.")
-    return HTML(render(tokens=list(tokens), attention=patterns).local_src)  # its own repr would ask the network first
+    if not 0 <= first < len(patterns):
+        raise ValueError(f"There is no head {first} among {len(patterns)}: count from 0.")
+    names = [f"Head {h}" if layer is None else f"{layer}.{h}" for h in range(len(patterns))]
+    drawn = render(tokens=list(tokens), attention=patterns, attention_head_names=names).local_src
+    (place,) = re.findall(r'id="(circuits-vis-[^"]*)"', drawn)
+    opened = _OPEN.format(place=place, first=first)
+    said = f"Attention patterns of {len(patterns)} heads on {n} tokens, for the mouse: run this cell to see them."
+    return _Live(f"{_WHITE}{opened}{drawn}</div>", said)  # its own repr would ask the network first
+
+
+class _Live(HTML):
+    """HTML that says in words what it is where it is not stored."""
+
+    def __init__(self, html: str, said: str) -> None:
+        super().__init__(html)
+        self.said = said
+
+    def __repr__(self) -> str:
+        return self.said
+
+
+# A white ground as our figures have, on a dark page too; names in black on white, not in white on lime
+_WHITE = '<div style="background: white; color: black; color-scheme: light; padding: 1px 12px">'
+_OPEN = """<style>#{place} [style*="background"] {{ background: white !important; color: black !important }}</style>
+<script>(() => {{  // one click would lock the head: with two it is shown until the mouse is on another
+  const wait = setInterval(() => {{
+    const head = document.querySelectorAll("#{place} h4")[{first}];
+    if (!head) return;
+    clearInterval(wait);
+    head.parentElement.click();
+    head.parentElement.click();
+  }}, 50);
+}})();</script>"""

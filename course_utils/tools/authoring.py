@@ -5,9 +5,7 @@ the learner's copies in `notebooks/`: answers blanked, outputs cleared. The same
 """
 
 import argparse
-import base64
 import copy
-import io
 import itertools
 import os
 import re
@@ -20,13 +18,11 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from PIL import Image
 
 from course_utils import claims
-from course_utils._files import NOTEBOOKS, get_back, write_atomically
-from course_utils.tools import utf8_output
+from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_atomically
+from course_utils.tools import links, utf8_output
 
-SOLUTIONS = NOTEBOOKS / "solutions"
 CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
@@ -35,11 +31,15 @@ STUB = 'raise NotImplementedError("your code here")'  # `check` reads it as "not
 TEXT_STUB = "*Your answer here.*"
 MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)  # what was meant as a marker
 MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")]
+WIDGET = "application/vnd.jupyter.widget-view+json"
+RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")  # how a widget looks as text
+IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
-TAGS = KINDS | {"interactive", "nbval-ignore-output"}
+FIRST_PICTURE = "first-picture"  # a cell whose output the learner's copy keeps: there before anything is run
+TAGS = KINDS | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
 METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -71,11 +71,26 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
             tags.append("nbval-ignore-output")  # what is not stored can't be compared
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if cell.cell_type == "code":
-            cell.outputs = [output for output in cell.outputs if "interactive" not in tags or not _html(output)]
-            for output in cell.outputs:  # a widget is dead without its kernel, and its id is random
-                output.get("data", {}).pop("application/vnd.jupyter.widget-view+json", None)
-            cell.outputs = [output for output in cell.outputs if output.get("data") != {}]  # it was nothing else
+            cell.outputs = [output for output in cell.outputs if _stored(output, "interactive" in tags)]
     return notebook
+
+
+def _stored(output: NotebookNode, is_interactive: bool) -> bool:
+    """Whether anything of an output is stored; takes out of it what can't be.
+
+    A widget is dead without its kernel, its id is random, and what it has for text is "VBox(children=(…". JavaScript
+    that a cell is tagged interactive for takes megabytes. What is marked as personal is the author's progress.
+    """
+    if output.get("metadata", {}).get("personal"):
+        return False
+    data = output.get("data", {})
+    if data.pop(WIDGET, None) and RAW.match(data.get("text/plain", "")):
+        del data["text/plain"]
+    if is_interactive and "<script" in _html(output):
+        del data["text/html"]
+        if RAW.match(data.get("text/plain", "")):
+            del data["text/plain"]
+    return data != {} or "data" not in output
 
 
 def dumps(notebook: NotebookNode) -> str:
@@ -116,22 +131,11 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
             except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
                 shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""  # other errors show the cell
                 raise CellFailed(f"{_where(number, cell)} failed.\n{shown}{error}") from error
-    for output in (output for cell in notebook.cells for output in cell.get("outputs", [])):
-        if "image/png" in output.get("data", {}):
-            output.data["image/png"] = _smaller(output.data["image/png"])
     return tidy(notebook)
 
 
-def _smaller(png: str) -> str:
-    """A base64 picture in at most 256 colours: a third of the bytes, and no difference that a reader would see."""
-    picture = Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB").quantize(256, dither=Image.Dither.NONE)
-    stored = io.BytesIO()
-    picture.save(stored, "PNG", optimize=True)
-    return base64.b64encode(stored.getvalue()).decode()
-
-
 def derive(solution: NotebookNode) -> NotebookNode:
-    """The learner's notebook: answers blanked, hidden tests and outputs removed.
+    """The learner's notebook: answers blanked, hidden tests and outputs removed, but for a first picture.
 
     Raises ModuleNotFoundError without nbgrader, which only authors and CI need, and RuntimeError on unbalanced markers.
     """
@@ -140,6 +144,7 @@ def derive(solution: NotebookNode) -> NotebookNode:
 
     begin, end, begin_hidden, end_hidden = MARKERS
     notebook = tidy(solution)
+    pictures = {cell.id: copy.deepcopy(cell) for cell in notebook.cells if _is_first_picture(cell)}
     for preprocessor in (
         ClearHiddenTests(begin_test_delimeter=begin_hidden, end_test_delimeter=end_hidden, enforce_metadata=False),
         ClearSolutions(
@@ -153,7 +158,16 @@ def derive(solution: NotebookNode) -> NotebookNode:
     ):
         notebook, _ = preprocessor.preprocess(notebook, {})
     notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
+    for cell in notebook.cells:
+        if picture := pictures.get(cell.id):
+            cell.update(outputs=picture.outputs, execution_count=picture.execution_count)
+        if cell.id in links.IDS:
+            cell.source = links.for_learner(cell.source)
     return notebook
+
+
+def _is_first_picture(cell: NotebookNode) -> bool:
+    return FIRST_PICTURE in cell.metadata.get("tags", [])
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -202,12 +216,14 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
         yield f"is tagged {', '.join(rows)}, so it also needs one of the tags {', '.join(sorted(KINDS))}."
     if rows and not (cell.cell_type == "code" and STATEMENT.search(cell.source)):
         yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
+    if FIRST_PICTURE in tags and (STATEMENT.search(cell.source) or MARKERS[0] in cell.source):
+        yield "is tagged first-picture and holds an answer, which the learner's copy would show."
     if "nbval-ignore-output" in tags and "interactive" not in tags:
         yield "is tagged nbval-ignore-output without interactive: only what is not stored may go uncompared."
 
 
 def _code_problems(cell: NotebookNode) -> Iterator[str]:
-    if "../" in cell.source:
+    if "../" in cell.source and cell.get("id") not in links.IDS:
         yield 'has "../", which is one place from notebooks/ and another from notebooks/solutions/.'
     if cell.cell_type != "code":
         return
@@ -229,7 +245,8 @@ def output_problems(notebook: NotebookNode) -> list[str]:
     found = []
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
-            found += [f"{_where(number, cell)} {complaint}" for complaint in _output_problems(cell)]
+            complaints = (*_output_problems(cell), *_picture_problems(cell))
+            found += [f"{_where(number, cell)} {complaint}" for complaint in complaints]
     if (size := len(dumps(notebook).encode())) > MAX_BYTES:
         found.append(f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller pictures.")
     return found
@@ -249,6 +266,18 @@ def _output_problems(cell: NotebookNode) -> Iterator[str]:
             yield f"stores the memory address {address[0]}, another on every run: end the last line with a semicolon."
 
 
+def _picture_problems(cell: NotebookNode) -> Iterator[str]:
+    if "interactive" in cell.metadata.get("tags", []) and not cell.outputs:
+        yield "shows nothing where it is stored: it needs a picture or a line of text beside what is interactive."
+    for output in cell.outputs:
+        if "image/png" in output.get("data", {}):
+            yield "stores a picture without words: end the cell with plots.show and a sentence."
+        if IMAGE.search(_html(output)):
+            yield "stores an image without alt text: say what it shows."
+        if list(output.get("data", {})) == ["text/plain"] and RAW.match(output.data["text/plain"]):
+            yield "stores the bare name of a widget: end the last line with a semicolon."
+
+
 def _html(output: NotebookNode) -> str:
     return output.get("data", {}).get("text/html", "")
 
@@ -260,7 +289,12 @@ def _where(number: int, cell: NotebookNode) -> str:
 
 def learner_path(solution: Path) -> Path:
     """Where a solution notebook's learner copy stands."""
-    return solution.parent.parent / solution.name
+    return solution.parent.parent / f"{lesson_of(solution)}.ipynb"
+
+
+def solution_path(lesson: str) -> Path:
+    """Where a lesson's solution stands; `lesson` is a name like "03_zero_layers", or a path to either notebook."""
+    return SOLUTIONS / solution_file(lesson_of(Path(lesson)))
 
 
 def learner_notebooks() -> list[Path]:
@@ -275,10 +309,9 @@ def lessons() -> list[Path]:
 
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
-    notebook, learner = read(path), learner_path(path)
-    if learner.is_file() and any(cell.get("outputs") or cell.get("execution_count") for cell in read(learner).cells):
-        mine = f"{learner.name.split('_')[0]}_mine.ipynb"
-        return [f"Somebody has worked in notebooks/{learner.name}: rename it to {mine}, and run this again."]
+    notebook = links.linked(read(path), path, titles())
+    if found := worked_in(path):
+        return found
     if found := source_problems(notebook):
         return found
     try:
@@ -287,10 +320,44 @@ def update(path: Path) -> list[str]:
         return [str(error)]
     if found := problems(notebook):
         return found
-    texts = {path: dumps(notebook), learner: dumps(derive(notebook))}
+    _store(notebook, path)
+    return []
+
+
+def worked_in(path: Path) -> list[str]:
+    """A sentence if somebody has worked in the learner's copy of a solution, which must not be written over."""
+    learner = learner_path(path)
+    cells = read(learner).cells if learner.is_file() else []
+    if not any(cell.get("execution_count") for cell in cells if not _is_first_picture(cell)):
+        return []
+    return [f"Somebody has worked in notebooks/{learner.name}: move it away, and run this again."]
+
+
+def titles() -> dict[str, str]:
+    """The titles of the lessons by their names, in order."""
+    return {lesson_of(path): read(path).cells[0].source.splitlines()[0].lstrip("# ") for path in lessons()}
+
+
+def relink(path: Path, headings: dict[str, str]) -> list[str]:
+    """Write a lesson's links anew, in both copies, without executing anything; or say why not.
+
+    `headings` are the titles of all lessons, as `titles()` reads them.
+    """
+    before = read(path)
+    notebook = links.linked(copy.deepcopy(before), path, headings)
+    if dumps(notebook) == dumps(before):
+        return []
+    found = worked_in(path)
+    if not found:
+        _store(notebook, path)
+    return found
+
+
+def _store(notebook: NotebookNode, path: Path) -> None:
+    """Write a solution and its learner's copy."""
+    texts = {path: dumps(notebook), learner_path(path): dumps(derive(notebook))}
     for target, text in texts.items():
         write_atomically(target, partial(_write, text))
-    return []
 
 
 def _write(text: str, path: Path) -> None:
@@ -302,7 +369,7 @@ def out_of_step(path: Path) -> list[str]:
     notebook, learner = read(path), learner_path(path)
     if found := problems(notebook):
         return found
-    remedy = f"run python -m course_utils.tools.authoring {path.stem}"
+    remedy = f"run python -m course_utils.tools.authoring {lesson_of(path)}"
     if path.read_bytes() != dumps(notebook).encode():
         found.append(f"It was saved by something else since it was last executed: {remedy}")
     if not learner.is_file():
@@ -316,13 +383,14 @@ def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.tools.authoring", description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
+    parser.add_argument("--links", action="store_true", help="execute nothing, write the links between lessons anew")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
     options = parser.parse_args(arguments)
     utf8_output()
     if options.notebooks:
-        paths = [SOLUTIONS / f"{Path(name).name.removesuffix('.ipynb')}.ipynb" for name in options.notebooks]
+        paths = [solution_path(name) for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
-        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(SOLUTIONS / learner.name for learner in learner_notebooks())})
+        paths = sorted({*SOLUTIONS.glob("*.ipynb"), *(solution_path(learner.name) for learner in learner_notebooks())})
     if not paths:
         parser.error(f"There is no lesson in {SOLUTIONS}. {get_back('notebooks')}")
     status = 0
@@ -332,8 +400,13 @@ def main(arguments: list[str] | None = None) -> int:
         if not path.is_file():
             found = ["There is no such notebook in notebooks/solutions/."]
         else:
-            found = out_of_step(path) if options.check else update(path)
+            found = out_of_step(path) if options.check else relink(path, titles()) if options.links else update(path)
         print("\n  ".join(found) if found else f"ok, {time.monotonic() - start:.0f} s", flush=True)
+        status |= bool(found)
+    if not options.check and not status:  # a new title, a new lesson: its neighbours say so
+        headings = titles()
+        found = [complaint for path in lessons() for complaint in relink(path, headings)]
+        print("\n".join(found), end="\n" * bool(found))
         status |= bool(found)
     return status
 

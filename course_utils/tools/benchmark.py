@@ -29,7 +29,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, models, train
-from course_utils._files import CHECKSUMS, DATA, ROOT, verified, write_atomically, write_checksums
+from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, verified, write_atomically, write_checksums
 from course_utils.tools import utf8_output
 
 K = 100  # entries, and skip-trigrams
@@ -356,9 +356,9 @@ def _is_reached(history_row: dict[str, Any]) -> bool:
 
 def imports(scale: Scale) -> list[dict[str, Any]]:
     """What a learner waits for first; in processes of their own."""
-    lesson = json.loads((ROOT / "notebooks" / "solutions" / "03_zero_layers.ipynb").read_text(encoding="utf-8"))
+    lesson = json.loads((SOLUTIONS / "03_solution_zero_layers.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in lesson["cells"] if cell["cell_type"] == "code"]
-    first = next(i for i, cell in enumerate(cells) if "image/png" in str(cell["outputs"]))
+    first = next(i for i, cell in enumerate(cells) if "<img" in str(cell["outputs"]))
     picture = "\n".join("".join(cell["source"]) for cell in cells[: first + 1])
     ways = {
         "package": lambda: _child("import course_utils"),

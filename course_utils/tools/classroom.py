@@ -50,7 +50,7 @@ c.JupyterHub.concurrent_spawn_limit = 0
 
 def sources(lesson: str) -> list[str]:
     """The code of a learner's notebook, cell by cell."""
-    notebook = authoring.read(authoring.learner_path(authoring.SOLUTIONS / f"{lesson}.ipynb"))
+    notebook = authoring.read(authoring.learner_path(authoring.solution_path(lesson)))
     return [cell.source for cell in notebook.cells if cell.cell_type == "code"]
 
 
@@ -160,7 +160,7 @@ def hub(lesson: str, users: int, port: int = 18700) -> None:
                 names = [f"learner-{number}" for number in range(users)]
                 seconds = sorted(pool.map(lambda name: learn(server, name, cells), names))
         except BaseException:
-            print((Path(folder) / "log").read_text()[-5_000:], file=sys.stderr)
+            print((Path(folder) / "log").read_text(encoding="utf-8")[-5_000:], file=sys.stderr)
             raise
         finally:
             server.close()

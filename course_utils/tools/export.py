@@ -8,7 +8,6 @@ pictures, styles and reveal.js are inside.
 import argparse
 import html
 import re
-import struct
 import sys
 from base64 import b64decode
 from collections.abc import Iterator
@@ -23,8 +22,8 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from course_utils._files import NOTEBOOKS, get_back
-from course_utils.tools import utf8_output
+from course_utils._files import NOTEBOOKS, SOLUTIONS, get_back, lesson_of, solution_file
+from course_utils.tools import links, utf8_output
 
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 (MIT), as its npm package has it
@@ -73,12 +72,12 @@ def _code(source: str) -> str:
 def _outputs(cell: NotebookNode) -> Iterator[str]:
     for output in cell.outputs:
         data = output.get("data", {})
-        if "image/png" in data:
-            width, height = struct.unpack(">II", b64decode(data["image/png"])[16:24])
-            picture = "".join(data["image/png"].split())
-            shown = f'<img src="data:image/png;base64,{picture}" width="{width}" height="{height}" alt="figure">'
-        elif "microscope-still" in data.get("text/html", ""):
+        if "microscope-still" in data.get("text/html", ""):
             shown = _drawing(data["text/html"])
+        elif "<img" in data.get("text/html", ""):  # a figure of plots.show, words included
+            shown = data["text/html"]
+        elif "text/markdown" in data:
+            shown = "".join(map(str, markdown(data["text/markdown"])))
         elif "text" in output:
             shown = f"<pre>{html.escape(output.text)}</pre>"
         else:
@@ -104,10 +103,26 @@ def _cell(cell: NotebookNode) -> Iterator[str]:
         yield from outputs
 
 
+def _without_links(notebook: NotebookNode) -> list[NotebookNode]:
+    """The cells but for those that lead to other lessons: a slide or a sheet of paper does not."""
+    return [cell for cell in notebook.cells if cell.get("id") not in links.IDS]
+
+
 def page(solution: NotebookNode) -> str:
-    """A solution notebook, outputs included, as one HTML page."""
-    body = "\n".join(block for cell in solution.cells for block in _cell(cell))
-    return _document(solution, f"{body}{_script('fit.js', 'fit(document)')}", _style("page.css"))
+    """A solution notebook, outputs included, as one HTML page, with its contents below the title."""
+    for cell in solution.cells:
+        if cell.get("id") in links.IDS:
+            cell.source = links.for_page(cell.source)
+    blocks = [block for cell in solution.cells for block in _cell(cell)]
+    sections = [place for place, block in enumerate(blocks) if block.startswith("<h2>")]
+    entries = ""
+    for number, place in enumerate(sections, 1):
+        words = blocks[place].removeprefix("<h2>").removesuffix("</h2>")
+        blocks[place] = f'<h2 id="section-{number}">{words}</h2>'
+        entries += f'<li><a href="#section-{number}">{words}</a></li>\n'
+    blocks.insert(1, f'<nav aria-label="Contents"><p>Contents</p><ul>\n{entries}</ul></nav>')
+    body = "\n".join(blocks)
+    return _document(solution, f"<main>{body}</main>{_script('fit.js', 'fit(document)')}", _style("page.css"))
 
 
 def slides(solution: NotebookNode, learner: NotebookNode) -> str:
@@ -117,7 +132,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     """
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
     topics: list[list[str]] = []
-    for cell in solution.cells:
+    for cell in _without_links(solution):
         blocks = list(_cell(cell))
         if cell.cell_type == "code" and blanks.get(cell.id, cell.source) != cell.source:
             topics[-1].append(_code(blanks[cell.id]))
@@ -138,7 +153,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
 def handout(learner: NotebookNode) -> str:
     """A learner's notebook on paper: its question and aims, each section's opening and formulas, and the exercises."""
     paper = _Handout()
-    for cell in learner.cells:
+    for cell in _without_links(learner):
         if cell.cell_type == "code":
             paper.add_code(cell.source)
         else:
@@ -178,7 +193,8 @@ class _Handout:
             self.exercise += [] if block.name == "details" else [str(block)]
             return
         elif self.section is None:  # before the first section: what the lesson asks, and what it is for
-            wanted = [block] if said.startswith(("The question", "After this lesson")) or block.name == "ul" else []
+            first = self.last is not None and self.last.name == "h1"
+            wanted = [block] if first or said.startswith("After this lesson") or block.name == "ul" else []
         else:
             wanted = self._of_section(block, said)
             self.opens = False
@@ -226,7 +242,7 @@ def export(kind: str, lesson: str) -> str:
         "page": lambda solution, learner: page(solution),
         "handout": lambda solution, learner: handout(learner),
     }
-    paths = [folder / f"{lesson}.ipynb" for folder in (NOTEBOOKS / "solutions", NOTEBOOKS)]
+    paths = [SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb"]
     if kind not in makers:
         raise ValueError(f'There is no "{kind}": choose {", ".join(makers)}.')
     if not all(path.is_file() for path in paths):
@@ -242,12 +258,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
     options = parser.parse_args(arguments)
     utf8_output()
-    names = options.lessons or sorted(path.stem for path in (NOTEBOOKS / "solutions").glob("*.ipynb"))
+    names = options.lessons or sorted(lesson_of(path) for path in SOLUTIONS.glob("*.ipynb"))
     if not names:
         parser.error(f"There is no lesson in {NOTEBOOKS}. {get_back('notebooks')}")
     options.out.mkdir(parents=True, exist_ok=True)
     for name in names:
-        stem = Path(name).name.removesuffix(".ipynb")
+        stem = lesson_of(Path(name))
         try:
             text = export(options.kind, stem)
         except (ValueError, ModuleNotFoundError) as error:

@@ -9,12 +9,11 @@ import shutil
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from nbformat import v4
 
-from course_utils.tools import authoring, progress
+from course_utils.tools import authoring, copies, progress
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [
@@ -24,33 +23,29 @@ pytestmark = [
 NAME = "03_zero_layers.ipynb"
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
-PATIENCE = 180_000  # milliseconds, for what takes seconds on a quiet machine
-SETTINGS = {  # all cells stay in the page; no question about Jupyter's news
-    "notebook-extension/tracker": {"windowingMode": "none"},
-    "apputils-extension/notification": {"fetchNews": "false", "checkForUpdates": False},
-}
+PATIENCE = 400_000  # milliseconds, for what takes seconds on a quiet machine
+TRACKER = "notebook-extension/tracker"
+ALL_CELLS = {"windowingMode": "none"}  # they stay in the page, where a test finds them
+THEMES = "apputils-extension/themes"
 SMALL = {  # notebooks of one cell
     "endless.ipynb": "import time\nprint('on and on')\nwhile True:\n    time.sleep(0.1)",
     "heads.ipynb": "import torch\nfrom course_utils import plots\n"
-    "plots.attention_heads(torch.rand(3, 4, 4).tril(), ['a', 'b', 'c', 'd'])",
+    "plots.attention_heads(torch.rand(3, 4, 4).tril(), ['a', 'b', 'c', 'd'], first=1, layer=0)",
 }
+
+
+def settings(home, name, chosen):
+    """What somebody chose in JupyterLab's settings, for pages that are opened from now on."""
+    file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(chosen))
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, commands):
-    """JupyterLab on a copy of the lessons: its folder and its address."""
+    """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the address."""
     home = tmp_path_factory.mktemp("learner")
-    shutil.copytree(authoring.SOLUTIONS.parent, home / "notebooks", ignore=shutil.ignore_patterns("solutions"))
-    lesson = authoring.read(home / "notebooks" / EXPLORER)
-    lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
-    (home / "notebooks" / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
-    for name, code in SMALL.items():
-        notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
-        (home / "notebooks" / name).write_text(v4.writes(notebook))
-    for name, settings in SETTINGS.items():
-        file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(settings))
+    settings(home, TRACKER, ALL_CELLS)
     (home / "config").mkdir()
     config = {"ServerApp": {"allow_root": True, "open_browser": False, "port": 0}}
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(config))
@@ -59,17 +54,25 @@ def server(tmp_path_factory, commands):
         "JUPYTER_CONFIG_DIR": str(home / "config"),
         "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
-        "JUPYTERLAB_WORKSPACES_DIR": str(home / "workspaces"),
     }
-    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin", str(Path(sys.executable).parent))
+    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin/python", sys.executable)
+    folder = home / copies.FOLDER
     with open(home / "log", "w", encoding="utf-8") as log:
-        process = subprocess.Popen(start.split(), cwd=home, env=environment, stdout=log, stderr=log)
+        process = subprocess.Popen(
+            [*start.split(), "--folder", folder], cwd=home, env=environment, stdout=log, stderr=log
+        )
     try:
         deadline = time.monotonic() + PATIENCE / 1000
         while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(encoding="utf-8")
             time.sleep(0.2)
-        yield home / "notebooks", json.loads(found[0].read_text(encoding="utf-8"))
+        lesson = authoring.read(folder / EXPLORER)
+        lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
+        (folder / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
+        for name, code in SMALL.items():
+            notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
+            (folder / name).write_text(v4.writes(notebook))
+        yield folder, json.loads(found[0].read_text(encoding="utf-8"))
     finally:
         process.terminate()
         process.wait(timeout=60)
@@ -158,8 +161,9 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
     run_all(page)
     outputs = page.locator(".jp-OutputArea-output")
     assert not page.locator("[data-mime-type$='.stderr'], [data-mime-type$='.error']").count()
-    solution = authoring.read(authoring.SOLUTIONS / NAME)
-    drawn = sum("image/png" in output.get("data", {}) for cell in solution.cells for output in cell.get("outputs", []))
+    solution = authoring.read(authoring.solution_path(NAME))
+    stored = [output.get("data", {}) for cell in solution.cells for output in cell.get("outputs", [])]
+    drawn = sum("image/png" in data or "<img" in data.get("text/html", "") for data in stored)
     assert page.locator(".jp-OutputArea-output img").count() == drawn > 3
     exercises = [cell for cell in solution.cells if authoring.MARKERS[0] in cell.source]
     assert outputs.filter(has_text="not attempted yet").count() == len(exercises) > 3
@@ -194,10 +198,37 @@ def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):
 def test_circuitsvis_answers_the_mouse(open_notebook):
     page = open_notebook("heads.ipynb")
     start_all(page)
-    page.wait_for_selector("h3:text-is('Head 0 Zoomed')")
-    page.hover("h4:text-is('Head 2')")
-    page.wait_for_selector("h3:text-is('Head 2 Zoomed')")
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")  # the head that the text is about
+    page.hover("h4:text-is('0.2')")
+    page.wait_for_selector("h3:text-is('0.2 Zoomed')")
     assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
+    page.mouse.move(0, 0)
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")
+
+
+CONTRASTS = """labels => labels.map(label => {  // of each label, on the ground it stands on
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => numbers(colour).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  let ground = label;
+  while (numbers(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
+  const both = [label, ground].map((e, i) => light(getComputedStyle(e)[["color", "backgroundColor"][i]]));
+  return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+})"""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_labels_of_circuitsvis_can_be_read(server, open_notebook, theme):
+    folder, _ = server
+    settings(folder.parent, THEMES, {"theme": f"JupyterLab {theme}"})
+    page = open_notebook("heads.ipynb")
+    page.wait_for_selector(f"body[data-jp-theme-name$={theme}]", state="attached")
+    start_all(page)
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")
+    contrasts = page.locator("[id^=circuits-vis] :is(h2, h3, h4)").evaluate_all(CONTRASTS)
+    settings(folder.parent, THEMES, {})
+    assert len(contrasts) >= 6 and min(contrasts) >= 4.5
 
 
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
@@ -220,7 +251,7 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     shows(expected[0].strip())
     type_source("assertEqual")
     shows(expected[1].strip())
-    head.select_option("2")
+    head.select_option("0.2")
     shows(expected[2].strip())
     for typed in (" for", "·for"):  # a leading space, as itself and as the lesson writes it
         type_source("assertEqual")

@@ -2,10 +2,11 @@
 
 import pytest
 
+from course_utils._files import lesson_of
 from course_utils.tools import authoring
 
-LESSONS = sorted(authoring.SOLUTIONS.glob("*.ipynb"))
-lessons = pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+LESSONS = authoring.lessons()
+lessons = pytest.mark.parametrize("path", LESSONS, ids=lesson_of)
 
 
 @lessons
@@ -32,7 +33,9 @@ def test_no_answer_reaches_the_learner(path):
     learner = authoring.read(authoring.learner_path(path))
     assert learner.metadata.kernelspec.name == "python3"  # else JupyterLab greets the learner with a dialog
     assert not any(marker in cell.source for cell in learner.cells for marker in authoring.MARKERS)
-    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in learner.cells)
+    kept = [cell for cell in learner.cells if cell.get("outputs") or cell.get("execution_count")]
+    assert all(authoring.FIRST_PICTURE in cell.metadata.tags for cell in kept)
+    assert not any(output.output_type == "stream" for cell in kept for output in cell.outputs)
 
 
 def test_every_learner_notebook_has_a_solution():

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from course_utils._files import ROOT
-from course_utils.tools import authoring, export
+from course_utils._files import ROOT, lesson_of
+from course_utils.tools import authoring, export, links
 
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
-LESSONS = sorted(path.stem for path in authoring.SOLUTIONS.glob("*.ipynb"))
+LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
 HOME = r"\*\*(?:At home|Quotations to share out)\.\*\*"
 PARTS = (r"\*\*Goal\.\*\*", r"\| minutes \| where \| what happens \|", HOME)
 PARTS += (r"\*\*What people get wrong\*\*", r"\*\*For discussion\*\*", r"\*\*On the board\*\*")
@@ -28,7 +28,7 @@ def _sections(text: str) -> dict[str, str]:
 
 
 def _markdown(lesson: str) -> str:
-    cells = authoring.read(authoring.SOLUTIONS / f"{lesson}.ipynb").cells
+    cells = authoring.read(authoring.solution_path(lesson)).cells
     return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
@@ -121,6 +121,8 @@ def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
     assert len(released.cells) == len(learner.cells) and len(_exercises(lesson)) > 0
     stubs = 0
     for ours, theirs in zip(learner.cells, released.cells, strict=True):
+        if ours.id in links.IDS:  # nbgrader knows nothing of our line of links, which here are the solution's
+            continue
         stub = "# YOUR CODE HERE\n    raise NotImplementedError()"
         stubs += stub in theirs.source
         assert theirs.source.replace(stub, authoring.STUB) == ours.source
@@ -147,7 +149,7 @@ def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch, command
     for lesson in LESSONS:
         source = tmp_path / "source" / lesson
         source.mkdir(parents=True)
-        (source / f"{lesson}.ipynb").write_bytes((authoring.SOLUTIONS / f"{lesson}.ipynb").read_bytes())
+        (source / f"{lesson}.ipynb").write_bytes(authoring.solution_path(lesson).read_bytes())
         arguments = shlex.split(line.replace("03_zero_layers", lesson))[2:]
         GenerateAssignmentApp.clear_instance()
         app = GenerateAssignmentApp.instance()

@@ -18,6 +18,7 @@ from course_utils import (
     fourier,
     gpt,
     heads,
+    max_of_list,
     measure,
     models,
     paths,
@@ -45,9 +46,12 @@ TABLE = torch.rand(6, 6)
 X, W, BIAS = torch.rand(2, 5, 8), torch.rand(2, 8, 4), torch.rand(8)
 TASK = tasks.TASKS["addition"]
 HEAD = {"model": MODEL, "layer": 0, "head": 1}
+VOTES = torch.rand(4, 3, 4, 4)
+WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
 CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
+    bigrams.preceded: {"stream": TOKENS[0], "labels": TOKENS[0] % 3, "window": 2, "d_vocab": 30},
     bigrams.add_alpha: {"table": TABLE, "alpha": 0.5},
     bigrams.kneser_ney: {"table": (9 * TABLE).round()},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
@@ -68,6 +72,12 @@ GOOD = {  # a call of each function that is right
     composition.scores: {"model": MODEL, "mode": "K"},
     composition.null: {"model": MODEL, "mode": "K", "samples": 2, "seed": 0},
     composition.match_matrix: {"model": MODEL, "later": (1, 0), "earlier": (0, 1)},
+    max_of_list.built: {"weights": WEIGHTS},
+    max_of_list.tables: {"model": MODEL, "n": 3},
+    max_of_list.wrong_order: {"model": MODEL, "n": 3},
+    max_of_list.try_all: {"votes": VOTES},
+    max_of_list.worst_cases: {"votes": VOTES},
+    max_of_list.census: {"votes": VOTES, "most": 9},
     language.bigram_probabilities: {"seed": 0},
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
@@ -89,22 +99,12 @@ GOOD = {  # a call of each function that is right
     models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
+    paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
     gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
-    gpt.lm_loss: {"logits": torch.rand(2, 9, 30), "tokens": TOKENS},
-    gpt.layer_norm: {"x": X, "w": BIAS, "b": BIAS, "eps": 1e-5},
-    gpt.attention: {"x": X, "W_Q": W, "W_K": W, "W_V": W, "W_O": W.mT},
-    gpt.mlp: {"x": X, "W_in": W[0], "b_in": BIAS[:4], "W_out": W[0].T, "b_out": BIAS},
-    gpt.block: {"x": X, "ln1": torch.tanh, "attn": torch.tanh, "ln2": torch.tanh, "mlp": torch.tanh},
-    gpt.transformer: {
-        "tokens": TOKENS,
-        "W_E": torch.rand(30, 8),
-        "W_pos": torch.rand(12, 8),
-        "blocks": [torch.tanh],
-        "ln_final": torch.tanh,
-        "W_U": torch.rand(8, 30),
-    },
-    gpt.probabilities: {"logits": torch.rand(4), "temperature": 0.5},
+    gpt.shapes: {"d_vocab": 9, "n_ctx": 5, "d_model": 8, "n_heads": 2, "n_layers": 1},
+    gpt.initial_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
+    gpt.by_layer: {"weights": {"blocks.0.ln1.w": BIAS}},
     gpt.beam_search: {
         "log_probs": lambda texts: torch.rand(len(texts), 7).log_softmax(-1),
         "tokens": TOKENS[0],
@@ -112,7 +112,14 @@ GOOD = {  # a call of each function that is right
         "steps": 2,
     },
     plots.show: {"alt": "a picture"},
+    plots.picture: {"alt": "a picture", "sharp": False},
     plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
+    plots.grouped_bars: {
+        "groups": {"a": [1.0, 2.0], "b": [2.0, 0.5]},
+        "places": ["0.0", "0.1"],
+        "title": "",
+        "unit": "",
+    },
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
     plots.growth: {"curves": {"a": CURVE}, "title": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
@@ -224,7 +231,7 @@ def test_the_table_knows_every_public_function():
 
 @pytest.mark.parametrize("function", GOOD, ids=lambda f: f"{f.__module__.split('.')[-1]}.{f.__name__}")
 def test_the_good_call_is_good(function):
-    if function is plots.show:
+    if function in (plots.show, plots.picture):
         plots.bars(**GOOD[plots.bars])
     with torch.random.fork_rng():
         function(**GOOD[function])

@@ -1,16 +1,12 @@
 """Solutions → learner notebooks."""
 
-import base64
 import copy
-import io
 import textwrap
 
-import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from PIL import Image
 
+from course_utils._files import get_back, lesson_of
 from course_utils.tools import authoring
 
 ANSWER = textwrap.dedent("""\
@@ -96,6 +92,14 @@ def test_tidy_strips_what_varies():
     assert notebook.metadata.kernelspec.name == "my-venv"  # the original is left alone
 
 
+def test_a_first_picture_stays_in_the_learners_copy():
+    picture = _display(text_html='<img alt="a drawing">')
+    solution = _solution(_executed("show(model)", picture, tags=["first-picture"]), _executed("show(model)", picture))
+    _, kept, cleared = authoring.derive(solution).cells
+    assert kept.outputs == [picture] and kept.execution_count == 1  # nbval compares it, too
+    assert cleared.outputs == [] and cleared.execution_count is None
+
+
 def test_a_widget_beside_its_still_drawing_leaves_no_empty_output():
     widget = _display(**{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}})
     still = _display(text_html='<img alt="a drawing">')
@@ -103,29 +107,27 @@ def test_a_widget_beside_its_still_drawing_leaves_no_empty_output():
     assert cell.outputs == [still]
 
 
-def test_interactive_cell_stores_its_picture_only():
-    outputs = [_display(text_html="<script>" + "x" * 2_000_000), _display(image_png="iVBORw0KGgo=")]
-    notebook = _solution(_executed("show(pattern)", *outputs, tags=["interactive"]))
+def test_interactive_cell_stores_its_picture_and_words_only():
+    picture = _display(text_html='<img src="data:," alt="a diagonal">', text_plain="a diagonal")
+    live = _display(text_html="<script>" + "x" * 2_000_000, text_plain="Three patterns, for the mouse.")
+    nameless = _display(text_html="<script></script>", text_plain="<IPython.core.display.HTML object>")
+    notebook = _solution(_executed("show(pattern)", picture, live, nameless, tags=["interactive"]))
     tidied = authoring.tidy(notebook)
-    assert tidied.cells[1].outputs == outputs[1:]
+    assert tidied.cells[1].outputs == [picture, _display(text_plain="Three patterns, for the mouse.")]
     assert tidied.cells[1].metadata.tags == ["interactive", "nbval-ignore-output"]
     assert authoring.problems(tidied) == []
 
 
-def test_a_stored_picture_looks_the_same_and_is_smaller():
-    figure, axes = plt.subplots(figsize=(4, 3))
-    axes.imshow(np.random.default_rng(0).random((8, 8)), cmap="viridis")
-    axes.set_title("as in a lesson")
-    whole = io.BytesIO()
-    figure.savefig(whole, format="png")
-    plt.close(figure)
-    given = base64.b64encode(whole.getvalue()).decode()
-    stored = authoring._smaller(given)
-    assert stored == authoring._smaller(given) and len(stored) < len(given) / 2
-    before, after = (
-        np.asarray(Image.open(io.BytesIO(base64.b64decode(png))).convert("RGB"), int) for png in (given, stored)
-    )
-    assert before.shape == after.shape and np.abs(before - after).max() < 32 and np.abs(before - after).mean() < 1
+@pytest.mark.parametrize("text", ["VBox(children=(HTML(value=''),))", "FloatSlider(value=0.0)", "HTML(value='')"])
+def test_a_widget_leaves_nothing_of_itself(text):
+    widget = _display(text_plain=text, **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}})
+    (cell,) = authoring.tidy(_solution(_executed("explore()", widget, tags=["interactive"]))).cells[1:]
+    assert cell.outputs == []
+
+
+def test_a_table_may_have_a_bare_name_beside_it():
+    table = _display(text_markdown="| a |", text_plain="<IPython.core.display.Markdown object>")
+    assert authoring.problems(_solution(_executed("sources_and_ours('03')", table))) == []
 
 
 def test_good_notebook_has_no_problems():
@@ -159,12 +161,18 @@ def test_good_notebook_has_no_problems():
         (_executed("1", tags=["C3", "claim"]), "states nothing"),
         (new_markdown_cell("claim(1)", metadata={"tags": ["C3", "claim"]}), "states nothing"),
         (_executed("1", tags=["C3d"]), 'unknown tag "C3d"'),
+        (_executed('claim("a", 1)', tags=["first-picture"]), "first-picture and holds an answer"),
         (_executed("1", tags=["nbval-skip"]), 'unknown tag "nbval-skip"'),
         (_executed("1", tags=["nbval-ignore-output"]), "without interactive"),
         (new_code_cell("1"), "has not been executed"),
         (_executed("1 / 0", new_output("error", ename="ZeroDivisionError", evalue="by zero")), "ZeroDivisionError"),
         (_executed("1", _stream("UserWarning", "stderr")), "stderr"),
         (_executed("1", _display(text_html="<script>draw()</script>")), "tag it interactive"),
+        (_executed("plt.plot(x)", _display(image_png="iVBORw0KGgo=")), "a picture without words"),
+        (_executed("show()", _display(text_html='<img src="data:," width="9">')), "an image without alt text"),
+        (_executed("show()", _display(text_html='<img alt="" src="data:,">')), "an image without alt text"),
+        (_executed("box", _display(text_plain="VBox(children=())")), "bare name of a widget"),
+        (_executed("show()", tags=["interactive", "nbval-ignore-output"]), "shows nothing where it is stored"),
         (_executed("f", _display(text_plain="<function f at 0x7f108ae98810>")), "memory address 0x7f108ae98810"),
         (_executed("print(f)", _stream("<function f at 0x7f108ae98810>")), "memory address"),
         (_executed("1", _stream("x" * 1_000_000)), "1,000,000 is the limit"),
@@ -178,12 +186,12 @@ def test_problems(cell, complaint):
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """An empty course with notebooks/solutions/, in which `write(*cells)` writes 03.ipynb there and gives its path."""
+    """An empty course with notebooks/solutions/, in which `write(*cells)` writes lesson 03 there and gives its path."""
     monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "notebooks" / "solutions")
     authoring.SOLUTIONS.mkdir(parents=True)
 
     def write(*cells):
-        path = authoring.SOLUTIONS / "03.ipynb"
+        path = authoring.solution_path("03")
         path.write_text(authoring.dumps(_solution(*cells)), encoding="utf-8")
         return path
 
@@ -200,7 +208,7 @@ def test_update_then_check(course, capsys):
     assert authoring.main([]) == 0
     first = _files()
     assert set(first) == {path, authoring.learner_path(path)}
-    assert [cell.execution_count for cell in authoring.read(path).cells[1:]] == [1, 2]
+    assert [cell.execution_count for cell in authoring.read(path).cells if cell.cell_type == "code"] == [1, 2]
     assert authoring.main(["notebooks/03.ipynb"]) == 0 and _files() == first  # the same bytes
     assert authoring.main(["--check"]) == 0 and _files() == first
 
@@ -222,7 +230,7 @@ def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
     before = _files()
     assert authoring.main([]) == 1 and _files() == before
     printed = capsys.readouterr().out
-    for part in ('Cell 2 ("%no_such_magic") failed.\n', "\n%no_such_magic\nloss / 0\n", "UsageError"):
+    for part in ('Cell 3 ("%no_such_magic") failed.\n', "\n%no_such_magic\nloss / 0\n", "UsageError"):
         assert part in printed
 
 
@@ -239,16 +247,36 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
     assert authoring.update(path) == []
     learner = authoring.learner_path(path)
     worked_in = authoring.read(learner)
-    worked_in.cells[1].update(execution_count=1, source="return W_E @ W_U")
+    worked_in.cells[2].update(execution_count=1, source="return W_E @ W_U")
     learner.write_text(authoring.dumps(worked_in), encoding="utf-8")
     before = _files()
     (complaint,) = authoring.update(path)
-    assert "rename it to 03_mine.ipynb" in complaint and _files() == before
+    assert "notebooks/03.ipynb: move it away" in complaint and _files() == before
     learner.rename(learner.with_name("03_mine.ipynb"))
     assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
+
+
+@pytest.mark.parametrize("name", ["03_zero_layers", "notebooks/03_zero_layers.ipynb", "03_solution_zero_layers"])
+def test_a_lesson_is_named_as_one_likes(name):
+    assert authoring.solution_path(name) == authoring.SOLUTIONS / "03_solution_zero_layers.ipynb"
+
+
+@pytest.mark.parametrize("path", authoring.lessons(), ids=lesson_of)
+def test_lesson_and_solution_differ_in_what_a_tab_shows_of_them(path):
+    learner = authoring.learner_path(path)
+    assert learner.is_file() and authoring.solution_path(learner.name) == path
+    assert learner.name[:12] != path.name[:12]
 
 
 def test_missing_solution_is_named(course, capsys):
     course(new_code_cell(ANSWER)).rename(authoring.SOLUTIONS.parent / "04.ipynb")
     assert authoring.main(["--check"]) == authoring.main(["05"]) == 1
     assert capsys.readouterr().out.count("no such notebook") == 2
+
+
+def test_a_course_without_lessons_is_not_in_step(course, capsys):
+    with pytest.raises(SystemExit) as caught:
+        authoring.main(["--check"])
+    assert caught.value.code == 2
+    expected = f"There is no lesson in {authoring.SOLUTIONS}. {get_back('notebooks')}\n"
+    assert capsys.readouterr().err.endswith(expected)

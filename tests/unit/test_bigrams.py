@@ -161,3 +161,16 @@ def test_correlation_survives_a_row_without_entries(tables):
     A, B, mask = tables
     mask[3] = False
     assert math.isfinite(bigrams.row_centred_correlation(A, B, mask))
+
+
+def test_preceded_counts_what_stands_before_each_label():
+    stream = torch.tensor([0, 1, 2, 1, 3, 1, 2])
+    labels = torch.tensor([9, 9, 0, -1, 1, 0, 0])  # the first two positions have no two tokens before them
+    labels[:2] = 0
+    table = bigrams.preceded(stream, labels, window=2, d_vocab=4)
+    expected = torch.zeros(4, 2, dtype=torch.int32)
+    for position in range(2, 7):
+        if labels[position] >= 0:
+            for source in stream[position - 2 : position]:
+                expected[source, labels[position]] += 1
+    assert table.tolist() == expected.tolist() and table.sum() == 8

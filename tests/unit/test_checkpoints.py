@@ -50,6 +50,7 @@ def test_zero_layers_are_no_worse_than_a_smoothed_bigram_table(measured):
     assert measured["zero-layer"]["held_out_loss"] < bigrams.table_loss(table, text.held_out_tokens()) + 0.1
 
 
+@pytest.mark.slow
 def test_every_layer_lowers_the_loss(measured):
     zero, one, two = (measured[name]["held_out_loss"] for name in ("zero-layer", "one-layer", "two-layer"))
     assert zero > one + 0.5 > two + 0.6
@@ -64,6 +65,7 @@ def test_several_heads_of_one_layer_copy(models):
     assert copying(load("one-layer", step=0)).abs().max() < 0.3
 
 
+@pytest.mark.slow
 def test_two_layers_have_a_previous_token_head_and_induction_heads(measured):
     one, two = measured["one-layer"], measured["two-layer"]
     assert (scores(two, "previous_token", 0) > 0.7).sum() == 1

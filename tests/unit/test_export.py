@@ -6,14 +6,14 @@ import re
 import sys
 from functools import cache
 
-import nbformat
 import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils.tools import export
+from course_utils._files import get_back, lesson_of
+from course_utils.tools import authoring, export
 
-LESSONS = sorted(path.stem for path in (export.NOTEBOOKS / "solutions").glob("*.ipynb"))
+START, *LESSONS = [lesson_of(path) for path in authoring.lessons()]  # the first has no exercise and no formula
 KINDS = ("slides", "page", "handout")
 LOADS = {"src", "srcset", "href", "data", "poster", "background", "action", "formaction", "xlink:href"}
 files = pytest.mark.parametrize(("kind", "lesson"), list(itertools.product(KINDS, LESSONS)))
@@ -30,8 +30,43 @@ def _parsed(kind, lesson):
     return BeautifulSoup(_made(kind, lesson), "html.parser")
 
 
-def _notebook(lesson, folder="solutions"):
-    return nbformat.read(export.NOTEBOOKS / folder / f"{lesson}.ipynb", as_version=4)
+def _notebook(lesson):
+    return authoring.read(authoring.solution_path(lesson))
+
+
+def _learner(lesson):
+    return authoring.read(authoring.learner_path(authoring.solution_path(lesson)))
+
+
+def _data(outputs):
+    """What outputs hold, but for the microscope's drawings, which become part of the page."""
+    data = [output.get("data", {}) for output in outputs]
+    return [found for found in data if "microscope-still" not in found.get("text/html", "")]
+
+
+@lessons
+def test_a_page_begins_with_its_contents_and_leads_on(lesson):
+    page = _parsed("page", lesson)
+    entries = page.find("nav").find_all("a")
+    assert [a.text for a in entries] == [h2.text for h2 in page.find_all("h2")] and len(entries) > 3
+    assert [page.find(id=a["href"][1:]).name for a in entries] == ["h2"] * len(entries)
+    others = {a["href"] for a in page.find_all("a") if not a["href"].startswith(("#", "http"))}
+    assert others and others <= {f"{other}.page.html" for other in (START, *LESSONS)}
+    assert all(img["alt"] for img in page.find_all("img"))
+
+
+def test_slides_and_handouts_have_no_links_between_lessons():
+    for kind in ("slides", "handout"):
+        assert not [a for a in _parsed(kind, LESSONS[1]).find_all("a") if not a["href"].startswith("http")]
+
+
+def test_a_figure_with_words_and_a_table_are_shown():
+    figure = new_output("display_data", data={"text/html": '<img src="data:," width="300" alt="a line">'})
+    table = new_output("execute_result", data={"text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"})
+    cells = [new_markdown_cell("# Figures"), new_code_cell("show()", outputs=[figure, table])]
+    for made in (export.page(new_notebook(cells=cells)), export.slides(new_notebook(cells=cells), new_notebook())):
+        page = BeautifulSoup(made, "html.parser")
+        assert page.find("img")["alt"] == "a line" and [cell.text for cell in page.find_all("td")] == ["1", "2"]
 
 
 def _loaded(page: BeautifulSoup) -> list[str]:
@@ -84,10 +119,10 @@ def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
 def test_slides_and_page_show_all_that_is_stored(kind, lesson):
     cells = _notebook(lesson).cells
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    figures = sum("image/png" in output.get("data", {}) for output in outputs)
+    figures = sum("image/png" in data or "<img" in data.get("text/html", "") for data in _data(outputs))
     page = _parsed(kind, lesson)
     shown = page.find_all("img")
-    assert len(shown) == figures > 0 and all(int(img["width"]) > 100 < int(img["height"]) for img in shown)
+    assert len(shown) == figures > 0 and all(int(img["width"]) > 100 and img["alt"] for img in shown)
     text = page.get_text()
     for output in outputs:
         assert output.get("text", "") in text
@@ -117,18 +152,20 @@ def test_a_slide_begins_at_each_heading_and_answers_wait_below(lesson):
 def test_a_handout_has_every_exercise_and_no_answer(lesson):
     page = _parsed("handout", lesson)
     text = page.get_text()
-    assert "The question" in text and "After this lesson you can" in text and "To think about" in text
+    cells = _learner(lesson).cells
+    headings = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    opening = re.sub(r"\W", "", headings.split("\n\n")[1])[:40]  # what the lesson is for
+    assert opening in re.sub(r"\W", "", text)
+    assert ("To think about" in text) == ("To think about" in headings)
     assert not page.find("details") and not page.find("img") and "Summary" not in text
     exercises = page.find_all("div", class_="exercise")
     names = [exercise.h3.code.text for exercise in exercises]
-    cells = _notebook(lesson, ".").cells
-    headings = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
     assert names == re.findall(r"^### Exercise \d+ · `(\w+)`", headings, flags=re.MULTILINE)
     for name, exercise in zip(names, exercises, strict=True):
         assert f"def {name}(" in exercise.text and "raise Not" not in exercise.text
     blanks = {cell.id: cell.source for cell in cells}
     for cell in _notebook(lesson).cells:  # no line of an answer that the blank does not have too
-        if cell.source != blanks.get(cell.id, cell.source):
+        if cell.cell_type == "code" and cell.source != blanks.get(cell.id, cell.source):
             answer = cell.source.split("### BEGIN SOLUTION\n")[1].split("### END SOLUTION")[0]
             assert not [line for line in answer.splitlines() if len(line.strip()) > 12 and line.strip() in text]
 
@@ -160,6 +197,16 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
         export.export("poster", LESSONS[0])
 
 
+def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
+    for name in ("NOTEBOOKS", "SOLUTIONS"):
+        monkeypatch.setattr(export, name, tmp_path / name.lower())
+    with pytest.raises(SystemExit) as caught:
+        export.main(["page", "--out", str(tmp_path / "out")])
+    assert caught.value.code == 2 and list(tmp_path.iterdir()) == []
+    expected = f"There is no lesson in {tmp_path / 'notebooks'}. {get_back('notebooks')}\n"
+    assert capsys.readouterr().err.endswith(expected)
+
+
 def test_reveal_is_as_published_and_brings_its_licence():
     assert "MIT licensed" in (export.REVEAL / "reveal.js").read_text(encoding="utf-8")[:200]
     assert "Permission is hereby granted" in (export.REVEAL / "LICENSE").read_text(encoding="utf-8")
@@ -177,3 +224,9 @@ def test_a_stored_drawing_becomes_part_of_the_page():
     page = export.page(new_notebook(cells=cells))
     assert page.count(drawn) == 2 and "<img" not in page and ".jp-x" not in page
     assert _loaded(BeautifulSoup(page, "html.parser")) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_start_is_made_too(kind):
+    page = _parsed(kind, START)
+    assert "Start here" in page.get_text() and not page.find(src=re.compile("^http"))

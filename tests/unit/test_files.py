@@ -72,6 +72,21 @@ def test_names_inside_folders_of_data(data):
         _files.verified(data / "one-layer" / "config.json")
 
 
+@pytest.mark.parametrize(
+    ("installed", "remedy"),
+    [
+        (False, "Get it back, in the course's folder, with: git checkout -- data/card.json"),
+        (True, "Install the course again, with pip's option --force-reinstall."),
+    ],
+)
+def test_the_remedy_is_one_for_this_kind_of_installation(data, monkeypatch, installed, remedy):
+    monkeypatch.setattr(_files, "INSTALLED", installed)
+    (data / "card.json").unlink()
+    with pytest.raises(FileNotFoundError) as caught:
+        _files.verified(data / "card.json")
+    assert str(caught.value) == f"data/card.json is missing. {remedy}"
+
+
 def test_outside_data_git_is_no_remedy(folder):
     (folder / "weights.bin").write_bytes(b"")
     with pytest.raises(OSError, match=re.escape(f"{folder / 'weights.bin'} is damaged")) as caught:

@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -33,10 +34,11 @@ SYSTEMS = {
 }
 
 
-def _imports(files) -> set[str]:
-    """The top-level names that Python files import, anywhere in their code, without the standard library's and ours."""
+@cache
+def _imports(file: Path) -> set[str]:
+    """The top-level names that a Python file imports, anywhere in its code, without the standard library's and ours."""
     found = set()
-    for node in (node for file in files for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -45,10 +47,13 @@ def _imports(files) -> set[str]:
     return found - set(sys.stdlib_module_names) - ours
 
 
+_distributions = cache(packages_distributions)  # it reads every installed package's list of files
+
+
 def _undeclared(files, declared: list[Requirement]) -> set[str]:
     names = {canonicalize_name(requirement.name) for requirement in declared}
-    distributions = packages_distributions()
-    imported = _imports(files)
+    distributions = _distributions()
+    imported = set().union(*map(_imports, files))
     assert imported >= {"torch"}  # what follows rests on it
     own = {name: {canonicalize_name(d) for d in distributions.get(name, [name])} for name in imported}
     return {name for name in imported if not own[name] & names}

@@ -195,7 +195,7 @@ pages, load, measure = {}, models.load, __import__("course_utils.measure", froml
 
 
 def _lesson_cell(opening: str) -> str:
-    notebook = authoring.read(authoring.SOLUTIONS / "10_reading_critically.ipynb")
+    notebook = authoring.read(authoring.solution_path("10_reading_critically"))
     (source,) = (cell.source for cell in notebook.cells if cell.source.startswith(opening))
     return source
 

@@ -157,6 +157,13 @@ def test_a_name_unlike_any_other_hears_of_all(data):
         models.load("xyz")
 
 
+def test_without_data_no_name_is_to_blame(data):
+    shutil.rmtree(data / "tiny-model")
+    with pytest.raises(FileNotFoundError) as caught:
+        models.load("two-layer")
+    assert str(caught.value) == f"There is no model in {data}. {_files.get_back('data')}"
+
+
 @pytest.mark.parametrize("name", ["runs/tiny-model", "../nowhere", None, 5])
 def test_what_is_no_folder_is_no_damaged_file(data, name):
     with pytest.raises(ValueError, match="no model and no folder"):

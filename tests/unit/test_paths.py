@@ -37,3 +37,10 @@ def test_other_models_have_other_paths(n_layers):
     model = models.initial(CONFIG | {"n_layers": n_layers})
     with pytest.raises(ValueError, match=f"one layer; this one has {n_layers}"):
         paths.path_terms(model, TOKENS)
+
+
+def test_heads_given_as_tables_are_the_models_when_positions_are_zero(model):
+    model.pos_embed.W_pos.zero_()
+    QK, OV = (torch.stack([full(model, 0, h).AB for h in range(3)]) for full in (circuits.full_qk, circuits.full_ov))
+    _, terms = paths.path_terms(model, TOKENS)
+    torch.testing.assert_close(paths.of_tables(QK, OV, TOKENS), terms.sum(0), atol=1e-5, rtol=1e-4)

@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import warnings
+from types import SimpleNamespace
 
 import matplotlib
 
@@ -15,9 +16,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import torch
+from IPython.display import DisplayHandle
 from PIL import Image
 
 from course_utils import plots
+from course_utils.plots import lesson_03
 
 TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]  # among them, what matplotlib takes for bad mathematics
 PATTERN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)).tril()
@@ -60,6 +63,28 @@ def test_bars_show_every_value_in_order():
     assert axes.get_xlabel() == "nats" and axes.get_title(loc="left") == "Loss"
 
 
+def test_what_is_highlighted_stands_out_without_its_hue():
+    axes = _draw(plots.bars({"bigram": 4.75, "model": 4.8}, "Loss", "nats", highlight=["model"]))
+    assert [bool(bar.get_hatch()) for bar in axes.patches] == [False, True]
+
+
+@pytest.mark.parametrize("kind", [list, torch.tensor])
+def test_grouped_bars_stand_side_by_side_and_differ_without_their_hue(kind):
+    groups = {"plain": kind([1.0, 2.0, 3.0]), "cut": kind([0.5, 1.5, 2.5]), "moved": kind([0.0, 0.25, 1.0])}
+    axes = _draw(plots.grouped_bars(groups, ["query", "key", "value"], "Title", "nats", "door", numbers=True))
+    assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [list(v) for v in groups.values()]
+    middles = np.array([[bar.get_x() + bar.get_width() / 2 for bar in bars] for bars in axes.containers])
+    np.testing.assert_allclose(middles.mean(0), range(3), atol=1e-9)
+    assert len({bars[0].get_hatch() for bars in axes.containers}) == 3
+    assert _ticks(axes.xaxis) == ["query", "key", "value"] and "2.50" in [text.get_text() for text in axes.texts]
+    assert (axes.get_ylabel(), axes.get_xlabel()) == ("nats", "door")
+
+
+def test_grouped_bars_refuse_a_group_of_another_length():
+    with pytest.raises(ValueError, match='"cut" has 1 values for 2 places'):
+        plots.grouped_bars({"plain": [1.0, 2.0], "cut": [1.0]}, ["query", "key"], "Title", "nats")
+
+
 def test_density_counts_every_point():
     x, y = torch.randn(2, 500, generator=torch.Generator().manual_seed(0))
     axes = _draw(plots.density(x, y, "Title", "from counts", "from weights"))
@@ -79,6 +104,15 @@ def test_a_centred_heatmap_is_white_at_zero_and_says_its_unit():
     axes = _draw(plots.heatmap(torch.tensor([[-1.0, 3.0]]), ["row"], ["a", "b"], "Title", label="nats", centred=True))
     assert axes.images[0].colorbar.ax.get_ylabel() == "nats"
     assert axes.images[0].get_clim() == (-3, 3) and axes.images[0].get_cmap().name == "RdBu_r"
+
+
+def test_a_heatmap_tells_below_from_above_without_its_hue_and_writes_numbers():
+    values, names = torch.tensor([[-1.0, -0.1], [0.6, 1.0]]), ["a", "b"]
+    axes = _draw(plots.heatmap(values, names, names, "Title", centred=True))
+    assert [(text.get_text(), text.get_position()) for text in axes.texts] == [("−", (0, 0))]
+    axes = _draw(plots.heatmap(values, names, names, "Title", centred=True, limit=20.0, numbers_from=0.6))
+    assert [text.get_text() for text in axes.texts] == ["-1.00", "0.60", "1.00"]
+    assert axes.images[0].get_clim() == (-20, 20)
 
 
 def test_attention_has_destinations_on_the_rows():
@@ -136,6 +170,19 @@ def test_attention_heads_is_self_contained(offline, kind):
     assert not re.search(r"<script[^>]*\bsrc=|<link[^>]*\bhref=|\b(import|from)\s*\(?\s*[\"']https?:", html)
 
 
+def test_attention_heads_says_in_words_what_is_not_stored():
+    drawn = plots.attention_heads(torch.stack([PATTERN, PATTERN.T]), TOKENS, first=1, layer=3)
+    assert repr(drawn) == "Attention patterns of 2 heads on 5 tokens, for the mouse: run this cell to see them."
+    (given,) = re.findall(r"CircuitsVis\.AttentionHeads,\s*(\{.*\})", drawn.data)
+    assert json.loads(given)["attentionHeadNames"] == ["3.0", "3.1"]
+
+
+@pytest.mark.parametrize("first", [-1, 2])
+def test_attention_heads_opens_on_a_head_that_there_is(first):
+    with pytest.raises(ValueError, match=f"no head {first} among 2"):
+        plots.attention_heads(torch.stack([PATTERN, PATTERN.T]), TOKENS, first=first)
+
+
 @pytest.mark.parametrize("shape", [(2, 5, 4), (2, 4, 5), (2, 4, 4)])
 def test_attention_heads_refuses_other_shapes(shape):
     with pytest.raises(ValueError, match=re.escape(f"[head, 5, 5] for 5 tokens, not {list(shape)}")):
@@ -157,6 +204,17 @@ def test_a_figure_is_shown_with_its_words_and_gone(monkeypatch):
         plots.show(" ")
 
 
+def test_a_figure_drawn_while_one_watched_is_replaced():
+    class Canvas(DisplayHandle):
+        def update(self, data, **_):
+            self.data = data
+
+    canvas = Canvas()
+    plots.bars({"bigram": 4.75}, "Loss", "nats")
+    plots.show("One bar.", canvas)
+    assert canvas.data["text/plain"] == "One bar." and not plt.get_fignums()
+
+
 def test_a_shown_figure_is_twice_as_sharp_as_it_is_wide(monkeypatch):
     shown = []
     monkeypatch.setattr(plots, "display", lambda data, raw: shown.append(data))
@@ -165,3 +223,27 @@ def test_a_shown_figure_is_twice_as_sharp_as_it_is_wide(monkeypatch):
     source, width = re.search(r'base64,([^"]+)" width="(\d+)"', shown[0]["text/html"]).groups()
     picture = Image.open(io.BytesIO(base64.b64decode(source)))
     assert picture.width in (2 * int(width), 2 * int(width) + 1) and 500 < int(width) < 800
+
+
+def test_a_table_in_training_is_one_picture_drawn_anew(monkeypatch):
+    shown = []
+    handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
+    monkeypatch.setattr(lesson_03, "display", lambda data, raw, display_id: shown.append(data) or handle)
+    counted = torch.randn(6, 6).log_softmax(1)
+    live = lesson_03.LiveTable(counted, torch.ones(6, 6, dtype=torch.bool), torch.rand(6), {" a": 1, "b": 4})
+    for step in range(5):
+        live.show(step, counted if step > 2 else torch.randn(6, 6), 1.5)
+    assert list(live.like_bigrams) == list(live.like_frequencies) == [0, 1, 2, 3]  # step 4 is none of STEPS
+    assert abs(live.like_bigrams[3] - 1) < 1e-5 and live.like_bigrams[0] < 0.999
+    assert len(shown) == 4 and len({data["text/plain"] for data in shown}) == 1  # the words hold at every step
+    assert not plt.get_fignums()
+
+
+def test_a_written_text_has_a_box_for_each_piece_and_marks_new_pairs():
+    names = [" a", "b\n", "c", *"defghijkl"]
+    left, right = lesson_03.writing([" a", "b\n", "c"], torch.rand(12), names, torch.tensor([0, 200]))
+    texts = [text.get_text() for text in left.texts]
+    assert texts == ["·a", "b↵", "c"] and len(left.patches) == 3
+    assert left.patches[1].get_edgecolor()[:3] != left.patches[0].get_edgecolor()[:3]  # its pair never occurred
+    assert len(right.patches) == 10
+    plt.close("all")

@@ -15,9 +15,16 @@ def _notebook(path, **printed):
     cells = []
     for number, (name, text) in enumerate(printed.items(), 1):
         heading = f"### Exercise {number} · `{name}` &nbsp; ●○○ · 5 minutes\n\nWrite it."
-        cells.append({"cell_type": "markdown", "source": heading.splitlines(keepends=True)})
+        cells.append({"cell_type": "markdown", "id": name, "source": heading.splitlines(keepends=True)})
         output = {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
-        cells.append({"cell_type": "code", "source": f"check.{name}({name})", "outputs": [output] if text else []})
+        cells.append(
+            {
+                "cell_type": "code",
+                "metadata": {},
+                "source": f"check.{name}({name})",
+                "outputs": [output] if text else [],
+            }
+        )
     path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
 
 
@@ -38,8 +45,8 @@ def test_the_best_copy_counts(tmp_path):
 def test_the_lessons_as_they_come_are_blank_and_the_solutions_done():
     done = progress.marks(authoring.SOLUTIONS)
     assert len(done) >= 8 and {mark for lesson in done.values() for mark in lesson.values()} == {"✓"}
-    for path in authoring.learner_notebooks():
-        assert dict(progress._marks_of(path)) == dict.fromkeys(done[path.name[:2]], "○")
+    blank = progress.marks(authoring.SOLUTIONS.parent)
+    assert blank == {lesson: dict.fromkeys(exercises, "○") for lesson, exercises in done.items()}
 
 
 def test_command_line(tmp_path, capsys):
@@ -65,3 +72,43 @@ def test_bad_input_is_one_sentence(tmp_path, capsys, text):
     with pytest.raises(SystemExit):
         progress.main([str(tmp_path)])
     assert "03_zero_layers.ipynb is no notebook that can be read" in capsys.readouterr().err
+
+
+def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    _notebook(tmp_path / "00_start.ipynb")
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✗ b: no.\n")
+    _notebook(tmp_path / "07_induction_heads.ipynb", z="")
+    for time, name in enumerate(("07_induction_heads.ipynb", "03_zero_layers.ipynb")):
+        os.utime(tmp_path / name, (time, time))
+    page = progress.Overview()._repr_mimebundle_()[0]["text/html"]
+    assert "<b>Begin here: " in page and "Go on: 03_zero_layers.ipynb" in repr(
+        progress.Overview()
+    )  # nothing was run yet
+    assert 'href="03_zero_layers.ipynb#cell-id=b" title="b: not right yet" aria-label="b: not right yet">✗</a>' in page
+    assert "1 of 2" in page and "Predictions: none made." in page and "00_start" not in page
+
+    _run(tmp_path / "03_zero_layers.ipynb")
+    notebook, exercise = progress.Overview().next()
+    assert (notebook.path.name, exercise) == ("03_zero_layers.ipynb", "b")
+    assert "<b>Go on where you stopped: " in progress.Overview()._repr_mimebundle_()[0]["text/html"]
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✓ b\n")
+    _run(tmp_path / "03_zero_layers.ipynb")
+    notebook, exercise = progress.Overview().next()
+    assert (notebook.path.name, exercise) == ("07_induction_heads.ipynb", "")  # the next lesson, from its top
+
+    kept = {
+        "x": {"guess": 1.0, "truth": 1.0, "right": True},
+        "y": {"guess": "a", "truth": "b", "right": False},
+        "z": {},
+    }
+    (tmp_path / "my_predictions.json").write_text(json.dumps(kept))
+    assert "Predictions: 3 made, 1 of 2 came true so far." in repr(progress.Overview())
+
+
+def _run(path):
+    """As after a run: the cells have numbers."""
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell in notebook["cells"]:
+        cell.update(execution_count=1, metadata={})
+    path.write_text(json.dumps(notebook), encoding="utf-8")

@@ -5,7 +5,7 @@ import sysconfig
 import pytest
 import torch
 
-from course_utils import models, text
+from course_utils import _files, models, text
 
 CONFIG = {
     "n_layers": 1,
@@ -163,6 +163,22 @@ def test_held_out_kinds():
         compile(document, "held out", "exec")
     with pytest.raises(ValueError, match="not 'poetry'"):
         text.held_out_documents("poetry")
+
+
+@pytest.mark.parametrize("there", [[], ["notes.py"]])
+def test_held_out_texts_that_are_missing_are_no_empty_list(tmp_path, monkeypatch, there):
+    for module in (text, _files):
+        monkeypatch.setattr(module, "DATA", tmp_path)
+    missing = "data/held_out/SHA256SUMS"
+    for name in there:
+        (tmp_path / "held_out").mkdir(exist_ok=True)
+        (tmp_path / "held_out" / name).write_text("pass", encoding="utf-8")
+        _files.write_checksums(tmp_path / "held_out")
+        (tmp_path / "held_out" / name).unlink()
+        missing = f"data/held_out/{name}"
+    with pytest.raises(FileNotFoundError) as caught:
+        text.held_out_documents()
+    assert str(caught.value) == f"{missing} is missing. {_files.get_back(missing)}"
 
 
 def test_windows_by_hand():

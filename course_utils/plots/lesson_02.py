@@ -1,0 +1,185 @@
+"""Pictures of lesson 02: the residual stream, and one prediction taken apart."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+from torch import Tensor
+
+from course_utils._arguments import checked
+from course_utils.plots import COLOURS
+from course_utils.text import visible
+
+GREY = COLOURS[6]
+
+
+def _canvas(width: float, height: float) -> Axes:
+    """An empty drawing, one unit to an inch."""
+    _, axes = plt.subplots(figsize=(width, height))
+    axes.set(xlim=(0, width), ylim=(0, height))
+    axes.axis("off")
+    return axes
+
+
+def _box(axes: Axes, x: float, y: float, label: str, colour: str = "white", width: float = 0.8) -> None:
+    """A labelled box around the point (x, y)."""
+    style = "round,pad=0,rounding_size=0.08"
+    axes.add_patch(FancyBboxPatch((x - width / 2, y - 0.2), width, 0.4, style, facecolor=colour, edgecolor="black"))
+    axes.text(x, y, label, ha="center", va="center")
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **style: object) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 1.2} | style)
+
+
+@checked
+def stream() -> Axes:
+    """The model as one channel: the embedding fills it, heads read a copy and add, W_U reads the end."""
+    axes = _canvas(9, 2.6)
+    _arrow(axes, (1.1, 0.6), (7.9, 0.6), linewidth=6, color=COLOURS[5], mutation_scale=24)
+    _box(axes, 0.6, 0.6, "$W_E$", "#FFF2CC")
+    _box(axes, 8.4, 0.6, "$W_U$", "#FFF2CC")
+    for start, layer, names in ((1.7, 0, ("0.0", "0.1", "… 0.7")), (4.9, 1, ("1.0", "1.1", "… 1.7"))):
+        axes.text(start + 1.1, 2.4, f"layer {layer}: all heads read the same stream", ha="center", fontsize=9)
+        _arrow(axes, (start - 0.2, 0.7), (start - 0.2, 1.35), linestyle="--", arrowstyle="-")
+        _arrow(axes, (start - 0.2, 1.35), (start + 2.1, 1.35), linestyle="--", arrowstyle="-")
+        for number, name in enumerate(names):
+            x = start + 0.25 + 0.9 * number
+            _arrow(axes, (x - 0.15, 1.35), (x - 0.15, 1.6), linestyle="--")
+            _box(axes, x, 1.85, name, "#DDEBF7", 0.75)
+            _arrow(axes, (x + 0.2, 1.65), (x + 0.2, 0.7))
+            axes.text(x + 0.27, 0.85, "+", fontsize=12)
+    axes.text(4.5, 0.15, "the residual stream: one vector of 256 numbers at every position", ha="center", fontsize=9)
+    axes.set_title("What happens between a token and a logit?")
+    return axes
+
+
+@checked
+def unseen_constants() -> Axes:
+    """Three numbers, the same three with 2 added to each, and the one softmax that both have."""
+    values = np.array([2.0, 0.5, -1.0])
+    _, panels = plt.subplots(1, 3, figsize=(9, 2.4), width_ratios=(1, 1, 1))
+    softmax = np.exp(values) / np.exp(values).sum()
+    for axes, heights, title in zip(
+        panels, (values, values + 2, softmax), ("three logits", "2 added to all", "softmax of both"), strict=True
+    ):
+        drawn = axes.bar(["a", "b", "c"], heights, color=COLOURS[:3], hatch=["", "//", ".."], edgecolor="black")
+        axes.bar_label(drawn, fmt="%.2f" if title.startswith("softmax") else "%.1f", padding=2)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(title=title, yticks=[])
+        axes.margins(y=0.25)
+    for axes in panels[:2]:
+        axes.set_ylim(-2, 5)  # one scale: the second bars stand higher
+    panels[0].set_ylabel("nats")
+    panels[2].set_ylabel("probability")
+    return panels[2]
+
+
+@checked
+def lens(probability: Float[Tensor, "stage pos"], guesses: Sequence[Sequence[str]], tokens: Sequence[str]) -> Axes:
+    """The likeliest token at every stage and position, darker the more probable the token that really comes next."""
+    stages = ["embedding", *(f"after layer {layer}" for layer in range(len(probability) - 1))]
+    axes = _shares(probability, stages, tokens, "p of the token that comes")
+    for row, words in enumerate(guesses):
+        for column, guess in enumerate(words):
+            colour = "white" if probability[row, column] > 0.5 else "black"
+            drawn = axes.text(column, row, _short(guess), ha="center", va="center", color=colour, fontsize=8)
+            drawn.set(family="monospace", parse_math=False)
+    axes.set(title="Which token would be predicted after each layer?", xlabel="position (its own token)")
+    return axes
+
+
+@checked
+def brought_back(share: Float[Tensor, "stage pos"], tokens: Sequence[str], title: str) -> Axes:
+    """How much of a logit each vector of the clean stream brings back, before layer 0 and after every layer."""
+    stages = ["embedding", *(f"after layer {layer}" for layer in range(len(share) - 1))]
+    axes = _shares(share, stages, tokens, "brought back")
+    for row, column in np.ndindex(*share.shape):
+        if abs(share[row, column]) > 0.1:
+            colour = "white" if share[row, column] > 0.5 else "black"
+            axes.text(column, row, f"{share[row, column]:.0%}", ha="center", va="center", color=colour)
+    axes.set(title=title, xlabel="position of the patched vector")
+    return axes
+
+
+def _short(token: str) -> str:
+    """A token as lessons write it, at most nine characters."""
+    shown = visible(token)
+    return shown if len(shown) < 10 else f"{shown[:8]}…"
+
+
+def _shares(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: str) -> Axes:
+    _, axes = plt.subplots(figsize=(10, 0.9 + 0.5 * len(rows)))
+    drawn = axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    plt.colorbar(drawn, ax=axes, label=label, pad=0.01, fraction=0.02)
+    axes.set_xticks(range(len(columns)), list(map(_short, columns)), family="monospace", parse_math=False)
+    axes.set_yticks(range(len(rows)), rows)
+    axes.spines[:].set_visible(False)
+    return axes
+
+
+@checked
+def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], names: Sequence[str]) -> Axes:
+    """What the terms say a head is worth against what its cut takes away; those far from the line are named."""
+    _, axes = plt.subplots(figsize=(5.4, 4))
+    low, high = min(told.min(), cut.min()).item() - 1, max(told.max(), cut.max()).item() + 1
+    axes.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle="--", label="as predicted")
+    for layer, marker in (("0", "s"), ("1", "o")):
+        chosen = [i for i, name in enumerate(names) if name.startswith(layer)]
+        axes.plot(told[chosen], cut[chosen], marker, color=COLOURS[int(layer)], label=f"heads of layer {layer}")
+    for x, y, name in zip(told.tolist(), cut.tolist(), names, strict=True):
+        if max(abs(x), abs(y)) > 2:
+            axes.annotate(name, (x, y), (6, -4), textcoords="offset points")
+    axes.set(title="Does a head's term say what its cut costs?", xlabel="predicted from its term, in nats of logit")
+    axes.set_ylabel("measured, in nats of logit")
+    axes.legend(fontsize=9)
+    return axes
+
+
+@checked
+def zero_or_mean(zero: Mapping[str, float], mean: Mapping[str, float], title: str, unit: str) -> Axes:
+    """Two bars for each head: what it costs to silence it, and what to put its mean in its place."""
+    _, axes = plt.subplots(figsize=(7, 0.8 + 0.42 * len(zero)))
+    places = np.arange(len(zero))
+    for offset, values, label, hatch in ((-0.2, zero, "zero", ""), (0.2, mean, "its mean", "///")):
+        colour = COLOURS[1] if label == "zero" else COLOURS[5]
+        drawn = axes.barh(
+            places + offset, list(values.values()), 0.4, label=label, color=colour, hatch=hatch, edgecolor="black"
+        )
+        axes.bar_label(drawn, [f"{round(value, 2) + 0:.2f}" for value in values.values()], padding=4, fontsize=8)
+    axes.set_yticks(places, list(zero))
+    axes.invert_yaxis()
+    axes.margins(x=0.1)
+    axes.legend(title="in its place", loc="lower right")
+    axes.set(title=title, xlabel=unit)
+    return axes
+
+
+@checked
+def three_ways(tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts: Sequence[str]) -> Axes:
+    """Predictions side by side: what each part is worth, in nats of logit, by every method (the columns)."""
+    figure, panels = plt.subplots(
+        1, len(tables), figsize=(4.9 * len(tables), 0.9 + 0.27 * len(parts)), sharey=True, squeeze=False
+    )
+    for axes, (title, table) in zip(panels[0], tables.items(), strict=True):
+        values = torch.stack(list(table.values()), 1)  # [part, method]
+        axes.imshow(values, cmap="RdBu_r", vmin=-12, vmax=12, aspect="auto")
+        for row, column in np.ndindex(*values.shape):
+            value = values[row, column].item()
+            first = abs(value) == values[1:, column].abs().max() and row > 0  # of the heads
+            style = {"weight": "bold", "color": "white" if abs(value) > 8 else "black"} if first else {"color": "black"}
+            number = f"{value:.1f}".replace("-", "−").replace("−0.0", "0.0")
+            axes.text(column, row, f"▸{number}" if first else number, ha="center", va="center", fontsize=9, **style)
+        axes.set_xticks(range(len(table)), list(table), fontsize=9)
+        axes.xaxis.tick_top()
+        axes.set_yticks(range(len(parts)), parts)
+        axes.axhline(0.5, color="black", linewidth=0.8)
+        axes.spines[:].set_visible(False)
+        axes.set_title(title, parse_math=False)
+    panels[0][0].set_ylabel("part of the model")
+    figure.supxlabel("nats of logit; ▸ the head worth most by this method", fontsize=9)
+    return panels[0][0]

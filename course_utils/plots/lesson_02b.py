@@ -1,0 +1,209 @@
+"""Pictures of lesson 02b: what matrices do to a plane, and the algebra of the residual stream."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from course_utils._arguments import checked
+from course_utils.plots import COLOURS
+
+GREY = COLOURS[6]
+
+
+def _arrow(axes: Axes, end: Tensor, colour: str, label: str, style: str = "-") -> None:
+    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.6, "linestyle": style, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", tuple(end.tolist()), (0, 0), arrowprops=arrow)
+    away = end * (1 + 0.22 / max(end.norm().item(), 0.2))
+    axes.text(away[0].item(), away[1].item(), label, ha="center", va="center", color=colour)
+
+
+@checked
+def acts(matrices: Mapping[str, Float[Tensor, "2 2"]], vectors: Mapping[str, Float[Tensor, "2"]]) -> Axes:
+    """What matrices do to the unit circle (dashed, to the solid line) and to named vectors, x → x W."""
+    _, panels = plt.subplots(1, len(matrices), figsize=(2.6 * len(matrices), 2.9), squeeze=False)
+    angles = torch.linspace(0, 2 * math.pi, 200)
+    circle = torch.stack([angles.cos(), angles.sin()], 1)
+    for axes, (title, W) in zip(panels[0], matrices.items(), strict=True):
+        axes.plot(*circle.T, "--", color=GREY, linewidth=1)
+        axes.plot(*(circle @ W).T, color=COLOURS[0], linewidth=1.6)
+        for (name, x), colour in zip(vectors.items(), (COLOURS[1], COLOURS[2]), strict=False):
+            _arrow(axes, x, GREY, name, "--")
+            _arrow(axes, x @ W, colour, f"{name}W")
+        axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+    return panels[0][0]
+
+
+@checked
+def singular(W: Float[Tensor, "2 2"]) -> Axes:
+    """The three steps of the SVD on the unit circle: turn, stretch along the axes, turn again."""
+    U, S, V = torch.linalg.svd(W)
+    signs = U[0].sign()  # so that every machine draws the same arrows
+    U, V = U * signs, V * signs[:, None]
+    angles = torch.linspace(0, 2 * math.pi, 200)
+    circle = torch.stack([angles.cos(), angles.sin()], 1)
+    steps = {
+        "a circle, two directions": torch.eye(2),
+        "1 turn": U,
+        "2 stretch": U * S,
+        "3 turn: the same as W": U * S @ V,
+    }
+    _, panels = plt.subplots(1, 4, figsize=(10.4, 2.9))
+    for axes, (title, step) in zip(panels, steps.items(), strict=True):
+        axes.plot(*circle.T, "--", color=GREY, linewidth=1)
+        axes.plot(*(circle @ step).T, color=COLOURS[0], linewidth=1.6)
+        for number, (x, colour) in enumerate(zip(U.T, COLOURS[1:3], strict=False), 1):
+            _arrow(axes, x @ step, colour, f"$u_{number}$")
+        axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
+        axes.spines[:].set_visible(False)
+    return panels[0]
+
+
+@checked
+def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[str, Float[Tensor, " d_model"]]) -> Axes:
+    """The stream at one position and the spread of W_pos, coordinate by coordinate, of two models that do the same."""
+    _, grid = plt.subplots(2, 2, figsize=(9, 4.2), sharex="col", sharey="col")
+    for row, (name, stream) in enumerate(streams.items()):
+        grid[row, 0].bar(range(60), stream[:60], color=COLOURS[row])
+        grid[row, 0].set(title=f"the stream at the last position, {name}", ylabel="value")
+        grid[row, 1].bar(range(len(stream)), spreads[name], width=1, color=COLOURS[row])
+        grid[row, 1].set(title=f"positions, {name}", ylabel="spread of W_pos")
+    grid[1, 0].set_xlabel("coordinate (the first 60)")
+    grid[1, 1].set_xlabel("coordinate")
+    return grid[0, 0]
+
+
+@checked
+def who_reads_whom(strength: Float[Tensor, "writer path reader"]) -> Axes:
+    """The virtual weights between two layers: writers on the rows, queries, keys and values of readers on columns."""
+    writers, _, readers = strength.shape
+    _, panels = plt.subplots(1, 3, figsize=(9.4, 3.2), sharey=True)
+    for axes, name, block in zip(panels, ("queries", "keys", "values"), strength.unbind(1), strict=True):
+        drawn = axes.imshow(block, cmap="viridis", vmin=0, vmax=strength.max().item())
+        axes.set_xticks(range(readers), [f"1.{h}" for h in range(readers)], fontsize=8)
+        axes.set(title=f"{name} of layer 1", xlabel="read by")
+        for row, column in torch.cartesian_prod(torch.arange(writers), torch.arange(readers)).tolist():
+            if block[row, column] > 0.11:
+                axes.text(column, row, f"{block[row, column]:.3f}".lstrip("0"), ha="center", va="center", fontsize=7)
+    panels[0].set_yticks(range(writers), [f"0.{h}" for h in range(writers)])
+    panels[0].set_ylabel("written by")
+    plt.colorbar(drawn, ax=list(panels), label="strength (chance 0.06)", pad=0.01)
+    return panels[0]
+
+
+@checked
+def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[Tensor, " direction"]) -> Axes:
+    """Variance against the number of directions; and beside it, who uses each direction of a joint PCA."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
+    for number, (name, share) in enumerate(shares.items()):
+        style = ("-", "--", "-.", (0, (5, 1)), ":")[number % 5]
+        left.plot(range(1, len(share) + 1), share.cumsum(0), linestyle=style, color=COLOURS[number], label=name)
+    left.axhline(0.9, color=GREY, linewidth=0.8)
+    left.set(title="How many directions for 90 %?", xlabel="directions", ylabel="share of variance")
+    left.legend(fontsize=8)
+    right.plot(of_first, ".", color=COLOURS[0], markersize=4)
+    right.axhline(0.5, color=GREY, linewidth=0.8)
+    right.set(title="Joint PCA: who uses each direction?", xlabel="direction", ylim=(0, 1))
+    right.set_ylabel("share of W_E (W_U has the rest)")
+    return left
+
+
+@checked
+def deleters(points: Mapping[str, tuple[float, float, bool]]) -> Axes:
+    """Heads by the sign of their eigenvalues and by their attention to themselves; the corner of a deleter is grey."""
+    _, axes = plt.subplots(figsize=(7, 3.6))
+    for label, marker, colour in (("one layer", "o", COLOURS[0]), ("two layers", "^", COLOURS[1])):
+        chosen = {name: point for name, point in points.items() if point[2] == (label == "two layers")}
+        axes.plot([p[0] for p in chosen.values()], [p[1] for p in chosen.values()], marker, color=colour, label=label)
+        for name, (sign, own, _) in chosen.items():
+            if own > 0.09 or sign < -0.5:
+                axes.annotate(
+                    name.split()[-1], (sign, own), (-6, 6), textcoords="offset points", ha="right", fontsize=9
+                )
+    axes.axvline(0, color=GREY, linewidth=0.8)
+    axes.fill_between([-1, -0.5], 0.5, 1, color=GREY, alpha=0.25)
+    axes.text(-0.97, 0.9, "here: a deleter")
+    axes.legend(loc="upper center")
+    axes.set(xlim=(-1, 1.05), ylim=(-0.02, 1), ylabel="attention to its own position")
+    axes.set_title("Does a head delete what it finds at its own position?")
+    axes.set_xlabel("eigenvalues of $W_V W_O$: all negative −1, all positive +1")
+    return axes
+
+
+@checked
+def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> Axes:
+    """Small integer matrices with their entries, the last one with lines between its blocks."""
+    sizes = [matrix.shape[1] for matrix in pictures.values()]
+    _, panels = plt.subplots(1, len(pictures), figsize=(9.4, 4), width_ratios=[size + 2 for size in sizes])
+    for axes, (title, matrix) in zip(panels, pictures.items(), strict=True):
+        limit = matrix.abs().max().item()
+        axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
+        for row, column in torch.nonzero(matrix).tolist():
+            value = int(matrix[row, column])
+            colour = "white" if abs(value) > 0.6 * limit else "black"
+            axes.text(column, row, f"{value}".replace("-", "−"), ha="center", va="center", color=colour, fontsize=8)
+        axes.set(title=title, xticks=[], yticks=[])
+    for edge in edges:
+        panels[-1].axvline(edge, color="black", linewidth=0.8)
+        panels[-1].axhline(edge, color="black", linewidth=0.8)
+    panels[-1].set_xlabel("flattened stream, position by position")
+    return panels[-1]
+
+
+@checked
+def singular_values(values: Mapping[str, Float[Tensor, " direction"]], rank: int) -> Axes:
+    """The first 60 singular values of matrices, the largest taken as 1; a line stands after the `rank`-th."""
+    _, axes = plt.subplots(figsize=(7, 2.8))
+    for (name, value), marker in zip(values.items(), ".^sx", strict=False):
+        axes.plot(range(1, 61), value[:60] / value[0], marker + "-", markersize=4, label=name)
+    axes.axvline(rank + 0.5, color=GREY, linewidth=0.8)
+    axes.set(title="How many directions does a head use?", ylabel="singular value, largest = 1")
+    axes.set_xlabel(f"singular value, in order of size (grey line: after d_head = {rank})")
+    axes.legend()
+    return axes
+
+
+@checked
+def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[float]]) -> Axes:
+    """How far the logits of a mixture are from the mixture of the logits."""
+    _, axes = plt.subplots(figsize=(7, 3.2))
+    for (label, gap), style in zip(gaps.items(), ("o-", "s--"), strict=False):
+        axes.plot(alphas, gap, style, label=label)
+    axes.set(title="How far is the model from linear, between two texts?", ylabel="largest deviation of a logit, nats")
+    axes.set_xlabel("share of the first text in the mixture")
+    axes.legend()
+    return axes
+
+
+@checked
+def where_and_what() -> Axes:
+    """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
+    _, axes = plt.subplots(figsize=(9, 2.5))
+    axes.axis("off")
+    A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
+    rows = np.arange(24).reshape(4, 6) % 7 / 7
+    for x, matrix, width, cmap in (
+        (0.5, A, 1.4, "Blues"),
+        (2.6, rows, 2.1, "Purples"),
+        (5.4, rows.T @ rows, 1.6, "Greens"),
+    ):
+        axes.imshow(
+            matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + (1.6 if x > 5 else 1.4)), aspect="auto", vmin=0
+        )
+    axes.set(xlim=(0, 9), ylim=(0, 2.5))
+    for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
+        axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
+    for x, label in (
+        (1.2, "$A$  [dest, src]\nWHERE: mixes positions"),
+        (3.65, "$x$  [src, d_model]\nthe stream, a row per position"),
+        (6.2, "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"),
+    ):
+        axes.text(x, 0.6, label, ha="center", va="top", fontsize=9)
+    axes.set_title("What is a head, as matrices?")
+    return axes

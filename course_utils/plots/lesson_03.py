@@ -1,0 +1,279 @@
+"""What lesson 03 draws: a text from one table, the table's two factors, and the table while it is trained."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from IPython.display import DisplayHandle, display
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
+from torch import Tensor
+
+from course_utils import bigrams, plots
+from course_utils._arguments import Count, checked
+from course_utils.plots import COLOURS
+from course_utils.text import visible
+
+WIDTH = 76  # characters on a line of a drawn text
+SEEN = (
+    (100, "#d3e4f1", "its pair with the token before it: read 100 times or more"),
+    (1, "#ffe9b0", "1 to 99 times"),
+    (0, "#f4b183", "never"),
+)
+
+
+def _likeliest(row: Float[Tensor, " V"], names: Sequence[str], title: str, axes: Axes) -> None:
+    """The likeliest next tokens of one row, as bars."""
+    p, order = row.topk(10)
+    axes.barh(range(10), p.tolist(), color=COLOURS[0])
+    axes.set_yticks(range(10), [visible(names[i]) for i in order], family="monospace", fontsize=9, parse_math=False)
+    axes.invert_yaxis()
+    axes.set(title=title, xlabel="probability of the next token")
+
+
+@checked
+def writing(
+    tokens: Sequence[str],
+    row: Float[Tensor, " V"],
+    names: Sequence[str],
+    seen: Int[Tensor, " pairs"] | None = None,
+) -> Sequence[Axes]:
+    """A written text, token by token, and beside it the next token's probabilities [V], the tokens called `names`.
+
+    `seen` says how often each token but the first followed the one before it in the training text: it colours them.
+    """
+    figure = plt.figure(figsize=(10, 3.4), layout="none")
+    left, right = figure.add_axes((0.01, 0.03, 0.62, 0.87)), figure.add_axes((0.75, 0.17, 0.24, 0.73))
+    x = y = 0
+    for i, token in enumerate(tokens):
+        colour = ("#d3e4f1", "#eef4f9")[i % 2]  # neighbours differ
+        if seen is not None:
+            colour = next(c for least, c, _ in SEEN if i and seen[i - 1] >= least) if i else "white"
+        last = i == len(tokens) - 1
+        for piece in token.replace("\n", "↵\n").replace(" ", "·").splitlines():
+            if x + len(piece) > WIDTH:
+                x, y = 0, y + 1
+            edge = COLOURS[1] if last else ("#555555" if seen is not None and i and not seen[i - 1] else "white")
+            box = Rectangle((x, y - 0.75), len(piece), 1, facecolor=colour, edgecolor=edge, linewidth=2 if last else 1)
+            left.add_patch(box)
+            left.text(x + len(piece) / 2, y, piece, family="monospace", fontsize=8.5, ha="center", parse_math=False)
+            x += len(piece)
+            if piece.endswith("↵"):
+                x, y = 0, y + 1
+    left.set(
+        xlim=(-0.5, WIDTH + 0.5),
+        ylim=(max(y, 9) + (1 if seen is None else 2.5), -1.2),
+        title="What it wrote, a box for each token",
+    )
+    left.axis("off")
+    if seen is not None:
+        boxes = [Rectangle((0, 0), 1, 1, facecolor=c, edgecolor="white" if n else "#555555") for n, c, _ in SEEN]
+        left.legend(boxes, [label for *_, label in SEEN], loc="lower left", ncols=3, fontsize=9, borderaxespad=0)
+    _likeliest(row, names, f"What may follow  {visible(tokens[-1])}", right)
+    return [left, right]
+
+
+@checked
+def factors(d_vocab: Count, d_model: Count) -> Axes:
+    """A schematic: a tall matrix times a wide one is a square table, with one token's row picked out."""
+    _, axes = plt.subplots(figsize=(10, 4))
+    parts = (
+        (0, 1, 4, "$W_E$", f"{d_model:,} numbers\nfor each current token", COLOURS[0]),
+        (2.6, 4, 1, "$W_U$", f"{d_model:,} numbers\nfor each next token", COLOURS[2]),
+        (
+            8.2,
+            4,
+            4,
+            "$T$",
+            f"{d_vocab:,} × {d_vocab:,}: a row for each current\ntoken, a column for each next one",
+            "#999999",
+        ),
+    )
+    for x, width, height, name, below, colour in parts:
+        axes.add_patch(Rectangle((x, 2 - height / 2), width, height, facecolor=colour, alpha=0.25, edgecolor=colour))
+        axes.text(x + width / 2, 2 + height / 2 + 0.15, name, ha="center", fontsize=14)
+        axes.text(x + width / 2, 2 - height / 2 - 0.25, below, ha="center", va="top", fontsize=9)
+    for x, width, colour in ((0, 1, COLOURS[0]), (8.2, 4, COLOURS[1])):
+        axes.add_patch(Rectangle((x, 2.7), width, 0.25, facecolor=colour))
+    for x, sign in ((1.8, "×"), (7.4, "=")):
+        axes.text(x, 1.85, sign, ha="center", fontsize=20)
+    axes.annotate("current token", (0, 2.83), (-0.2, 2.83), ha="right", va="center", fontsize=9)
+    axes.annotate("its logits for\nall next tokens", (12.2, 2.83), (12.4, 2.83), va="center", fontsize=9)
+    axes.set(xlim=(-2, 14.6), ylim=(-1.1, 4.6), aspect="equal")
+    axes.axis("off")
+    return axes
+
+
+@checked
+def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
+    """Show letters' embeddings as arrows, unembeddings as points around them, and the table of probabilities."""
+    n = len(W_E)
+    alphabet = [chr(ord("a") + i) for i in range(n)]
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2))
+    for i, letter in enumerate(alphabet):
+        arrow, point = (v / v.norm() for v in (W_E[i], W_U[:, i]))
+        left.plot([0, 0.8 * arrow[0]], [0, 0.8 * arrow[1]], color=COLOURS[0], linewidth=0.8)
+        left.text(*(0.88 * arrow).tolist(), letter, color=COLOURS[0], ha="center", va="center")
+        left.text(*(1.08 * point).tolist(), letter, color=COLOURS[1], ha="center", va="center", weight="bold")
+    legend = "inside: embeddings (current letter) · outside, bold: unembeddings (next letter)"
+    left.text(0, -1.35, legend, ha="center", fontsize=9)
+    left.set(xlim=(-1.25, 1.25), ylim=(-1.45, 1.25), aspect="equal", title="Two numbers for each letter")
+    left.axis("off")
+    drawn = right.imshow((W_E @ W_U).detach().softmax(1).numpy(), cmap="viridis", vmin=0)
+    plt.colorbar(drawn, ax=right, label="probability")
+    ticks = range(0, n, 2)
+    right.set_xticks(ticks, alphabet[::2])
+    right.set_yticks(ticks, alphabet[::2])
+    right.set(title="The table they make", xlabel="next letter", ylabel="current letter")
+    plots.show("Letters on a circle: each one's embedding points at the next one's unembedding.")
+
+
+@checked
+def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> None:
+    """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
+    _, axes = plt.subplots(figsize=(8.5, 5))
+    axes.plot(list(curve), list(curve.values()), "o-", label="your table, counted on so much text")
+    for (name, loss), style in zip(lines.items(), (":", "--", "-"), strict=False):
+        axes.axhline(loss, color=COLOURS[1], linestyle=style, label=name)
+    axes.set(xscale="log", xlabel="tokens counted", ylabel="nats per token of new text (less is better)")
+    axes.set_title("How good is a table of counts?")
+    axes.legend(fontsize=9)
+    plots.show(
+        "A table of counts loses less the more text was counted. On little text it loses more than frequencies of "
+        "single tokens, on all the text as little as Kneser–Ney. The trained model loses least."
+    )
+
+
+class LiveTable:
+    """A picture of a table in training, drawn anew while you watch; it keeps what it measured.
+
+    `words` pick the rows and columns to be seen, by their place in the table; `counted` is the bigram table, `often`
+    says which of its pairs are compared, and `frequency` [V] how common each next token is.
+    """
+
+    STEPS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300)
+
+    def __init__(self, counted: Tensor, often: Tensor, frequency: Tensor, words: Mapping[str, int]):
+        self.counted, self.often, self.words = counted, often, words
+        self.frequencies = frequency.log().expand(len(frequency), -1)  # the same row for every current token
+        self.like_bigrams: dict[int, float] = {}
+        self.like_frequencies: dict[int, float] = {}
+        self.handle: DisplayHandle | None = None
+
+    def show(self, step: int, table: Tensor, loss: float) -> None:
+        """Measure and draw the table after `step` steps, if it is one of STEPS."""
+        if step not in self.STEPS:
+            return
+        table = table.detach()
+        for kept, other in ((self.like_bigrams, self.counted), (self.like_frequencies, self.frequencies)):
+            kept[step] = bigrams.row_centred_correlation(table, other, self.often)
+        self._draw(table, f"step {step}: {loss:.2f} nats")
+        picture = plots.picture(
+            "Three panels. The trained table of a few tokens looks like the counted one beside it. The third shows "
+            "correlations by step: with frequencies it rises first and falls back, with the bigram table it nears 1.",
+            sharp=step == self.STEPS[-1],
+        )
+        if self.handle is None:
+            self.handle = display(picture, raw=True, display_id=True)
+        else:
+            self.handle.update(picture, raw=True)
+
+    def _draw(self, table: Tensor, title: str) -> None:
+        _, axes = plt.subplots(1, 3, figsize=(11, 4.6), width_ratios=(1, 1, 1.1))
+        ids, names = torch.tensor(list(self.words.values())), list(self.words)
+        for ax, T, name in ((axes[0], table, title), (axes[1], self.counted, "counted (brighter: likelier)")):
+            ax.imshow(T.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
+            ax.set_xticks(
+                range(len(ids)), [visible(n) for n in names], rotation=90, family="monospace", parse_math=False
+            )
+            ax.set_yticks(range(len(ids)), [visible(n) for n in names], family="monospace", parse_math=False)
+            ax.set(title=name, xlabel="next token")
+        axes[0].set_ylabel("current token")
+        for kept, style, name in (
+            (self.like_bigrams, "o-", "with the bigram table"),
+            (self.like_frequencies, "s--", "with tokens' frequencies alone"),
+        ):
+            axes[2].plot(list(kept), list(kept.values()), style, markersize=4, label=name)
+        axes[2].set_xscale("symlog", linthresh=1)
+        axes[2].set_xticks([0, 1, 3, 10, 30, 100, 300], ["0", "1", "3", "10", "30", "100", "300"])
+        axes[2].set(xlim=(-0.1, 400), ylim=(-0.1, 1.02), xlabel="step")
+        axes[2].set(title="correlation, rows centred")
+        axes[2].legend(loc="lower right", fontsize=8)
+
+
+@checked
+def agreement(
+    counted: Float[Tensor, "V V"], tables: Mapping[str, Float[Tensor, "V V"]], often: Tensor
+) -> Sequence[Axes]:
+    """Entries of tables against those of the bigram table, each row centred over the pairs in `often`."""
+
+    def centred(table: Tensor) -> Tensor:
+        mean = (table * often).sum(1, keepdim=True) / often.sum(1, keepdim=True)
+        return (table - mean)[often]
+
+    x, ys = centred(counted), [centred(table) for table in tables.values()]
+    _, axes = plt.subplots(1, len(tables), figsize=(10.5, 5))
+    for ax, name, y in zip(axes, tables, ys, strict=True):
+        plots.density(x, y, name, "log p(next | current), row-centred", "", ax)
+        ax.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
+        both = min(x.min(), y.min()).item() - 0.5, max(x.max(), y.max()).item() + 0.5
+        ax.set(xlim=both, ylim=both, aspect="equal")
+        ax.legend(loc="lower right", fontsize=9)
+    clouds = [ax.collections[0] for ax in axes]
+    for cloud in clouds:  # one scale of colours
+        cloud.set_clim(1, max(other.get_array().max() for other in clouds))
+    axes[0].set_ylabel("logit, row-centred")
+    return list(axes)
+
+
+def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str) -> None:
+    """Curves of nats against rank, one for each way to make a table, and others' values as lines without a rank."""
+    _, axes = plt.subplots(figsize=(8.5, 5))
+    for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=False):
+        axes.plot(list(curve), list(curve.values()), style, label=name)
+    for (name, value), style in zip(lines.items(), ("-", "--", ":"), strict=False):
+        axes.axhline(value, color=COLOURS[6], linestyle=style, linewidth=1.2, label=name)
+    ranks = list(next(iter(curves.values())))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks(ranks, [str(rank) for rank in ranks])
+    axes.set(title=title, xlabel="rank", ylabel="nats")
+    axes.legend(fontsize=9)
+
+
+@checked
+def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
+    """Show the lead of hidden pairs over absent ones, by trained rank, and what it is for other tables."""
+    _by_rank({"trained": lead}, others, "How much likelier are hidden pairs than absent ones?")
+    plots.show("The lead rises with the rank to the middle and falls again; the other tables' is far below.")
+
+
+@checked
+def costs(losses: Mapping[str, Mapping[int, float]], best: float) -> None:
+    """Show the losses of tables by rank, a curve for each way to make them, and that of the best possible table."""
+    _by_rank(losses, {"the best possible table": best}, "What does a rank cost? (less is better)")
+    plots.show("Losses fall with the rank; the trained curve is far below both cuts at small ranks.")
+
+
+@checked
+def resemblance(correlations: Mapping[str, float]) -> None:
+    """Show how the direct path of each model correlates with the bigram table."""
+    title = "Does the direct path look like the bigram table?"
+    plots.bars(correlations, title, "row-centred correlation, pairs seen 20 times or more")
+    plots.show("Three bars: without layers long; with one layer and with two less than half of that.")
+
+
+@checked
+def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> Sequence[Axes]:
+    """The same few rows and columns of several tables, as log-probabilities side by side."""
+    ids = torch.tensor(list(words.values()))
+    _, axes = plt.subplots(1, len(tables), figsize=(11, 4.5), sharey=True)
+    names = [visible(word) for word in words]
+    for ax, (title, table) in zip(axes, tables.items(), strict=True):
+        drawn = ax.imshow(table.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
+        ax.set_xticks(range(len(ids)), names, rotation=90, family="monospace", parse_math=False)
+        ax.set_yticks(range(len(ids)), names, family="monospace", parse_math=False)
+        ax.set(title=title, xlabel="next token")
+    axes[0].set_ylabel("current token")
+    plt.colorbar(drawn, ax=list(axes), label="log p, nats")
+    return list(axes)

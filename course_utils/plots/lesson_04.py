@@ -1,0 +1,183 @@
+"""What only lesson 04 draws: the explorer of skip-trigrams, a head as a schematic, patterns, distances, eigenvalues."""
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Complex, Float, Int
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import circuits, text
+from course_utils._arguments import checked
+from course_utils.plots import COLOURS, Patterns
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # lines are told apart without colours
+SHOWN = 10  # destinations that the explorer shows occur at least so often in the text
+
+
+class Explorer:
+    """One source, one head: who looks for it, what it makes likelier, and what the text says of both.
+
+    `explorer(" open", 6)` is the table as text, `explorer.show()` the same with boxes to type and choose in.
+    """
+
+    def __init__(self, model: HookedTransformer, tokens: Int[Tensor, "batch pos"]):
+        self.model, self.tokens = model, tokens
+        often = torch.bincount(tokens.flatten(), minlength=model.cfg.d_vocab) >= SHOWN
+        self.rare = ~often  # [token]: their embeddings have hardly been trained, and a reader has no use for them
+
+    def _received(self, head: int, source: int) -> Float[Tensor, "n pos"]:
+        """Attention that the later positions of the contexts with a source pay to it, in multiples of an even share."""
+        rows = self.tokens[(self.tokens == source).any(1)]
+        x = self.model.W_E[rows] + self.model.W_pos[: rows.shape[1]]  # [n, pos, d_model]
+        scores = x @ self.model.W_Q[0, head] @ (x @ self.model.W_K[0, head]).mT * self.model.cfg.d_head**-0.5
+        pattern = scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -torch.inf).softmax(-1)
+        before = (rows == source)[:, None, :] & torch.ones_like(scores[0]).tril(-1).bool()  # [n, dest, src]
+        received = (pattern * before).sum(-1) / before.sum(-1)  # 0 / 0 where the source has not come yet
+        return received * (torch.arange(rows.shape[1]) + 1)
+
+    def __call__(self, word: str, head: int, k: int = 6) -> str:
+        """The table of one source token and one head. Raises AssertionError when `word` is no single token."""
+        source = self.model.to_single_token(word)
+        qk, ov = circuits.full_qk(self.model, 0, head), circuits.full_ov(self.model, 0, head)
+        scores = (qk.A @ (qk.B[:, source] - qk.B.mean(1))).masked_fill(self.rare, -torch.inf)  # [dest]
+        effects = ov.A[source] @ ov.B  # [out]
+        rows = self.tokens[(self.tokens == source).any(1)]
+        times, after = self._received(head, source), (self.tokens == source).cumsum(1) > (self.tokens == source)
+        lines = [f"head 0.{head}, source {text.visible(word)}, {(self.tokens == source).sum()} times in the text", ""]
+        lines.append("                  looks for it:              makes likelier:")
+        lines.append("destination       weights    text  (times)   out               logit   after / elsewhere")
+        for dest, out in zip(scores.topk(k).indices, effects.topk(k).indices, strict=True):
+            there = times[(rows == dest) & times.isfinite()]
+            measured = f"{there.mean():7.1f} {f'({len(there)})':>7s}" if len(there) else f"{'':7s} {'(0)':>7s}"
+            rates = [1000 * (self.tokens[part] == out).float().mean() for part in (after, ~after)]
+            b, c = (text.visible(str(t)) for t in self.model.to_str_tokens(torch.stack([dest, out])))
+            left = f"{b:17.17s} {scores[dest].exp():6.1f} {measured}"
+            lines.append(f"{left}    {c:16.16s} {effects[out]:+6.1f}   {rates[0]:5.2f} / {rates[1]:.2f}")
+        return "\n".join(lines) + "\n"
+
+    def show(self, word: str = " open", head: int = 6) -> None:
+        """A box to type a source in, a list of heads, and the table that belongs to both."""
+        import ipywidgets as widgets
+        from IPython.display import display
+
+        known = [text.visible(str(t)) for t in self.model.to_str_tokens((~self.rare).nonzero().flatten())]
+        source_box = widgets.Combobox(value=text.visible(word), options=known, description="source")
+        names = [(f"0.{h}", h) for h in range(self.model.cfg.n_heads)]
+        head_box = widgets.Dropdown(value=head, options=names, description="head")
+        found_box = widgets.HTML()
+
+        def refresh(_: Any) -> None:
+            typed = source_box.value.replace("·", " ").replace("↵", "\n").replace("→", "\t")
+            parts = [text.visible(str(t)) for t in self.model.to_str_tokens(typed, prepend_bos=False) if t]
+            found = f"That is {len(parts)} tokens: {'   '.join(parts)}\n" if parts else ""
+            found += "Type a source, one token. Write a space as · and a line break as ↵."
+            found = self(typed, head_box.value) if len(parts) == 1 else found
+            found_box.value = f"<pre style='line-height: 1.3'>{escape(found)}</pre>"
+
+        source_box.observe(refresh, "value")
+        head_box.observe(refresh, "value")
+        refresh(None)
+        display(widgets.VBox([widgets.HBox([source_box, head_box]), found_box]))
+
+
+@checked
+def one_head(source: str, between: Sequence[str], dest: str, out: str) -> Axes:
+    """A schematic of a skip-trigram: the destination looks back for the source, the source says what comes next."""
+    words = [source, *between, dest]
+    _, axes = plt.subplots(figsize=(8, 3))
+    for i, word in enumerate(words):
+        marked = i in (0, len(words) - 1)
+        box = {"boxstyle": "round,pad=0.4", "facecolor": "#e8f1f8" if marked else "white", "edgecolor": "#999999"}
+        axes.text(i, 0, word, ha="center", va="center", family="monospace", fontsize=12, bbox=box, parse_math=False)
+    last = len(words) - 1
+    box = {"boxstyle": "round,pad=0.4", "facecolor": "#fbe9df", "edgecolor": COLOURS[1]}
+    axes.text(last + 1, 0, out, ha="center", va="center", family="monospace", fontsize=12, bbox=box, parse_math=False)
+    looks = FancyArrowPatch((last, 0.3), (0, 0.3), connectionstyle="arc3,rad=0.35", arrowstyle="-|>", mutation_scale=16)
+    looks.set(color=COLOURS[0], linewidth=2)
+    says = FancyArrowPatch((0, -0.3), (last + 1, -0.3), connectionstyle="arc3,rad=0.25", arrowstyle="-|>")
+    says.set(color=COLOURS[1], linewidth=2, linestyle="--", mutation_scale=16)
+    axes.add_patch(looks)
+    axes.add_patch(says)
+    axes.text(last / 2, 2.0, "QK: how strongly the destination looks for the source", ha="center", color=COLOURS[0])
+    axes.text((last + 1) / 2, -2.15, "OV: what the source says about the next token", ha="center", color=COLOURS[1])
+    axes.text(0, -0.75, "source", ha="center", fontsize=9)
+    axes.text(last, -0.75, "destination", ha="center", fontsize=9)
+    axes.text(last + 1, -0.75, "out", ha="center", fontsize=9)
+    axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
+    axes.axis("off")
+    return axes
+
+
+@checked
+def patterns(pattern: Patterns, names: Sequence[str]) -> None:
+    """The attention patterns of eight heads on one short text, in two rows."""
+    figure, panels = plt.subplots(2, 4, figsize=(10, 5.8), sharex=True, sharey=True)
+    for h, axes in enumerate(panels.flat):
+        axes.imshow(pattern[h], vmin=0, vmax=1, cmap="viridis")
+        axes.set_title(f"head 0.{h}")
+        axes.tick_params(length=0)
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8, family="monospace", parse_math=False)
+        axes.set_yticks(range(len(names)), names, fontsize=8, family="monospace", parse_math=False)
+    figure.suptitle("Where does each head look? (dark 0, yellow 1)")
+    figure.supxlabel("source")
+    figure.supylabel("destination")
+
+
+@checked
+def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]) -> Axes:
+    """For each head, by what factor its skip-trigrams raise their outs, against how far back the source stands."""
+    _, axes = plt.subplots(figsize=(7.5, 3.8))
+    for marker, (name, values) in zip(MARKERS, factors.items(), strict=False):
+        style = "--" if name in dashed else "-"
+        axes.plot(distances, list(values), style, marker=marker, label=name)
+    axes.axhline(1, color=COLOURS[6], linewidth=0.8)
+    axes.set(xscale="log", yscale="log", title="Does a skip-trigram work wherever its source stands?")
+    axes.set_xticks(distances, [str(d) for d in distances])
+    axes.minorticks_off()
+    axes.set(xlabel="the source stands so many tokens back", ylabel="P(out) grows by this factor")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return axes
+
+
+@checked
+def eigenvalues(
+    planes: Mapping[str, Complex[Tensor, " d_head"]],
+    scores: Sequence[float],
+    untrained: Sequence[float],
+    chance: float,
+) -> None:
+    """Eigenvalues of two heads in the plane, and the copying score of all heads beside what chance gives."""
+    _, panels = plt.subplots(1, 3, figsize=(10.5, 3.4), width_ratios=[2, 2, 3])
+    for axes, (title, values) in zip(panels, planes.items(), strict=False):
+        axes.scatter(values.real, values.imag, s=14)
+        axes.axvline(0, color=COLOURS[6], linewidth=0.8)
+        axes.set(title=title, xlabel="real part of λ", ylabel="imaginary part")
+    last, heads = panels[2], range(len(scores))
+    last.axvspan(-chance, chance, color=COLOURS[6], alpha=0.25, label="200 random circuits")
+    last.scatter(list(scores), heads, color=COLOURS[1], label="trained", zorder=3)
+    last.scatter(list(untrained), heads, marker="x", color=COLOURS[0], label="untrained")
+    last.set_yticks(heads, [f"0.{h}" for h in heads])
+    last.set(title="Which heads copy?", xlabel="copying score Σλ / Σ|λ|", ylabel="head")
+    last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
+
+
+@checked
+def shares(notions: Mapping[str, Sequence[float]], title: str) -> Axes:
+    """Several shares for each head, side by side; told apart by hatching as well as by colour."""
+    _, axes = plt.subplots(figsize=(8.5, 3.2))
+    width = 0.8 / len(notions)
+    for i, (name, values) in enumerate(notions.items()):
+        places = [h + width * (i - (len(notions) - 1) / 2) for h in range(len(values))]
+        axes.bar(places, list(values), width, label=name, hatch=("", "//", "..", "xx")[i % 4], edgecolor="white")
+    n = len(next(iter(notions.values())))
+    axes.axhline(0, color=COLOURS[6], linewidth=0.8)
+    axes.set_xticks(range(n), [f"0.{h}" for h in range(n)])
+    axes.set(title=title, xlabel="head")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return axes

@@ -1,0 +1,168 @@
+"""What only lesson 05 draws: the number line, the votes, and what a proof costs."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyArrowPatch
+from torch import Tensor
+
+from course_utils._arguments import checked
+from course_utils.plots import COLOURS
+
+BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+
+
+@checked
+def two_jobs(numbers: Sequence[int]) -> Axes:
+    """A drawing of the idea: a place on a line gives each number its weight, and it votes for its own name."""
+    _, axes = plt.subplots(figsize=(8.4, 2.9))
+    where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
+    axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
+    axes.text(0, -0.75, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
+    axes.text(4.9, -0.75, "2 · say: a name;\neach number votes for its own", va="top")
+    axes.text(1.0, 1.15, "the softmax turns\nscores into weights", ha="center", color=BLUE)
+    weight = torch.tensor([2.0 * place for place in where]).softmax(0).tolist()
+    for row, (place, number, share) in enumerate(zip(where, numbers, weight, strict=True)):
+        axes.plot(place, 0, "o", color=BLUE, ms=7)
+        axes.text(place, -0.22, str(number), ha="center", va="top")
+        height, name = 1.6 * share, (5.9, 0.1 + 0.65 * row)
+        axes.add_patch(plt.Rectangle((place - 0.07, 0.15), 0.14, height, color=BLUE, alpha=0.35))
+        arrow = FancyArrowPatch((place, 0.2 + height), name, connectionstyle="arc3,rad=-0.15", arrowstyle="->")
+        arrow.set(mutation_scale=10, linewidth=0.4 + 3 * share, color=ORANGE)
+        axes.add_patch(arrow)
+        axes.text(6.0, name[1], str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
+    axes.set(xlim=(-0.1, 7.6), ylim=(-1.6, 2.6))
+    axes.axis("off")
+    return axes
+
+
+@checked
+def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]) -> Axes:
+    """For each list: what each position gives the largest value, minus what it gives the value below, and the sum.
+
+    All bars of a list are divided by the longest of its positions'.
+    """
+    _, panels = plt.subplots(1, len(cases), figsize=(3.0 * len(cases), 2.8), sharey=True, squeeze=False)
+    for axes, numbers, given, title in zip(panels[0], cases, parts, titles, strict=True):
+        heights = (given / given.abs().max()).tolist()
+        colours = [ORANGE if number == max(numbers) else BLUE for number in numbers]
+        axes.bar(range(len(numbers) + 1), [*heights, sum(heights)], color=[*colours, GREY])
+        axes.set_xticks(range(len(numbers) + 1), [*map(str, numbers), "sum"])
+        axes.axhline(0, color="black", lw=0.8)
+        axes.set(title=title, xlabel="value at each position")
+    panels[0][0].set_ylabel("votes for the largest, minus\nvotes for the value below it")
+    return panels[0][0]
+
+
+@checked
+def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> Axes:
+    """Two tables of scores side by side on one scale, row-centred beforehand."""
+    figure, panels = plt.subplots(1, 2, figsize=(8.2, 3.5))
+    limit = float(max(left.abs().max(), right.abs().max()))
+    for axes, table, title in zip(panels, (left, right), titles, strict=True):
+        drawn = axes.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
+        axes.set(title=title, xlabel="value of the key", ylabel="value of the query")
+    figure.colorbar(drawn, ax=panels, label="score, row-centred")
+    return panels[0]
+
+
+@checked
+def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None, rows: int = 2) -> Axes:
+    """Each value at its place on the number line, the line cut into `rows`; those with errors are larger and orange."""
+    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + 0.85 * rows), squeeze=False)
+    pieces = torch.arange(len(g)).chunk(rows)
+    width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
+    for axes, piece in zip(panels[:, 0], pieces, strict=True):
+        middle = float(g[piece[0]] + g[piece[-1]]) / 2
+        axes.axhline(0, color=GREY, lw=0.8, zorder=0)
+        for value in piece.tolist():
+            wrong = 0.0 if errors is None else float(errors[value])
+            style = {"marker": "D", "ms": 4 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 5}
+            axes.plot(float(g[value]), 0, color=ORANGE if wrong else BLUE, alpha=0.7, **style)
+            up = value % 2
+            label = axes.text(float(g[value]), 0.5 if up else -0.5, str(value), ha="center", fontsize=8)
+            label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
+        axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), ylim=(-1.2, 1.2), yticks=[])
+        axes.spines["left"].set_visible(False)
+        axes.tick_params(labelsize=8)
+    panels[0, 0].set_title(title)
+    panels[-1, 0].set_xlabel("place on the line, g (a mean step is 1)")
+    return panels[0, 0]
+
+
+@checked
+def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> Axes:
+    """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
+    _, axes = plt.subplots(figsize=(8.4, 3))
+    axes.plot(by_value, "o", mfc="white", color=BLUE, ms=4, label="by its value alone")
+    axes.plot(with_position, "s", color=ORANGE, ms=4, label="with its position, length 6")
+    axes.axhline(0, color="black", lw=0.8)
+    for value in named:
+        axes.annotate(str(value), (value, float(by_value[value])), (0, -11), textcoords="offset points", ha="center")
+    axes.set(title="How hard does each query pull?", xlabel="value of the query", ylabel="f, score per mean step")
+    axes.set_ylim(min(0, float(by_value.min())) - 0.35)
+    axes.legend(ncols=2)
+    return axes
+
+
+@checked
+def winners(share: Mapping[int, float], points: int = 12) -> Axes:
+    """Left: points on a circle, each with itself as its largest product. Right: winners against directions kept."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.3), width_ratios=[1, 1.6])
+    angles = 2 * torch.pi * torch.arange(points) / points
+    left.plot(angles.cos(), angles.sin(), "o", color=BLUE)
+    left.annotate(
+        "", (angles[1].cos(), angles[1].sin()), (0, 0), arrowprops={"arrowstyle": "->", "color": ORANGE, "lw": 2}
+    )
+    for other in (0, 2):  # the shadow of each neighbour on the arrow
+        along = (angles[other] - angles[1]).cos()
+        foot = along * angles[1].cos(), along * angles[1].sin()
+        left.plot([angles[other].cos(), foot[0]], [angles[other].sin(), foot[1]], ":", color="black", lw=1.2)
+    left.set(title=f"{points} winners in 2 dimensions", aspect="equal", xticks=[], yticks=[])
+    left.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
+    left.axis("off")
+    right.plot(list(share), [100 * one for one in share.values()], "o-", color=BLUE)
+    right.axhline(100, color=GREY, lw=0.8, ls="--")
+    right.set(title="How many directions does OV need?", xlabel="directions of OV kept, the strongest first")
+    right.set_ylabel("values that win their row, %")
+    return right
+
+
+@checked
+def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
+    """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
+    _, axes = plt.subplots(figsize=(8.2, 4))
+    last = max(cases for cases, _ in proofs.values())
+    for (name, place), marker in zip(proofs.items(), "osD^", strict=False):
+        axes.plot(*place, marker, ms=8, color=BLUE)
+        away = (-9, -3) if place[0] == last else (9, 3)  # the name of the last point is left of it
+        axes.annotate(name, place, away, textcoords="offset points", ha="right" if place[0] == last else "left")
+    axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-8, 4))
+    axes.set(title="What does each proof leave open?", xlabel="cases to look at")
+    axes.set_ylabel("share of lists of length 6\nnot proved right")
+    return axes
+
+
+@checked
+def danger(
+    step: Float[Tensor, " value"], voice: Float[Tensor, " value"], errors: Int[Tensor, " value"], room: int
+) -> Axes:
+    """Each largest value by its step in score and by how much louder it votes than its neighbour; the worst named."""
+    _, axes = plt.subplots(figsize=(8.2, 3.8))
+    wrong = errors > 0
+    for chosen, name, marker, colour in ((~wrong, "never wrong", "o", BLUE), (wrong, "sometimes wrong", "D", ORANGE)):
+        axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.7)
+    x = torch.linspace(0, float(step.max()), 200)
+    axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
+    for M in errors.argsort(descending=True)[:4].tolist():
+        place = float(step[M]), float(voice[M])
+        axes.annotate(f"{M + 1}", place, (-4, -12), textcoords="offset points", fontweight="bold", ha="right")
+    axes.set(xlabel="step from M − 1 to M, in score", ylabel="voice of M (ratio of leads)")
+    axes.set(title="Who can be outvoted?", yscale="log", xlim=(0, None), ylim=(0.8, 5.2))
+    axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
+    axes.minorticks_off()
+    axes.legend()
+    return axes

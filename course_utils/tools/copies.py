@@ -1,0 +1,100 @@
+"""A learner's own copies of the lessons: what is written in one stays, and the others are renewed."""
+
+import hashlib
+import json
+import os
+from functools import partial
+from pathlib import Path
+
+from course_utils._files import INSTALLED, NOTEBOOKS, ROOT, sha256, write_atomically
+
+FOLDER = "my_notebooks"
+RECORD = ".copies.json"  # in the folder: for each copy, the SHA-256 of its file and of what is written in it, when made
+Made = tuple[str, str]
+
+
+def places() -> list[Path]:
+    """Where `my_notebooks` may be, best first: in the checkout, in the current directory, at home."""
+    return [*([] if INSTALLED else [ROOT]), Path.cwd(), Path.home()]
+
+
+def workplace() -> Path:
+    """The folder for the copies, made where it is missing: `my_notebooks` in the first place that can be written to.
+
+    Raises PermissionError when there is none.
+    """
+    for place in places():
+        folder = place / FOLDER
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError:
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    named = ", ".join(dict.fromkeys(map(str, places())))
+    raise PermissionError(f"No folder for your notebooks can be made in {named}: name one with --folder.")
+
+
+def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
+    """Copy the lessons and their solutions into a folder; a later call brings what is new.
+
+    A copy in which somebody has written something is left as it is, whatever becomes of its lesson; one that was only
+    run counts as unwritten. Returns the names of the copies left although their lesson has changed. Raises OSError
+    where the folder can't be written to.
+    """
+    before = _record(folder)
+    made, left = dict(before), []
+    sources = [*sorted(lessons.glob("[0-9]*.ipynb")), *sorted(lessons.glob("solutions/[0-9]*.ipynb"))]
+    names = [source.relative_to(lessons).as_posix() for source in sources]
+    for name, source in zip(names, sources, strict=True):
+        copy, was, now = folder / name, before.get(name), _made(source)
+        if _unwritten(copy, was) and not (copy.is_file() and _is_only_run(copy, was, now)):
+            if not copy.is_file() or sha256(copy) != now[0]:
+                write_atomically(copy, partial(_write, source.read_bytes()))
+            made[name] = now
+        elif _made(copy)[1] == now[1]:
+            made[name] = now
+        elif was is None or was[1] != now[1]:
+            left.append(name)
+    for name in before.keys() - {*names}:  # its lesson has another name now, or is gone
+        if _unwritten(folder / name, before[name]):
+            (folder / name).unlink(missing_ok=True)
+            del made[name]
+    if made != before:
+        write_atomically(folder / RECORD, partial(_write, (json.dumps(made, indent=1) + "\n").encode()))
+    return left
+
+
+def _unwritten(copy: Path, was: Made | None) -> bool:
+    """Whether nothing is lost with a copy: it is not there, or holds what it held when it was made."""
+    return not copy.is_file() or (was is not None and (sha256(copy) == was[0] or _made(copy)[1] == was[1]))
+
+
+def _is_only_run(copy: Path, was: Made | None, now: Made) -> bool:
+    """Whether a copy has outputs of its own, and what is written in it is still what the lesson says."""
+    return was is not None and sha256(copy) != was[0] and _made(copy)[1] == now[1]
+
+
+def _made(notebook: Path) -> Made:
+    """The SHA-256 of a notebook's file, and of what people write in it: not of outputs, numbers and settings."""
+    content = notebook.read_bytes()
+    whole = hashlib.sha256(content).hexdigest()
+    try:
+        cells = json.loads(content)["cells"]
+        written = [[cell["cell_type"], "".join(cell["source"]), cell.get("attachments")] for cell in cells]
+    except (ValueError, LookupError, TypeError):  # no notebook: everything in it may be meant
+        return whole, whole
+    return whole, hashlib.sha256(json.dumps(written).encode()).hexdigest()
+
+
+def _record(folder: Path) -> dict[str, Made]:
+    """What is known of the copies in a folder; nothing where the record is missing or can't be read."""
+    try:
+        known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+        return {name: (whole, written) for name, (whole, written) in known.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def _write(content: bytes, path: Path) -> None:
+    path.write_bytes(content)

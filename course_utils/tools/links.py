@@ -1,0 +1,110 @@
+"""The links of a lesson: to its neighbours, its other copy and its sources. Authoring writes them; nobody types them.
+
+One line stands below the title and at the end of each notebook, and in `00_start` at the end alone. Solutions lie one
+folder deeper, so their line has other paths than the learner's copy; both work on GitHub, in JupyterLab and in a copy
+of the whole folder.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from course_utils._files import lesson_of, solution_file
+
+IDS = ("links-top", "links-end")  # of the two cells that hold the line
+CONTENTS = "00_start.ipynb"
+SOURCES = {  # how lessons name a source → its address
+    "Elhage et al. 2021": "https://transformer-circuits.pub/2021/framework/index.html",
+    "Olsson et al. 2022": "https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html",
+    "Explaining the Transformer Circuits Framework by Example": "https://www.lesswrong.com/posts/CJsxd8ofLjGFxkmAP/explaining-the-transformer-circuits-framework-by-example",
+    "Gromov 2023": "https://arxiv.org/abs/2301.02679",
+    "Gross et al. 2024": "https://arxiv.org/abs/2406.11779",
+    "Holtzman et al. 2020": "https://arxiv.org/abs/1904.09751",
+    "Kobayashi et al. 2020": "https://arxiv.org/abs/2004.10102",
+    "Levy & Goldberg 2014": "https://papers.nips.cc/paper_files/paper/2014/hash/feab05aa91085b7a8012516bc3533958-Abstract.html",
+    "Nanda et al. 2023": "https://arxiv.org/abs/2301.05217",
+    "nostalgebraist 2020": "https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens",
+    "Press et al. 2021": "https://arxiv.org/abs/2012.15832",
+    "Radford et al. 2019": "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
+    "Shlegeris 2023": "https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag/one-layer-transformers-aren-t-equivalent-to-a-set-of-skip",
+    "Vaswani et al. 2017": "https://arxiv.org/abs/1706.03762",
+    "Zhong et al. 2023": "https://arxiv.org/abs/2306.17844",
+}
+LESSON, SOLUTION = "The lesson, with blanks", "The solution"  # what the links to the other copy say
+
+
+def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> NotebookNode:
+    """A solution notebook that stands at `path`, with its links; whatever links it had are made anew.
+
+    `titles` has the title of every lesson by its name, in the order of the course.
+    """
+    solution.cells = [cell for cell in solution.cells if cell.get("id") not in IDS]
+    for cell in solution.cells:
+        if cell.cell_type == "markdown":
+            cell.source = _with_sources(cell.source)
+    text = line(lesson_of(path), titles, contents=(path.parent.parent / CONTENTS).is_file())
+    top, end = (new_markdown_cell(text, id=name) for name in IDS)
+    solution.cells[1:1] = [top] if not _is_contents(lesson_of(path)) else []
+    solution.cells.append(end)
+    return solution
+
+
+def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
+    """The line of a solution: the lesson before, the contents if there are any, the learner's copy, what comes next."""
+    before, after = neighbours(lesson, list(titles))
+    parts = [f"[← {titles[name]}]({solution_file(name)})" for name in before]
+    if not _is_contents(lesson):
+        parts += [f"[Contents](../{CONTENTS})"] if contents else []
+        parts += [f"[{LESSON}](../{lesson}.ipynb)"]
+    parts += [f"[{titles[name]} →]({solution_file(name)})" for name in after]
+    return " &nbsp;·&nbsp; ".join(parts)
+
+
+def neighbours(lesson: str, lessons: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What comes before and after a lesson: nothing or one lesson before; after it its companion ("02b_…"), too."""
+    place = lessons.index(lesson)
+    before = [name for name in lessons[:place] if not _is_companion(name) and not _is_contents(name)][-1:]
+    after = []
+    for name in lessons[place + 1 :]:
+        after.append(name)
+        if not _is_companion(name):
+            break
+    return before, after
+
+
+def _is_contents(lesson: str) -> bool:
+    return f"{lesson}.ipynb" == CONTENTS
+
+
+def _is_companion(lesson: str) -> bool:
+    return not lesson.split("_")[0].isdigit()
+
+
+def for_learner(text: str) -> str:
+    """The line of the learner's copy, made of the solution's."""
+
+    def other(link: re.Match) -> str:
+        words, file = link.groups()
+        if words == LESSON:
+            return f"[{SOLUTION}](solutions/{solution_file(lesson_of(Path(file)))})"
+        return f"[{words}]({lesson_of(Path(file))}.ipynb)"
+
+    return re.sub(r"\[([^]]*)\]\((?:\.\./)?([^)]*)\)", other, text)
+
+
+def for_page(text: str) -> str:
+    """The line of a page that `export` makes, of the solution's: a page has neighbours and no other copy."""
+    found = re.findall(r"\[([←\d][^]]*)\]\(([^)]*)\)", text)
+    return " &nbsp;·&nbsp; ".join(f"[{words}]({lesson_of(Path(file))}.page.html)" for words, file in found)
+
+
+def _with_sources(text: str) -> str:
+    """Markdown with a link on the first mention of each source."""
+    for name, address in SOURCES.items():
+        words = r"\s+".join(map(re.escape, name.split()))
+        text = re.sub(rf"\[({words})\]\([^)]*\)", r"\1", text)
+        text = re.sub(words, rf"[\g<0>]({address})", text, count=1)
+    return text

@@ -1,0 +1,246 @@
+"""The front door: README, the start command and `00_start`, as somebody meets them who has been told nothing.
+
+The pages are JupyterLab's in a real browser; without Chromium those tests are skipped.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+import test_browser
+from nbformat import v4
+from test_browser import (  # noqa: F401
+    ALL_CELLS,
+    TRACKER,
+    browser,
+    open_notebook,
+    run_all,
+    server,
+    settings,
+    start_all,
+    wait_until,
+)
+
+from course_utils._files import NOTEBOOKS, ROOT, lesson_of
+from course_utils.plots import lesson_00
+from course_utils.tools import authoring, links, start
+
+in_browser = test_browser.pytestmark
+START = authoring.read(authoring.solution_path("00_start"))
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+EXERCISE = "bigram_logprobs"  # the second of lesson 03
+
+
+def marked(*marks):
+    """A test with all of these marks."""
+    return lambda test: [test := mark(test) for mark in marks][-1]
+
+
+# README and the notebook, as they are stored
+
+
+def test_readme_links_each_executed_lesson_in_its_order():
+    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \| (.+\?) \| (\d+) \|$", README, flags=re.MULTILINE)
+    lessons = [path for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
+    assert [(ROOT / row[2]).resolve() for row in rows] == lessons
+    titles = authoring.titles()
+    for number, title, target, *_ in rows:
+        assert titles[lesson_of(ROOT / target)].startswith(f"{number} · {title}")
+
+
+def test_every_link_and_picture_of_readme_is_there():
+    found = [*re.findall(r"\]\(([^)#]+)\)", README), *re.findall(r'src="([^"]+)"', README)]
+    assert "notebooks/induction.svg" in found
+    for target in found:
+        assert target.startswith("https://transformer-circuits.pub/") or (ROOT / target).exists(), target
+
+
+def test_readme_says_what_it_is_and_how_to_start_on_its_first_screen():
+    opening = README.split("## ")[0]
+    for needed in ('alt="The induction circuit', "For everyone who knows Python", "<!-- start command -->"):
+        assert needed in opening
+    assert len(re.sub(r"<img.*?>|https?://\S+", "", opening.split("```")[0]).split()) < 120
+
+
+def test_the_start_is_short():
+    code = [cell for cell in START.cells if cell.cell_type == "code"]
+    words = " ".join(cell.source for cell in START.cells if cell.cell_type == "markdown").split()
+    assert len(code) <= 6 and len(words) <= 400
+    assert all(len(cell.source.splitlines()) <= 15 for cell in code)
+
+
+def test_the_learners_start_shows_its_first_picture_before_anything_runs():
+    learner = authoring.read(NOTEBOOKS / start.FIRST)
+    first = next(cell for cell in learner.cells if cell.cell_type == "code")
+    assert "microscope-still" in first.outputs[0].data["text/html"]
+    assert not any(cell.get("outputs") for cell in learner.cells if cell.id != first.id)
+
+
+def test_nobodys_progress_is_stored():
+    (cell,) = (cell for cell in START.cells if "progress.Overview" in cell.source)
+    (line,) = cell.outputs
+    assert line.text == "From your notebooks as you last saved them:\n"
+
+
+def test_the_map_has_every_lesson_once():
+    shown = [number for numbers in lesson_00.PARTS.values() for number in numbers]
+    words = re.search('alt="(.*?)"', lesson_00.course_map().data)[1]
+    for lesson, title in authoring.titles().items():
+        number, _, rest = title.partition(" · ")
+        if f"{lesson}.ipynb" != links.CONTENTS:
+            assert number.removesuffix("b") in shown and f"{number} {rest}" in words.replace("&#x27;", "'")
+
+
+# The server
+
+
+@pytest.mark.slow
+def test_it_starts_where_the_port_is_taken_and_touches_no_configuration(tmp_path):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        config, runtime = tmp_path / ".jupyter", tmp_path / "runtime"
+        config.mkdir()
+        (config / "jupyter_server_config.json").write_text('{"ServerApp": {"allow_root": true}}')
+        own = {"HOME": str(tmp_path), "JUPYTER_CONFIG_DIR": str(config), "JUPYTER_RUNTIME_DIR": str(runtime)}
+        command = [sys.executable, *f"-m course_utils --folder mine --no-browser --port {port}".split()]
+        with open(tmp_path / "log", "w", encoding="utf-8") as log:
+            process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | own, stdout=log, stderr=log)
+        try:
+            deadline = time.monotonic() + 120
+            while not (found := [file for file in runtime.glob("jpserver-*.json") if file.stat().st_size]):
+                printed = (tmp_path / "log").read_text(encoding="utf-8")
+                assert process.poll() is None and time.monotonic() < deadline, printed
+                time.sleep(0.2)
+            info = json.loads(found[0].read_text(encoding="utf-8"))
+            assert info["port"] != port and info["root_dir"] == str((tmp_path / "mine").resolve())
+        finally:
+            process.terminate()
+            process.wait(timeout=60)
+    assert {file.name for file in config.rglob("*")} <= {"jupyter_server_config.json", "migrated"}  # Jupyter's own mark
+
+
+# The pages
+
+
+@pytest.fixture
+def first_page(server, open_notebook, request):  # noqa: F811
+    """What the start command opens, on a usual screen or the one that the test names."""
+    _, info = server
+    page = open_notebook(start.FIRST)
+    page.set_viewport_size(dict(zip(("width", "height"), getattr(request, "param", (1366, 768)), strict=True)))
+    page.goto(f"{info['url']}?token={info['token']}")  # the root leads where JupyterLab's own browser would go
+    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    assert start.FIRST in page.url
+    return page
+
+
+@marked(*in_browser)
+def test_a_picture_is_in_the_first_screen_and_no_question_before_it(first_page):
+    picture = first_page.locator(".microscope-still > img")
+    picture.wait_for()
+    assert picture.bounding_box()["y"] < 768 * 0.6
+    first_page.wait_for_timeout(2_000)
+    assert not first_page.locator(".jp-Dialog").count() and not first_page.locator(".jp-toastContainer button").count()
+
+
+@marked(*in_browser)
+def test_the_list_of_files_is_the_lessons(first_page):
+    names = first_page.locator(".jp-DirListing-itemText").all_inner_texts()
+    assert names[0] == start.FIRST and "04_one_layer.ipynb" in names
+    assert not [name for name in names if name in start.HIDDEN or not name.endswith(".ipynb")]
+
+
+@marked(*in_browser)
+def test_one_key_brings_the_picture_alive_and_one_cut_breaks_the_prediction(first_page):
+    first_page.locator(".jp-CodeCell .cm-content").first.click()
+    first_page.keyboard.press("Shift+Enter")
+    live = first_page.locator(".micro-live")
+    live.locator(".switch[data-key='0.5']").wait_for()
+    expected = re.compile(r"0\.01 \(1\.00\)")
+    assert not live.get_by_text(expected).count()
+    live.locator(".switch[data-key='0.5']").click()
+    live.get_by_text(expected).first.wait_for()
+
+
+@marked(*in_browser)
+@pytest.mark.parametrize("first_page", [(1366, 768), (1920, 1080)], indirect=True)
+def test_lines_of_prose_are_of_a_length_to_read(first_page):
+    longest = first_page.evaluate("""() => {
+        const lines = [];
+        for (const p of document.querySelectorAll('.jp-RenderedMarkdown > p')) {
+            const range = document.createRange(), rows = {};
+            const walk = document.createTreeWalker(p, NodeFilter.SHOW_TEXT);
+            for (let node; node = walk.nextNode();)
+                for (let i = 0; i < node.length; i++) {
+                    range.setStart(node, i); range.setEnd(node, i + 1);
+                    const row = Math.round(range.getBoundingClientRect().bottom / 8);
+                    rows[row] = (rows[row] || 0) + 1;
+                }
+            lines.push(...Object.values(rows));
+        }
+        return Math.max(...lines);
+    }""")
+    assert 60 < longest <= 95
+
+
+def _shows(page, name, text):
+    """The notebook of this name is in front, and a heading with this text in sight."""
+    page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{name}')")
+    heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) :is(h1, h2, h3)", has_text=text).first
+    heading.wait_for()
+    wait_until(
+        page,
+        lambda: 0 <= (heading.bounding_box() or {"y": -1})["y"] < page.viewport_size["height"],
+        lambda: f"the heading stands at {heading.bounding_box()}",
+    )
+
+
+@marked(*in_browser)
+def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page, server):  # noqa: F811
+    page = first_page
+    run_all(page)
+    begin = page.locator(".jp-OutputArea-output a", has_text="01 · ").first
+    begin.click()
+    _shows(page, "01_transformer.ipynb", "01 · ")
+    page.click(f".lm-TabBar-tabLabel:text-is('{start.FIRST}')")
+    page.locator(f".jp-OutputArea-output a[title^='{EXERCISE}']").click()
+    page.wait_for_selector(".lm-mod-current .lm-TabBar-tabLabel:text-is('03_zero_layers.ipynb')")
+    lesson = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
+    lesson.locator("a", has_text=links.SOLUTION).first.click()
+    _shows(page, "03_solution_zero_layers.ipynb", "03 · ")  # it opens, though the list of files does not show it
+    page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) a", has_text="Contents").first.click()
+    page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{start.FIRST}')")
+
+
+@marked(*in_browser)
+@pytest.mark.parametrize("exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")])
+def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):  # noqa: F811
+    folder, _ = server
+    settings(folder.parent, TRACKER, {})  # as learners have it; with ALL_CELLS JupyterLab stays at a lesson's top
+    page = open_notebook(start.FIRST)
+    start_all(page)
+    page.locator(f".jp-OutputArea-output a[title^='{exercise}']").click()
+    _shows(page, file, exercise)
+    settings(folder.parent, TRACKER, ALL_CELLS)
+
+
+@marked(*in_browser)
+def test_who_comes_back_goes_on_where_they_stopped(server, open_notebook):  # noqa: F811
+    folder, _ = server
+    lesson = authoring.read(folder / "03_zero_layers.ipynb")
+    cells = {cell.source.splitlines()[0]: cell for cell in lesson.cells if "check.direct_path(" in cell.source}
+    (cell,) = cells.values()
+    cell.update(execution_count=1, outputs=[v4.new_output("stream", text="✓ direct_path\n")])
+    (folder / "03_zero_layers.ipynb").write_text(v4.writes(lesson), encoding="utf-8")
+    page = open_notebook(start.FIRST)
+    start_all(page)
+    page.get_by_text("Go on where you stopped").wait_for()
+    page.locator(".jp-OutputArea-output b a").first.click()
+    page.wait_for_selector(".lm-mod-current .lm-TabBar-tabLabel:text-is('03_zero_layers.ipynb')")

@@ -1,0 +1,94 @@
+"""The links that authoring writes into lessons."""
+
+import re
+from pathlib import Path
+
+import pytest
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+from course_utils.tools import authoring, links
+
+TITLES = {
+    "00_start": "00 · Start here",
+    "01_transformer": "01 · The transformer",
+    "02_stream": "02 · The stream",
+    "02b_algebra": "02b · The algebra",
+    "03_zero_layers": "03 · Zero layers",
+}
+
+
+@pytest.mark.parametrize(
+    ("lesson", "before", "after"),
+    [
+        ("00_start", [], ["01_transformer"]),
+        ("01_transformer", [], ["02_stream"]),
+        ("02_stream", ["01_transformer"], ["02b_algebra", "03_zero_layers"]),  # who goes on may skip the companion
+        ("02b_algebra", ["02_stream"], ["03_zero_layers"]),
+        ("03_zero_layers", ["02_stream"], []),
+    ],
+)
+def test_neighbours(lesson, before, after):
+    assert links.neighbours(lesson, list(TITLES)) == (before, after)
+
+
+def test_the_line_and_the_learners_line():
+    line = links.line("02_stream", TITLES, contents=True)
+    assert re.findall(r"\[(.*?)\]\((.*?)\)", line) == [
+        ("← 01 · The transformer", "01_solution_transformer.ipynb"),
+        ("Contents", "../00_start.ipynb"),
+        ("The lesson, with blanks", "../02_stream.ipynb"),
+        ("02b · The algebra →", "02b_solution_algebra.ipynb"),
+        ("03 · Zero layers →", "03_solution_zero_layers.ipynb"),
+    ]
+    assert re.findall(r"\[(.*?)\]\((.*?)\)", links.for_learner(line)) == [
+        ("← 01 · The transformer", "01_transformer.ipynb"),
+        ("Contents", "00_start.ipynb"),
+        ("The solution", "solutions/02_solution_stream.ipynb"),
+        ("02b · The algebra →", "02b_algebra.ipynb"),
+        ("03 · Zero layers →", "03_zero_layers.ipynb"),
+    ]
+    assert re.findall(r"\[(.*?)\]\((.*?)\)", links.for_page(line)) == [
+        ("← 01 · The transformer", "01_transformer.page.html"),
+        ("02b · The algebra →", "02b_algebra.page.html"),
+        ("03 · Zero layers →", "03_zero_layers.page.html"),
+    ]
+    assert "Contents" not in links.line("02_stream", TITLES, contents=False)
+
+
+def test_the_contents_lead_on_at_the_end_alone():
+    path = Path("notebooks", "solutions", "00_solution_start.ipynb")
+    notebook = links.linked(new_notebook(cells=[TITLE, new_code_cell("1")]), path, TITLES)
+    assert [cell.id for cell in notebook.cells if cell.id in links.IDS] == ["links-end"]
+    assert notebook.cells[-1].source == "[01 · The transformer →](01_solution_transformer.ipynb)"
+
+
+TITLE = new_markdown_cell("# 01 · The transformer")
+
+
+def _linked(*cells, folder=Path()):
+    path = folder / "notebooks" / "solutions" / "01_solution_transformer.ipynb"
+    return links.linked(new_notebook(cells=list(cells)), path, TITLES)
+
+
+def test_the_line_stands_below_the_title_and_at_the_end_and_links_what_exists(tmp_path):
+    cells = [TITLE, new_code_cell("1"), new_markdown_cell("The end.")]
+    top, end = (_linked(*cells, folder=tmp_path).cells[place] for place in (1, -1))
+    assert (top.id, end.id) == links.IDS and top.source == end.source and "Contents" not in top.source
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / "notebooks" / "00_start.ipynb").touch()
+    assert "[Contents](../00_start.ipynb)" in _linked(*cells, folder=tmp_path).cells[1].source
+
+
+def test_sources_get_their_address_once_a_cell_and_code_none():
+    text = "As Olsson et al. 2022 say; Olsson et al. 2022 again; Levy & Goldberg\n2014."
+    _, _, said, code, _ = _linked(TITLE, new_markdown_cell(text), new_code_cell("# " + text)).cells
+    ours, theirs = links.SOURCES["Olsson et al. 2022"], links.SOURCES["Levy & Goldberg 2014"]
+    linked = f"As [Olsson et al. 2022]({ours}) say; Olsson et al. 2022 again; [Levy & Goldberg\n2014]({theirs})."
+    assert said.source == linked and code.source == "# " + text
+
+
+def test_links_made_twice_are_the_same_and_an_old_address_goes():
+    once = _linked(TITLE, new_markdown_cell("See [Elhage et al. 2021](http://old)."))
+    twice = _linked(*once.cells)
+    assert authoring.dumps(once) == authoring.dumps(twice)
+    assert once.cells[2].source == f"See [Elhage et al. 2021]({links.SOURCES['Elhage et al. 2021']})."

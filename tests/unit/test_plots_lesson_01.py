@@ -1,0 +1,71 @@
+"""What lesson 01 draws: every number in its place, without a warning."""
+
+import warnings
+
+import matplotlib
+
+matplotlib.use("Agg")  # before pyplot looks for a window system
+
+import matplotlib.pyplot as plt
+import pytest
+import torch
+
+from course_utils.plots import lesson_01 as draw
+
+NAMES = [" $a", "b\n", "_c"]  # among them, what matplotlib takes for bad mathematics
+SCORES = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.25, -3.0], [0.0, 0.125, 7.0]])
+
+
+@pytest.fixture(autouse=True)
+def strict():
+    """Every warning is an error, and no figure is left open."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield
+        for number in plt.get_fignums():
+            plt.figure(number).canvas.draw()
+    plt.close("all")
+
+
+def _words(axes):
+    return [text.get_text() for text in axes.texts]
+
+
+def test_the_machine_names_what_goes_in_and_what_comes_out():
+    draw.machine(NAMES, ["x", "y z", "w"])
+    words = _words(plt.gca())
+    assert {"·$a", "b↵", "_c", "y·z"} <= set(words) and words.count("MLP") == 3
+
+
+def test_surprises_are_the_heights_of_the_bars():
+    axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?", torch.tensor([2.0, 2.0, 1.0]))
+    assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]
+    assert axes.lines[0].get_ydata().tolist() == [2, 2, 1]
+
+
+def test_the_steps_show_every_number_and_what_is_hidden():
+    hidden = SCORES.masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
+    first, second, third = draw.steps(NAMES, {"scores": SCORES, "mask": hidden, "values": torch.zeros(3, 2)})
+    assert _words(first)[:3] == ["0.50", "−1.00", "2.00"]
+    assert _words(second).count("−∞") == 3 and len(_words(third)) == 6
+
+
+def test_a_notice_table_is_black_where_the_output_changed():
+    (axes,) = draw.notice_tables({"part": torch.eye(3).bool()})
+    assert axes.images[0].get_array().tolist() == torch.eye(3).tolist()
+
+
+def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
+    run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
+    axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)
+    assert len(axes.lines) == 7 and list(axes.lines[2].get_xdata()) == [25, 50]
+
+
+def test_a_typical_text_stands_at_its_mean_surprise():
+    axes = draw.typical({"drawn": torch.tensor([1.0, 2.0, 3.0]), "greedy": torch.tensor([0.5])}, 2.0)
+    assert axes.lines[0].get_xdata().tolist() == [1, 2, 3] and axes.lines[1].get_xdata()[0] == 2
+
+
+def test_rates_are_the_lengths_of_the_bars():
+    axes = draw.rates({"a": {"x": 0.5, "y": 0.25}, "b": {"x": 0.0, "y": 1.0}}, "?")
+    assert [bar.get_width() for bar in axes.patches] == [0.5, 0, 0.25, 1]

@@ -1,0 +1,64 @@
+"""The start command, without its JupyterLab."""
+
+import importlib.util
+
+import pytest
+from jupyterlab.labapp import LabApp
+
+from course_utils.tools import authoring, copies, start
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """What JupyterLab was started with, in the end."""
+    arguments = []
+    monkeypatch.setattr(LabApp, "launch_instance", arguments.extend)
+    return arguments
+
+
+def test_it_copies_the_lessons_and_opens_the_first_page_there(tmp_path, launched, capsys):
+    folder = tmp_path / "mine"
+    assert start.main(["--folder", str(folder), "--no-browser", "--port", "9000"]) == 0
+    assert {path.name for path in folder.glob("*.ipynb")} == {path.name for path in authoring.learner_notebooks()}
+    assert (folder / start.FIRST).is_file()
+    assert launched[-3:] == ["--no-browser", "--port", "9000"]
+    assert f"--ServerApp.root_dir={folder}" in launched
+    assert f"--LabApp.default_url=/lab/tree/{start.FIRST}" in launched
+    printed = capsys.readouterr().out
+    assert printed == f"Your notebooks are in {folder}. No update changes what you write there.\n"
+
+
+def test_it_says_what_was_kept_and_how_to_have_both(tmp_path, launched, monkeypatch, capsys):
+    monkeypatch.setattr(copies, "renew", lambda folder: ["03_zero_layers.ipynb"])
+    start.main(["--folder", str(tmp_path)])
+    sentence = (
+        "03_zero_layers.ipynb is newer in the course, and yours stays: to have both, rename yours and start again."
+    )
+    assert capsys.readouterr().out.splitlines()[1:] == [sentence] and launched
+
+
+def test_without_jupyterlab_it_says_how_to_get_it(tmp_path, launched, monkeypatch, capsys):
+    find = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jupyterlab" else find(name))
+    with pytest.raises(SystemExit):
+        start.main(["--folder", str(tmp_path)])
+    assert "JupyterLab is not installed in this Python: " in capsys.readouterr().err and not launched
+    assert (tmp_path / start.FIRST).is_file()  # the copies are there
+
+
+def test_a_folder_that_cannot_be_is_one_sentence(tmp_path, launched, capsys):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit):
+        start.main(["--folder", str(tmp_path / "file")])
+    assert f"can't be kept in {tmp_path / 'file'} (" in capsys.readouterr().err.splitlines()[-1] and not launched
+
+
+def test_jupyterlab_knows_every_setting(tmp_path):
+    """A name that JupyterLab doesn't know would be passed over with a warning."""
+    from jupyter_server.serverapp import ServerApp
+    from jupyter_server.services.contents.manager import ContentsManager
+
+    known = {"ServerApp": ServerApp, "LabApp": LabApp, "ContentsManager": ContentsManager}
+    for setting in start.settings(tmp_path):
+        owner, name = setting.partition("=")[0].lstrip("-").split(".")
+        assert known[owner].class_traits(config=True)[name]
