@@ -86,14 +86,14 @@ class TextRecipe:
         }
 
 
-# seed 1: the first with two strong induction heads; snapshots around the phase change
-TWO_LAYER = TextRecipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000), seed=1)
+ONE_LAYER = TextRecipe(n_layers=1, steps=8_000)
 RECIPES = {
     "zero-layer": TextRecipe(n_layers=0, steps=8_000, hold=1 / 2),
-    "one-layer": TextRecipe(n_layers=1, steps=8_000),
-    "one-layer-ln": TextRecipe(n_layers=1, steps=8_000, normalization="LN"),  # for lesson 10
-    "two-layer": TWO_LAYER,
-    "two-layer-biases": replace(TWO_LAYER, biases=True),  # a sibling to compare with; it does not come with the course
+    "one-layer": ONE_LAYER,
+    "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 10
+    "one-layer-biases": replace(ONE_LAYER, biases=True),  # a sibling to compare with; it does not come with the course
+    # seed 1: the first with two strong induction heads; snapshots around the phase change
+    "two-layer": TextRecipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000), seed=1),
 }
 SHOWN = ("train_loss", "held_out_loss", "second_pass_loss", "held_out_accuracy")  # beside the progress bar
 PERIOD = 64  # of the repeated random tokens that the history is measured on

@@ -1,9 +1,9 @@
 """Which claims hold for other seeds: `python -m course_utils.tools.replicate [--train] [--folder FOLDER]`.
 
 `--train` trains siblings of the bundled models: the released recipes with other seeds, one after another, for hours. It
-can be stopped with Ctrl-C and goes on with the same command. Then the lessons run on ours and on every sibling with
-their expectations off, and `data/replication.json` keeps what each claim measured, with a verdict; a table of it is
-`data/REPLICATION.md`.
+can be stopped with Ctrl-C and goes on with the same command. Then the lessons run on ours and on every sibling that is
+there with their expectations off, and `data/replication.json` keeps what each claim measured, with a verdict; a table
+of it is `data/REPLICATION.md`.
 
 A sibling's heads stand in another order than ours. Before a lesson reads them they are renumbered: within a layer, each
 takes the number of our head that it is most like. That changes nothing the model computes, and a lesson that names a
@@ -33,13 +33,19 @@ from course_utils import claims, models, tasks, text, train
 from course_utils._files import DATA, write_atomically, write_checksums
 from course_utils.tools import authoring, utf8_output
 
-SIBLINGS = {  # the seeds beside the bundled one
-    "zero-layer": (1, 2, 3, 4),
-    "one-layer": (1, 2, 3, 4),
-    "two-layer": (0, 2, 3, 4),
-    "max-of-list": (1, 2, 3, 4),
+SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were trained too
+    "zero-layer": ("seed-1", "seed-2", "seed-3", "seed-4"),
+    "one-layer": ("seed-1", "seed-2", "seed-3", "seed-4", "biases"),
+    "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
+    "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
 }
-LESSONS = ("03", "04", "05", "06", "07")  # a companion goes with its lesson; 09 trains or loads its seeds itself
+LESSONS = {  # whose models are replaced, all at once; a companion goes with its lesson, and 09 loads its seeds itself
+    "03": ("zero-layer",),
+    "04": ("one-layer",),
+    "05": ("max-of-list",),
+    "06": ("two-layer",),
+    "07": ("two-layer", "one-layer"),
+}
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
 HOLDS, SIZE, OURS = "holds", "differs in size", "ours alone"
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
@@ -47,15 +53,21 @@ RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
 def train_siblings(folder: Path) -> None:
     """Train what is not there yet; a run that was stopped goes on."""
-    for number in range(4):
-        for name, seeds in SIBLINGS.items():
-            target = folder / name / f"seed-{seeds[number]}"
-            if (target / "model.safetensors").is_file() and not (target / ".state.pt").exists():
-                continue
-            if name in train.RECIPES:
-                train.train(train.OnText, replace(train.RECIPES[name], seed=seeds[number]), target)
-            else:
-                train.train(train.OnTask, replace(tasks.TASKS[name], seed=seeds[number]), target)
+    for name, siblings in SIBLINGS.items():
+        for sibling in siblings:
+            if not is_trained(folder / name / sibling):
+                kind, seed = sibling.partition("-")[::2]
+                recipe = f"{name}-biases" if kind == "biases" else name
+                if recipe in train.RECIPES:
+                    chosen = train.RECIPES[recipe]
+                    train.train(train.OnText, replace(chosen, seed=int(seed or chosen.seed)), folder / name / sibling)
+                else:
+                    train.train(train.OnTask, replace(tasks.TASKS[name], seed=int(seed)), folder / name / sibling)
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a model was trained to its end there."""
+    return (folder / "model.safetensors").is_file() and not (folder / ".state.pt").exists()
 
 
 def likeness(
@@ -160,37 +172,41 @@ def _verdict(entry: Mapping, ours: Any, value: Any, tolerance: Any = None) -> st
     return SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
 
 
-def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict]:
-    """Ours, the siblings' values and the verdict for every claim of the lessons that is about a trained model.
+def siblings_of(lesson: Path, folder: Path) -> dict[str, dict[str, Path]]:
+    """The generations that a lesson can be run on: by name, a trained sibling for each of its models."""
+    names, found = LESSONS[lesson.name[:2]], {}
+    for together in zip(*(SIBLINGS[name] for name in names), strict=False):  # the one with biases has no partner in 07
+        paths = {name: folder / name / sibling for name, sibling in zip(names, together, strict=True)}
+        if all(map(is_trained, paths.values())):
+            found[together[0]] = paths
+    return found
+
+
+def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """For each lesson its siblings, and for each of its claims that is about a trained model ours, theirs, the verdict.
 
     What has been measured is kept in `folder`, and is not measured again while the lesson stays as it is.
     """
-    kept: list[dict[str, dict[str, Any]]] = []
-    runs = [{}, *({name: folder / name / f"seed-{seeds[n]}" for name, seeds in SIBLINGS.items()} for n in range(4))]
-    for number, siblings in enumerate(tqdm(runs, desc="generations")):
-        data = folder / f"data-{number}"
-        if siblings and not data.exists():
-            building = folder / f".data-{number}"
-            shutil.rmtree(building, ignore_errors=True)
-            course_data(siblings, building)
-            building.rename(data)
-        kept.append({})
-        for notebook in lessons:
-            kept[-1][notebook.stem] = _kept(notebook, data if siblings else DATA, folder / "measured" / str(number))
-    result = {}
-    for notebook in lessons:
-        lesson = authoring.learner_path(notebook).stem
-        ours, *others = (generation[notebook.stem] for generation in kept)
-        rows = {}
+    result: dict[str, dict[str, Any]] = {}
+    for notebook in tqdm(lessons, desc="lessons"):
+        generations = siblings_of(notebook, folder)
+        ours = _kept(notebook, DATA, folder / "measured" / "ours")
+        theirs = {}
+        for sibling, models_of_it in generations.items():
+            data = folder / "data" / "-".join([*models_of_it, sibling])
+            if not data.exists():
+                building = data.with_name(f".{data.name}")
+                shutil.rmtree(building, ignore_errors=True)
+                course_data(models_of_it, building)
+                building.rename(data)
+            theirs[sibling] = _kept(notebook, data, folder / "measured" / sibling)
+        lesson, rows = authoring.learner_path(notebook).stem, {}
         for statement, entry in claims.table(lesson).items():
-            if "always" in entry or statement not in ours:
-                continue
-            values = [other.get(statement) for other in others]
-            rows[statement] = {
-                "ours": ours[statement],
-                "siblings": values,
-                "verdict": verdict(entry, ours[statement], values),
-            }
+            if "always" not in entry and statement in ours:
+                values = {sibling: found.get(statement) for sibling, found in theirs.items()}
+                seeds = [value for sibling, value in values.items() if sibling.startswith("seed")]
+                said = verdict(entry, ours[statement], seeds)
+                rows[statement] = {"ours": ours[statement], "siblings": values, "verdict": said}
         result[lesson] = rows
     return result
 
@@ -212,19 +228,34 @@ def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
     rule = " ".join((verdict.__doc__ or "").split())
     lines = ["# Replication", "", f"Made by `python -m course_utils.tools.replicate`. {rule}"]
     for lesson, rows in result.items():
-        lines += ["", f"## {lesson}", "", "| claim | ours | siblings | verdict |", "|---|---|---|---|"]
+        names = next(iter(rows.values()))["siblings"]
+        biases = [name for name in names if not name.startswith("seed")]
+        heads = [
+            "claim",
+            "ours",
+            f"{len(names) - len(biases)} siblings",
+            *(f"with {name}" for name in biases),
+            "verdict",
+        ]
+        lines += ["", f"## {lesson}", "", _row(heads), "|---" * len(heads) + "|"]
         for statement, row in rows.items():
             unit = claims.table(lesson)[statement].get("unit", "")
-            siblings = _range(row["siblings"], unit)
-            lines.append(f"| {statement} | {claims.shown(row['ours'], unit)} | {siblings} | {row['verdict']} |")
+            seeds = [value for name, value in row["siblings"].items() if name not in biases]
+            extra = [_range([row["siblings"][name]], unit) for name in biases]
+            shown = [claims.shown(row["ours"], unit), _range(seeds, unit), *extra]
+            lines.append(_row([statement, *shown, row["verdict"]]))
     return "\n".join(lines) + "\n"
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def _range(values: Sequence[Any], unit: str) -> str:
     """The smallest and the largest of numbers; of anything else, each different value once."""
     values = [value for value in values if value is not None]
     if values and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return " to ".join(claims.shown(end, unit) for end in (min(values), max(values)))
+        return " to ".join(dict.fromkeys(claims.shown(end, unit) for end in (min(values), max(values))))
     return "; ".join(dict.fromkeys(claims.shown(value, unit) for value in values)) or "not measured"
 
 
@@ -237,16 +268,14 @@ def main(arguments: list[str] | None = None) -> int:
     utf8_output()
     if options.train:
         train_siblings(options.folder)
-    missing = [
-        f"{name}/seed-{seed}"
-        for name, seeds in SIBLINGS.items()
-        for seed in seeds
-        if not (options.folder / name / f"seed-{seed}" / "model.safetensors").is_file()
-    ]
-    if missing:
-        parser.error(f"These siblings are missing in {options.folder}: {', '.join(missing)}. Train them with --train.")
-    lessons = [path for path in authoring.lessons() if path.name.startswith(LESSONS)]
-    result = replicate(options.folder, lessons)
+    lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS]
+    ready = [path for path in lessons if siblings_of(path, options.folder)]
+    if not ready:
+        parser.error(f"There is no trained sibling in {options.folder}. Train them with --train, which takes hours.")
+    if len(ready) < len(lessons):
+        without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)
+        print(f"No siblings yet for {without}.", file=sys.stderr)
+    result = replicate(options.folder, ready)
     content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_atomically(RESULT, lambda path: path.write_text(content, encoding="utf-8", newline="\n"))
     write_atomically(PAGE, lambda path: path.write_text(page(result), encoding="utf-8", newline="\n"))

@@ -91,22 +91,46 @@ def test_a_lesson_runs_on_a_sibling(tmp_path):
     assert (data / "two-layer" / "model.safetensors").is_file()
 
 
-def test_missing_siblings_are_named(tmp_path, capsys):
+def test_without_a_sibling_it_says_what_to_do(tmp_path, capsys):
     with pytest.raises(SystemExit):
         replicate.main(["--folder", str(tmp_path)])
-    assert "zero-layer/seed-1" in (message := capsys.readouterr().err) and "--train" in message
+    assert "no trained sibling" in (message := capsys.readouterr().err) and "--train" in message
+
+
+def test_a_lesson_waits_for_siblings_of_all_its_models(tmp_path):
+    (lesson,) = (path for path in authoring.lessons() if path.name.startswith("07_"))
+    for name, sibling in (("two-layer", "seed-0"), ("two-layer", "seed-2"), ("one-layer", "seed-2")):
+        (tmp_path / name / sibling).mkdir(parents=True)
+        (tmp_path / name / sibling / "model.safetensors").touch()
+    assert replicate.siblings_of(lesson, tmp_path) == {
+        "seed-2": {"two-layer": tmp_path / "two-layer/seed-2", "one-layer": tmp_path / "one-layer/seed-2"}
+    }
+    (tmp_path / "one-layer/seed-2/.state.pt").touch()  # it is still being trained
+    assert replicate.siblings_of(lesson, tmp_path) == {}
+
+
+def test_each_lessons_models_are_those_that_it_loads():
+    for path in authoring.lessons():
+        if path.name[:2] in replicate.LESSONS and "b_" not in path.name:
+            code = "\n".join(cell.source for cell in authoring.read(path).cells if cell.cell_type == "code")
+            for name in replicate.LESSONS[path.name[:2]]:
+                assert f'"{name}"' in code
 
 
 def test_the_page_shows_ours_beside_the_range_of_the_siblings(monkeypatch):
     table = {"score": {"value": 0.5, "tolerance": 0.01, "unit": "%"}, "door": {"value": "key"}, "gone": {"value": 1}}
     monkeypatch.setattr(replicate.claims, "table", lambda lesson: table)
+
+    def siblings(*values):
+        return dict(zip(("seed-1", "seed-2", "seed-3", "biases"), values, strict=True))
+
     rows = {
-        "score": {"ours": 0.5, "siblings": [0.6, None, 0.4], "verdict": "holds"},
-        "door": {"ours": "key", "siblings": ["key", "value"], "verdict": "ours alone"},
-        "gone": {"ours": 1, "siblings": [None], "verdict": "ours alone"},
+        "score": {"ours": 0.5, "siblings": siblings(0.6, None, 0.4, 0.9), "verdict": "holds"},
+        "door": {"ours": "key", "siblings": siblings("key", "value", "key", "key"), "verdict": "ours alone"},
+        "gone": {"ours": 1, "siblings": siblings(None, None, None, 1), "verdict": "ours alone"},
     }
     lines = replicate.page({"07_induction_heads": rows}).splitlines()
     assert "## 07_induction_heads" in lines
-    assert "| score | 50 % | 40 % to 60 % | holds |" in lines
-    assert "| door | key | key; value | ours alone |" in lines
-    assert "| gone | 1 | not measured | ours alone |" in lines
+    assert "| score | 50 % | 40 % to 60 % | 90 % | holds |" in lines
+    assert "| door | key | key; value | key | ours alone |" in lines
+    assert "| gone | 1 | not measured | 1 | ours alone |" in lines
