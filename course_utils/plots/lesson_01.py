@@ -150,14 +150,18 @@ def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[
     for name, value in tables.items():
         axes.axhline(value, color="black", linewidth=1, linestyle=":")
         axes.text(len(run["seen"]), value + 0.05, name, fontsize=8, ha="right")
-    axes.set(xlabel="training step", ylabel="loss, nats per token", title="How low is the loss on training text and on new text?")
+    axes.set(
+        xlabel="training step",
+        ylabel="loss, nats per token",
+        title="How low is the loss on training text and on new text?",
+    )
     axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
     return axes
 
 
 @checked
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
-    """Each text a dot at its mean surprise, a row for each way of writing; the line is the mean entropy along the sampled ones."""
+    """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
     axes = plt.subplots(figsize=(8, 3.4))[1]
     for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
@@ -166,7 +170,7 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
             [values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2, label="mean" * (not row)
         )
     axes.axvline(entropy, color="#777777", linestyle="--")
-    axes.text(entropy, -0.62, " entropy along the sampled texts: the surprise that the model expects there", fontsize=8)
+    axes.text(entropy, -0.62, " entropy along the sampled texts", fontsize=8)
     axes.set_yticks(range(len(texts)), list(texts))
     axes.invert_yaxis()
     axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
@@ -181,7 +185,7 @@ def rates(table: Mapping[str, Mapping[str, float]], title: str, xlabel: str = "s
     axes = plt.subplots(figsize=(7.5, 0.9 * len(table) + 0.9))[1]
     rules = list(next(iter(table.values())))
     for number, (rule, hatch) in enumerate(zip(rules, ("", "///", "..."), strict=False)):
-        place = [group + 0.27 * (number - 1) for group in range(len(table))]
+        place = [group + 0.27 * (number - (len(rules) - 1) / 2) for group in range(len(table))]
         drawn = axes.barh(place, [row[rule] for row in table.values()], height=0.25, label=rule, hatch=hatch)
         axes.bar_label(drawn, fmt="{:.0%}", padding=3, fontsize=8)
     axes.set_yticks(range(len(table)), list(table))
