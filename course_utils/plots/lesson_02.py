@@ -201,7 +201,8 @@ def worth_most(
 
     Heads are counted through the layers; `others` are the texts for the mean, `replaced` the exercise of lesson 02.
     """
-    (logits, cache), (_, usual) = model.run_with_cache(tokens), model.run_with_cache(others)
+    cache, usual = (model.run_with_cache(texts)[1] for texts in (tokens, others))
+    logits: Tensor = model(tokens, return_type="logits")
     likely = logits.argmax(-1, keepdim=True)  # [batch, pos, 1]
     column = model.W_U.T[likely[..., 0]]  # [batch, pos, d_model]
     values: dict[str, list[Tensor]] = {"attribution": [], "zero": [], "mean": []}
