@@ -35,7 +35,7 @@ from course_utils.check.lesson_04 import (
     skip_trigrams,
 )
 from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
-from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, votes, worst_lead
+from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
     order_losses,

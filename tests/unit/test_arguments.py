@@ -78,6 +78,7 @@ GOOD = {  # a call of each function that is right
     max_of_list.try_all: {"votes": VOTES},
     max_of_list.worst_cases: {"votes": VOTES},
     max_of_list.census: {"votes": VOTES, "most": 9},
+    max_of_list.values_allowed: {"model": MODEL, "n": 3, "weight": torch.rand(30, 30)},
     language.bigram_probabilities: {"seed": 0},
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
