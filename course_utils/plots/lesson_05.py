@@ -75,7 +75,7 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 
     The four with most errors have their number beside the value.
     """
-    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + (0.85 if errors is None else 1.1) * rows), squeeze=False)
+    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + (0.85 if errors is None else 1.15) * rows), squeeze=False)
     most = [] if errors is None else errors.argsort(descending=True)[:4].tolist()
     pieces = torch.arange(len(g)).chunk(rows)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
@@ -87,13 +87,14 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
             style = {"marker": "D", "ms": 4 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 5}
             axes.plot(float(g[value]), 0, color=ORANGE if wrong else BLUE, alpha=0.7, **style)
             up = value % 2
-            lines = [str(value)]
-            if wrong and value in most:
-                lines.insert(0 if up else 1, f"({wrong:,.0f})")
-            label = axes.text(float(g[value]), 0.5 if up else -0.5, "\n".join(lines), ha="center", fontsize=8)
+            words = str(value)
+            if wrong and value in most:  # every other number a line further out, clear of its neighbours'
+                apart, total = "\n" * (1 + sorted(most).index(value) % 2), f"({wrong:,.0f})"
+                words = f"{total}{apart}{words}" if up else f"{words}\n{total}"
+            label = axes.text(float(g[value]), 0.5 if up else -0.5, words, ha="center", fontsize=8)
             label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
         axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), yticks=[])
-        axes.set_ylim((-1.2, 1.2) if errors is None else (-2, 2))
+        axes.set_ylim((-1.2, 1.2) if errors is None else (-2, 2.8))
         axes.spines["left"].set_visible(False)
         axes.tick_params(labelsize=8)
     panels[0, 0].set_title(title)
@@ -144,7 +145,7 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
 @checked
 def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
     """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(8.2, 4))
+    _, axes = plt.subplots(figsize=(8.2, 3.6))
     last = max(cases for cases, _ in proofs.values())
     for (name, place), marker in zip(proofs.items(), "osD^", strict=False):
         axes.plot(*place, marker, ms=8, color=BLUE)
@@ -164,7 +165,7 @@ def danger(
 
     Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
     """
-    _, axes = plt.subplots(figsize=(8.2, 3.8))
+    _, axes = plt.subplots(figsize=(8.2, 4.6))
     wrong = errors > 0
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True
@@ -172,13 +173,19 @@ def danger(
         axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.7)
     x = torch.linspace(0, float(step.max()), 200)
     axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
-    for M in named.nonzero().flatten().tolist():
-        place = float(step[M]), float(voice[M])
-        axes.annotate(f"{M + 1}", place, (5, 5), textcoords="offset points", fontsize=9, fontweight="bold")
-    axes.text(0.25, 1.1, "in danger: below the line", fontsize=9)
     axes.set(xlabel="step from M − 1 to M, in score", ylabel="voice of M (ratio of leads),\nlogarithmic")
     axes.set(title="Who can be outvoted?", yscale="log", xlim=(0, None), ylim=(0.8, 5.2))
     axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
+    axes.text(0.25, 1.1, "in danger: below the line", fontsize=9)
+    dots = torch.tensor(axes.transData.transform(torch.stack([step, voice], 1).numpy())) / axes.figure.dpi * 72
+    for M in named.nonzero().flatten().tolist():
+        others = torch.cat([dots[:M], dots[M + 1 :]])
+        sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
+        room_there = [(others - dots[M] - side).norm(dim=1).min().item() for side in sides]
+        side = sides[room_there.index(max(room_there))].tolist()
+        style = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold"}
+        style |= {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.7}}
+        axes.annotate(f"{M + 1}", (float(step[M]), float(voice[M])), side, textcoords="offset points", **style)
     return axes
