@@ -35,7 +35,13 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
         start, end = 5.6 + 3.7 * side, 5.7 + 0.9 * side
         cost = None if costs is None else float(costs[door])
         _arrow(axes, (start, height), (end, height), BLUE, 2 if cost is None else 1 + 11 * cost)
-        axes.text((start + end) / 2, height + 0.2, f"{door} · {ASKS[door]}", ha="center", fontsize=9)
+        axes.text(
+            (start + end) / 2,
+            height + (0.2 if cost is None else 0.3),
+            f"{door} · {ASKS[door]}",
+            ha="center",
+            fontsize=9,
+        )
         if cost is None:
             axes.plot([(start + end) / 2] * 2, [height - 0.3, height + 0.1], color=BLUE, lw=3)
         else:
@@ -96,16 +102,16 @@ def lead_shares(shares: Mapping[str, Float[Tensor, " head"]], names: Sequence[st
 
 @checked
 def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], chance: float) -> Axes:
-    """Composition scores above (red) and below chance (blue), a table for each mode; the largest has its number."""
+    """Composition scores above (red) and below chance (blue), a table for each mode; the largest have their number."""
     figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.1), squeeze=False)
     limit = max(float((score - chance).abs().max()) for score in scores.values())
     for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
         names = [[f"{layer}.{head}" for head in range(n)] for layer, n in enumerate(score.shape)]
         heatmap(score - chance, *names, f"{mode}-composition", centred=True, limit=limit, axes=axes)
         axes.images[0].colorbar.remove()
-        row, column = divmod(int(score.argmax()), score.shape[1])
-        dark = float(score.max()) - chance > 0.6 * limit
-        axes.text(column, row, f"{score.max():.2f}", ha="center", va="center", fontsize=8, color="w" if dark else "k")
+        for row, column in ((score >= 1.6 * chance) | (score == score.max())).nonzero().tolist():
+            colour = "white" if score[row, column] - chance > 0.6 * limit else "black"
+            axes.text(column, row, f"{score[row, column]:.2f}", ha="center", va="center", fontsize=8, color=colour)
         axes.set_xlabel("head of layer 1, which reads")
     panels[0][0].set_ylabel("head of layer 0, which writes")
     figure.colorbar(panels[0][-1].images[0], ax=panels, label="score minus chance")
