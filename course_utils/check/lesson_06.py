@@ -714,7 +714,11 @@ def shut(answer: Answer) -> None:
 def _wrong_cuts(door: str) -> list[tuple[dict[str, Any], str]]:
     """What else one might do, as changes to `_shut`, each with its sentence."""
     others = [name for name in DOORS if name != door]
+    places = (
+        "values read no positions." if door == "V" else "the positions are gone, which queries and keys still read."
+    )
     return [
+        ({"places": True}, places),
         ({"who": []}, "that is the model's own loss: does your hook return what it changed, and under the right name?"),
         ({"who": [0, 1, 2]}, "all heads of layer 1 are shut off; only those in `who` should be."),
         ({"who": [0]}, "that is what becomes of head 1.0."),
@@ -740,6 +744,7 @@ def _shut(
     out: Any = 1,
     doors: tuple[str, ...] = (),
     everywhere: bool = False,
+    places: bool = False,
 ) -> Tensor:
     """The loss, by matrix products alone; the other arguments make mistakes."""
     _, cache = model.run_with_cache(tokens)
@@ -750,7 +755,8 @@ def _shut(
     reads = {name: ((x + place * (name != "V"))[:, None] @ W[1]) for name, W in _weights_of(model).items()}
     for name in doors or (door,):
         for head in who:
-            reads[name][:, head] += change @ _weights_of(model)[name][1, head]
+            wrong = places * place * (1 if name == "V" else -1)
+            reads[name][:, head] += (change + wrong) @ _weights_of(model)[name][1, head]
     future = torch.ones(tokens.shape[1], tokens.shape[1]).triu(1).bool()
     scores = reads["Q"] @ reads["K"].mT / model.cfg.d_head**0.5
     pattern = scores.masked_fill(future, -torch.inf).softmax(-1)
@@ -798,6 +804,11 @@ shut.mistakes = {
     "nothing taken out": (_shutting(out=0), "what layer 0 wrote is read as well"),
     "added again": (_shutting(out=-1), "what layer 0 wrote is read twice"),
     "the embedding too": (_shutting(out="stream"), "the embedding is taken out too"),
+    "positions lost": (_shutting(places=True), "the positions are gone"),
+    "positions added to values": (
+        lambda model, tokens, door, who, instead: _shut(model, tokens, door, who, instead, places=door == "V"),
+        "values read no positions",
+    ),
     "out of the stream": (_shutting(doors=DOORS, who=[0, 1, 2], everywhere=True), "the loss is"),
     "all doors": (_shutting(doors=DOORS), "all three doors are shut"),
     "queries always": (_shutting(door="Q"), "that is what shutting door 'Q' does"),

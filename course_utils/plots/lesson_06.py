@@ -63,8 +63,9 @@ def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str, 
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, width: float) -> None:
-    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", shrinkA=0, shrinkB=0, lw=width, color=colour))
-    axes.patches[-1].set_mutation_scale(10 + 1.5 * width)
+    arrow = FancyArrowPatch(start, end, arrowstyle="-|>", shrinkA=0, shrinkB=0, lw=width, color=colour)
+    arrow.set_mutation_scale(10 + 1.5 * width)
+    axes.add_patch(arrow)
 
 
 @checked
@@ -106,8 +107,8 @@ def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], chance: flo
     figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.1), squeeze=False)
     limit = max(float((score - chance).abs().max()) for score in scores.values())
     for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
-        names = [[f"{layer}.{head}" for head in range(n)] for layer, n in enumerate(score.shape)]
-        heatmap(score - chance, *names, f"{mode}-composition", centred=True, limit=limit, axes=axes)
+        writers, readers = ([f"{layer}.{head}" for head in range(n)] for layer, n in enumerate(score.shape))
+        heatmap(score - chance, writers, readers, f"{mode}-composition", centred=True, limit=limit, axes=axes)
         axes.images[0].colorbar.remove()
         for row, column in ((score >= 1.6 * chance) | (score == score.max())).nonzero().tolist():
             colour = "white" if score[row, column] - chance > 0.6 * limit else "black"
