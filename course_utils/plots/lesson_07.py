@@ -189,11 +189,12 @@ def find_and_copy(
     for these, name, colour, marker in kinds:
         said = f"{name}, with 0.{writer}"
         axes.scatter(finding[these, writer], copying[these], 60, colour, marker=marker, edgecolor="black", label=said)
-    heights = sorted(zip(copying.tolist(), range(len(copying)), strict=True))
-    for rank, (height, head) in enumerate(heights):  # names of points at one height stand side by side
-        near = sum(height - other < 0.4 and head not in induction for other, _ in heights[:rank])
-        place = (finding[head, writer].item(), height)
-        axes.annotate(f"1.{head}", place, xytext=(8 + 26 * near, 4), textcoords="offset points")
+    named: list[tuple[float, float]] = []
+    for head in copying.argsort().tolist():  # names of points that lie close together stand side by side
+        x, y = finding[head, writer].item(), copying[head].item()
+        near = sum(abs(x - other) < 0.5 and y - height < 0.5 for other, height in named)
+        axes.annotate(f"1.{head}", (x, y), xytext=(8 + 26 * near, 4), textcoords="offset points")
+        named.append((x, y))
     axes.set(title="Who finds and copies?", xlabel="to find: lead of the own token, in score")
     axes.set_ylabel("to copy: lead of the own token, in logits")
     axes.axhline(0, color=GREY, lw=0.8)
