@@ -151,9 +151,9 @@ def from_circuits(
     n_layers, d_model, _ = QK.shape
     if d_model < d_vocab + n_ctx:
         raise ValueError(f"{d_vocab} tokens and {n_ctx} positions need more than the {d_model} dimensions of QK.")
-    config = {"n_layers": n_layers, "n_heads": 1, "d_model": d_model, "d_head": d_model, "n_ctx": n_ctx, "seed": 0}
-    config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": positions}
-    model = initial(config | {"d_vocab": d_vocab}).eval().requires_grad_(False)
+    sizes = {"n_layers": n_layers, "n_heads": 1, "d_model": d_model, "d_head": d_model, "n_ctx": n_ctx}
+    kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": positions}
+    model = initial({**sizes, **kind, "d_vocab": d_vocab, "seed": 0}).eval().requires_grad_(False)
     eye = torch.eye(d_model)
     model.embed.W_E.copy_(eye[:d_vocab])
     model.pos_embed.W_pos.data = eye[d_vocab : d_vocab + n_ctx].clone()

@@ -130,7 +130,7 @@ def induction_by_hand(answer: Answer) -> None:
         circuits = _four(answer(V, n_ctx), 2 * V + n_ctx)
         built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
         tokens = _passes(V, n_ctx, period)
-        logits, run = built.run_with_cache(tokens)
+        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         _demand_looking_back(run["pattern", 0][:, 0])
         _demand_label(run["resid_post", 0], tokens, V)
         _demand_following(run["pattern", 1][:, 0], period)
@@ -318,8 +318,7 @@ def cut_door(answer: Answer) -> None:
                 not close(given, one), "it is cut from one head of layer 1 alone; all of them read through the door."
             )
             demand(
-                where is None
-                or not close(given, _doors(model, batch, []).get(door) - _whole(model, batch, head, door)),
+                where is None or not close(given, plain[door] - _whole(model, batch, head, door)),
                 f"where = {where} should cut at these positions alone; you cut everywhere.",
             )
             others = [h for h in range(model.cfg.n_heads) if h != head]
@@ -456,7 +455,7 @@ cut_door.mistakes = {
     ),
     "everywhere": (_cutting(lambda m, h, d, w: _our_cut(m, h, d, slice(None))), "you cut everywhere"),
     "always head 1": (_cutting(lambda m, h, d, w: _our_cut(m, 1, d, w)), "what another head of layer 0 wrote"),
-    "no list": (_cutting(lambda m, h, d, w: None), "it should return a list of hooks"),
+    "no list": (_cutting(lambda m, h, d, w: []), "it should return a list of hooks"),
     "a wrong name": (
         _cutting(lambda m, h, d, w: [_our_cut(m, h, d, w)[0], (f"blocks.1.hook_{d}", _our_cut(m, h, d, w)[1][1])]),
         "the model has no activation called",

@@ -109,7 +109,7 @@ def pointers_by_hand(answer: Answer) -> None:
         generator = torch.Generator().manual_seed(0)
         block = 1 + torch.stack([torch.randperm(V - 1, generator=generator)[:period] for _ in range(6)])
         tokens = torch.cat([torch.zeros(6, 1, dtype=torch.long), block, block], 1)
-        logits, run = built.run_with_cache(tokens)
+        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         dest = torch.arange(period + 1, n_ctx)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
         back = first.diagonal(-1, 1, 2)[:, 1:].mean()
