@@ -227,17 +227,7 @@ def variant_pairs(answer: Answer) -> None:
         (lambda word: word + "s", [(1, 12), (5, 7)]),
         (str.upper, [(5, 8)]),
     ):
-        result = answer(list(names), change)
-        if isinstance(result, Tensor) and result.ndim == 2 and result.shape[1] == 2:
-            result = result.tolist()
-        demand(
-            isinstance(result, list | tuple) and all(isinstance(p, list | tuple) and len(p) == 2 for p in result),
-            "it should return a tensor [pair, 2], or a list of pairs of ids.",
-        )
-        pairs = [tuple(int(i) for i in pair) for pair in result]
-        demand(
-            not pairs or not all(isinstance(i, str) for i in result[0]), "it should return ids, the places in the list."
-        )
+        pairs = _as_pairs(answer(list(names), change))
         demand(
             {*pairs} != {(b, a) for a, b in expected} or {*pairs} == {*expected},
             "the pairs stand the other way round: the word first, then its variant.",
@@ -253,6 +243,17 @@ def variant_pairs(answer: Answer) -> None:
     demand(
         close(torch.tensor([len(rare)]), torch.tensor([0])), "where no variant is in the vocabulary, there is no pair."
     )
+
+
+def _as_pairs(result: Any) -> list[tuple[int, int]]:
+    """An answer as a list of pairs of ids."""
+    if isinstance(result, Tensor) and result.ndim == 2 and result.shape[1] == 2:
+        result = result.tolist()
+    if not isinstance(result, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in result):
+        raise Wrong("it should return a tensor [pair, 2], or a list of pairs of ids.")
+    if any(isinstance(one, str) for pair in result for one in pair):
+        raise Wrong("it should return ids, the places in the list, not words.")
+    return [(int(a), int(b)) for a, b in result]
 
 
 def _pairs(fits: Callable[[str], bool]) -> Answer:
@@ -290,5 +291,9 @@ variant_pairs.mistakes = {
         "should stand in the order of the vocabulary",
     ),
     "twice": (lambda names, change: _pairs(_plain)(names, change) * 2, "or one pair twice"),
+    "words": (
+        lambda names, change: [(names[a], names[b]) for a, b in _pairs(_plain)(names, change)],
+        "it should return ids, the places in the list",
+    ),
     "ids alone": (lambda names, change: [a for a, _ in _pairs(_plain)(names, change)], "it should return a tensor"),
 }
