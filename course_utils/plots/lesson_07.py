@@ -190,10 +190,11 @@ def find_and_copy(
         said = f"{name}, with 0.{writer}"
         axes.scatter(finding[these, writer], copying[these], 60, colour, marker=marker, edgecolor="black", label=said)
     named: list[tuple[float, float]] = []
-    for head in copying.argsort().tolist():  # names of points that lie close together stand side by side
+    for head in copying.argsort().tolist():  # names of points that lie close together stand around them
         x, y = finding[head, writer].item(), copying[head].item()
         near = sum(abs(x - other) < 0.5 and y - height < 0.5 for other, height in named)
-        axes.annotate(f"1.{head}", (x, y), xytext=(8 + 26 * near, 4), textcoords="offset points")
+        beside = ((8, -5), (-28, -3), (8, 7))[near % 3]
+        axes.annotate(f"1.{head}", (x, y), xytext=beside, textcoords="offset points")
         named.append((x, y))
     axes.set(title="Who finds and copies?", xlabel="to find: lead of the own token, in score")
     axes.set_ylabel("to copy: lead of the own token, in logits")
