@@ -184,8 +184,9 @@ def danger(
         others = torch.cat([dots[:M], dots[M + 1 :]])
         sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
         room_there = [(others - dots[M] - side).norm(dim=1).min().item() for side in sides]
-        side = sides[room_there.index(max(room_there))].tolist()
-        style = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold"}
-        style |= {"bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.7}}
-        axes.annotate(f"{M + 1}", (float(step[M]), float(voice[M])), side, textcoords="offset points", **style)
+        x, y = sides[room_there.index(max(room_there))].tolist()
+        place = float(step[M]), float(voice[M])
+        label = axes.annotate(f"{M + 1}", place, (x, y), textcoords="offset points", ha="center", va="center")
+        label.set(fontsize=9, fontweight="bold")
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.7})
     return axes
