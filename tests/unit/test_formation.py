@@ -93,7 +93,7 @@ def test_all_positions_start_as_the_same_sinusoids(condition):
 
 
 def test_planting_changes_where_one_head_looks_and_nothing_else(repeated):
-    plain, planted = (runs.start(replace(TINY, planted=planted)) for planted in (False, True))
+    plain, planted = (runs.start(replace(TINY, planted=planted)) for planted in (0, 1))
     with torch.no_grad():
         before, after = (heads.previous_token_score(heads.patterns(m, repeated)).mean(-1)[0] for m in (plain, planted))
     assert after[0] > 0.85 and before.max() < 0.1
@@ -177,8 +177,8 @@ def test_matching_finds_the_pair_and_only_the_pair():
 @CONDITIONS
 def test_a_history_holds_what_the_lesson_draws(condition):
     seen = []
-    run = replace(runs.CONDITIONS[condition], steps=2, batch=2)
-    model, history = runs.train(run, lambda rows: seen.append(len(rows)), every=1)
+    run = replace(runs.CONDITIONS[condition], steps=2, batch=2, every=1)
+    model, history = runs.train(run, lambda rows: seen.append(len(rows)))
     assert [row["step"] for row in history] == [0, 1, 2] and seen == [1, 2, 3]
     assert not model.training and not any(p.requires_grad for p in model.parameters())
     for row in history:
@@ -186,24 +186,26 @@ def test_a_history_holds_what_the_lesson_draws(condition):
         assert (
             torch.tensor(row["prefix_matching"]).shape == (run.n_layers, 4) == torch.tensor(row["previous_token"]).shape
         )
-        assert torch.tensor(row["back"]).shape == torch.tensor(row["after"]).shape == (4, 6)
-        for key in ("k_composition", "match"):
+        assert torch.tensor(row["back"]).shape == torch.tensor(row["after"]).shape == (4, 12)
+        assert row["saves"] == pytest.approx(row["first_pass_loss"] - row["second_pass_loss"], abs=1e-4)
+        for key in ("k_composition", "match", "lead", "chance"):
             assert (key in row) == (run.n_layers == 2)
             assert run.n_layers == 1 or torch.tensor(row[key]).shape == (4, 4)
 
 
 def test_how_often_one_looks_changes_nothing():
-    ends = [runs.train(TINY, every=every)[1][-1] for every in (1, 2)]
+    ends = [runs.train(replace(TINY, every=every))[1][-1] for every in (1, 2)]
     assert ends[0] == ends[1]
-    assert runs.train(replace(TINY, seed=1), every=2)[1][-1] != ends[0]
+    assert runs.train(replace(TINY, seed=1))[1][-1] != ends[0]
 
 
 def test_training_learns():
-    history = runs.train(replace(TINY, steps=25, batch=16), every=25)[1]
+    history = runs.train(replace(TINY, steps=25, batch=16))[1]
     assert history[1]["held_out_loss"] < history[0]["held_out_loss"] - 0.03
 
 
 def test_a_result_leaves_the_threads_alone():
+    runs.finished.cache_clear()
     before = torch.get_num_threads()
     kept = runs.result(TINY)
     assert torch.get_num_threads() == before
@@ -211,8 +213,8 @@ def test_a_result_leaves_the_threads_alone():
     one_layer = runs.result(replace(TINY, n_layers=1))
     assert set(kept["composition"]) == set("QKV") and not {"paths", "composition"} & one_layer.keys()
     for looks, history in ((kept["looks"], kept["history"]), (one_layer["looks"], one_layer["history"])):
-        assert torch.tensor([looks["back"], looks["after"]]).shape == (2, 4, 12)
-        assert [head[:6] for head in looks["after"]] == history[-1]["after"]
+        assert torch.tensor([looks["back"], looks["after"]]).shape == (2, 4, 20)
+        assert [head[:12] for head in looks["after"]] == history[-1]["after"]
 
 
 # Times and tests
@@ -285,6 +287,7 @@ def test_a_finished_run_is_not_made_again(swept, monkeypatch):
 
 
 def test_an_interrupted_sweep_goes_on(swept, tmp_path, monkeypatch):
+    runs.finished.cache_clear()
     train, trained = runs.train, []
 
     def stops_at_the_second(run):
@@ -296,6 +299,7 @@ def test_an_interrupted_sweep_goes_on(swept, tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "train", stops_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         runs.sweep(RUNS, tmp_path)
+    runs.finished.cache_clear()
     assert runs.sweep(RUNS, tmp_path) == swept[1]
     assert trained == [1, 2, 2]
 
