@@ -184,7 +184,7 @@ def train(
     return training.model.eval().requires_grad_(False), state.history
 
 
-@functools.lru_cache(maxsize=2)
+@functools.lru_cache(maxsize=4)
 def finished(run: Run) -> tuple[HookedTransformer, list[dict[str, Any]]]:
     """The same as `train`, and remembered: runs that hold on to another one's end follow each other."""
     return train(run)
