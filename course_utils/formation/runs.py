@@ -148,7 +148,7 @@ class OnLanguage:
     @torch.no_grad()
     def measure(self, step: int = 0) -> dict[str, Any]:
         """What a history row holds: see `train` below."""
-        row = measure.on_text(self.model, self.held_out, window=16)
+        row: dict[str, Any] = {**measure.on_text(self.model, self.held_out, window=16)}
         row |= measure.on_repeats(self.model, self.repeated, PERIOD) | _composed(self.model)
         row |= measures.offsets(self.model, self.repeated, PERIOD, most=12)
         found = self.logits(self.held_out, step)[:, :-1]

@@ -1,5 +1,6 @@
 """The formation runs: their language, their instruments, and sweeps that lose nothing."""
 
+import itertools
 import json
 import math
 from dataclasses import asdict, replace
@@ -8,9 +9,9 @@ import joblib
 import pytest
 import torch
 
-from course_utils import _files, heads, models, text
+from course_utils import _files, composition, heads, models, text
 from course_utils.formation import __main__ as command
-from course_utils.formation import events, language, runs
+from course_utils.formation import events, experiments, forward, language, measures, runs
 
 TINY = runs.Run(steps=2, batch=2)
 CONDITIONS = pytest.mark.parametrize("condition", runs.CONDITIONS)
@@ -74,6 +75,51 @@ def test_predictable_by_hand():
     assert hits == [[0, 4], [0, 7], [0, 8], [1, 3], [1, 5], [1, 6]]  # 0 5 6 7 5[6]5 7[5][7] and 0 5 6 5[6]6[6][6]1 1
 
 
+def test_spread_names_leave_no_name_without_text_before_it(monkeypatch):
+    """With text of one token alone, every name shows: its tokens are drawn from the others."""
+    only = torch.zeros(64, 64)
+    only[:, 1] = 1
+    monkeypatch.setattr(language, "bigram_probabilities", lambda: only)
+    lengths, gaps = set(), set()
+    for document in language.documents(300, 0, spread=True)[:, 1:].tolist():
+        runs_of = [(text, len(list(group))) for text, group in itertools.groupby(document, lambda token: token == 1)]
+        gaps |= {n for text, n in runs_of[:-1] if text}
+        lengths |= {n for text, n in runs_of[:-1] if not text}
+    # a name's token is 1 in one case of 63: it then looks like text, and splits the name or lengthens the gap
+    assert {1, 2, 3, 4} <= gaps and set(range(4, 17)) <= lengths and max(lengths) == 16 and sum(n > 4 for n in gaps) < 4
+
+
+def test_lengths_and_contexts_can_be_chosen():
+    assert language.documents(3, 0, n_ctx=96).shape == language.documents(3, 0, spread=True, n_ctx=96).shape == (3, 96)
+    ago = language.sources(language.documents(500, 0, length=5))
+    assert ago[ago > 0].bincount().argmax() == 5
+
+
+def test_sources_by_hand():
+    tokens = torch.tensor([[0, 5, 6, 7, 5, 6, 5, 7, 5, 7], [0, 5, 6, 5, 6, 6, 6, 6, 1, 1]])
+    ago = language.sources(tokens)
+    assert ago.nonzero().tolist() == language.predictable(tokens).nonzero().tolist()
+    assert ago[0, 4] == 3 and ago[0, 7] == 4 and ago[0, 8] == 2 and ago[1, 3] == 2 and ago[1, 5] == ago[1, 6] == 1
+    readers = language.readers(tokens[:1])  # the 6 at 5 repeats that at 2, the 5 at 8 that at 4, the 7 at 9 that at 7
+    assert readers.tolist() == [0, 0, 1, 0, 1, 0, 0, 1, 0, 0]
+
+
+def test_a_fixed_distance_pays_only_where_names_follow_at_once():
+    at_once, spread = (language.documents(1_000, 3, spread=spread) for spread in (False, True))
+    profits = [[language.profit(tokens, d) for d in range(1, 25)] for tokens in (at_once, spread)]
+    assert profits[0].index(max(profits[0])) == 7 and max(profits[0]) > 0.1 and max(profits[1]) < 0.045
+    assert min(map(min, profits)) == 0  # a guess that is never right gets no weight
+    shares = [language.sources(tokens) for tokens in (at_once, spread)]
+    most = [ago[ago > 0].bincount().max() / (ago > 0).sum() for ago in shares]
+    assert most[0] > 0.18 and most[1] < 0.09
+
+
+def test_no_position_near_the_end_has_readers():
+    readers = language.readers(language.documents(1_000, 3))
+    assert readers[40] > 0.3 and readers[55] > 0.05 and readers[56:].max() < 0.02
+    assert language.readers(language.documents(300, 3, n_ctx=96))[87] > 0.02
+
+
 # Models and measurements
 
 
@@ -107,6 +153,99 @@ def test_previous_token_weights_look_back_by_one():
     scores = (W_pos @ W_Q) @ (W_pos @ W_K).T
     assert (scores.argmax(1)[1:] == torch.arange(49)).all()
     assert not W_Q[16:].any() and not W_K[16:].any()
+
+
+@pytest.mark.parametrize("back", [1, 2, 3, 8])
+def test_sham_plants_look_as_sharply_elsewhere(back, repeated):
+    looks = runs.offsets(runs.start(replace(TINY, planted=back)), repeated, runs.PERIOD, most=12)["back"]
+    assert torch.tensor(looks[0]).argmax() == back and looks[0][back] == pytest.approx(0.915, abs=0.01)
+
+
+def test_a_model_held_by_itself_is_itself():
+    models_of = [runs.start(replace(TINY, seed=seed)).requires_grad_(False) for seed in (1, 2)]
+    tokens = language.documents(3, 0)
+    for n in range(4):
+        for held in itertools.combinations(forward.PARTS, n):
+            found = forward.held_logits(models_of[0], tokens, models_of[0], held)
+            torch.testing.assert_close(found, forward.logits(models_of[0], tokens), atol=1e-5, rtol=1e-4)
+            other = forward.held_logits(*[models_of[0], tokens, models_of[1]], held)
+            assert torch.equal(other, found) == (n == 0)
+    with pytest.raises(ValueError, match="parts among"):
+        forward.held_logits(models_of[0], tokens, models_of[1], ["looks"])
+    with pytest.raises(ValueError, match="two layers; this one has 1"):
+        forward.held_logits(runs.start(replace(TINY, n_layers=1)), tokens, models_of[1])
+
+
+def test_each_part_needs_its_own_weights_and_no_others():
+    """All of a good model's parts but one, and that one from an untrained model: nothing is left of induction."""
+    good, bad = planted_induction(), runs.start(replace(runs.Run(), seed=3)).requires_grad_(False)
+    attn = good.blocks[1].attn
+    attn.W_V[2], attn.W_O[2, :, :64] = torch.eye(256)[:, :64], torch.eye(64)
+    good.unembed.W_U.data[:64] = 10 * torch.eye(64)
+    repeated = text.repeated_tokens(runs.PERIOD, d_vocab=language.D_VOCAB)
+
+    def saves(held):
+        return measures.saving(forward.held_logits(good, repeated, bad, held), repeated, runs.PERIOD)
+
+    assert saves([]) > 2 and all(saves([part]) < 0.3 * saves([]) for part in forward.PARTS)
+
+
+def test_a_silent_head_is_an_ablated_one(repeated):
+    model = runs.start(replace(TINY, seed=3)).requires_grad_(False)
+    with heads.ablated(model, (1, 1), (1, 3)):
+        expected = model(repeated)
+    torch.testing.assert_close(forward.logits(model, repeated, [1, 3]), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_lead_is_in_units_of_score_and_chance_is_that_of_shuffled_columns():
+    model = planted_induction()
+    lead, chance = measures.match_lead(model)
+    attn = model.blocks[1].attn
+    M = model.W_E @ attn.W_Q[2] @ attn.W_K[2].T @ (model.W_V[0, 0] @ model.W_O[0, 0]).T @ model.W_E.T / 8
+    assert lead[0, 2] == pytest.approx(((M.diagonal() - M.mean(1)).mean()).item(), rel=1e-4) and lead[0, 2] > 10
+    random = runs.start(replace(TINY, seed=5))
+    lead, chance = measures.match_lead(random)
+    assert (lead.abs() < 4 * chance).all()
+    M = composition.match_matrix(random, (1, 2), (0, 1)).AB.detach() / 4
+    rng = torch.Generator().manual_seed(0)
+    orders = torch.stack([torch.randperm(64, generator=rng) for _ in range(4_000)])
+    shuffled = (M[torch.arange(64), orders] - M.mean(1)).mean(1)
+    assert shuffled.std() == pytest.approx(chance[1, 2].item(), rel=0.05)
+    with torch.no_grad():
+        random.blocks[1].attn.W_Q.mul_(3)
+    assert torch.allclose(measures.match_lead(random)[0], 3 * lead, rtol=1e-3)  # positivity would stay as it is
+
+
+def test_doors_tell_what_is_copied(repeated):
+    model = planted_induction()
+    attn0, attn1 = model.blocks[0].attn, model.blocks[1].attn
+    attn1.W_V[2], attn1.W_O[2, :, :64] = torch.eye(256)[:, :64], torch.eye(64)
+    model.unembed.W_U.data[:64] = 10 * torch.eye(64)
+    textbook = measures.door_savings(model, repeated, runs.PERIOD)
+    assert abs(textbook["values"] - textbook["whole"]) < 0.01 and textbook["keys"] < 0.2 * textbook["whole"]
+    assert textbook["whole"] > 2 and textbook["queries"] > 0.9 * textbook["whole"]
+    # the detour: 8 back and 7 back are brought along; the key is what was 8 back, the copy what was 7 back
+    brought = slice(192, 256)
+    for head, back in ((0, 8), (1, 7)):
+        weights = runs.previous_token_weights(models.sinusoids(64, 64), 16, scale=8.0, back=back)
+        attn0.W_Q[head, 128:192, :16], attn0.W_K[head, 128:192, :16] = weights
+    attn0.W_V[1, :64], attn0.W_O[1, :, brought] = torch.eye(64), torch.eye(64)
+    attn1.W_V[2], attn1.W_O[2, :, :64] = torch.eye(256)[:, brought], torch.eye(64)
+    detour = measures.door_savings(model, repeated, runs.PERIOD)
+    assert detour["whole"] > 1 and abs(detour["values"]) < 0.01
+    assert experiments.way({"savings": textbook}) == "textbook" and experiments.way({"savings": detour}) == "detour"
+    assert experiments.way({"savings": dict.fromkeys(textbook, 0.1)}) == "none"
+
+
+def test_the_diagonal_is_followed_to_its_end():
+    model = planted_induction()
+    tokens = language.documents(5, 0)
+    looks = measures.diagonal(model, tokens)
+    assert looks.shape == (63,) and looks[1:].min() > 0.9
+    assert math.isnan(experiments.diagonal_end({"diagonal": looks.tolist()}))  # it never ends
+    looks[55:] = 0.1  # destinations 56, …
+    assert experiments.diagonal_end({"diagonal": looks.tolist()}) == 56
+    assert math.isnan(experiments.diagonal_end({"diagonal": [0.01] * 63}))
 
 
 def planted_induction():
