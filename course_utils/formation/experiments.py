@@ -157,7 +157,7 @@ def level_time(kept: dict[str, Any], baseline: dict[str, Any], share: float = 0.
     saved = [row["saves"] for row in baseline["history"][-4:]]
     steps = [row["step"] for row in kept["history"]]
     time = reached(steps, curve(kept, "saves"), share * sum(saved) / 4)
-    return steps[-1] if math.isnan(time) else time
+    return float(steps[-1]) if math.isnan(time) else time
 
 
 @checked

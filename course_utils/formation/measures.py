@@ -66,15 +66,16 @@ def match_lead(model: HookedTransformer) -> tuple[Float[Tensor, "head1 head2"], 
     without row and column means, the sum of n entries, one in each row and column, has variance Σ D² / (n − 1)
     (Hoeffding 1951).
     """
-    n, d_vocab = model.cfg.n_heads, model.cfg.d_vocab
+    n, d_vocab, d_head = model.cfg.n_heads, model.cfg.d_vocab, model.cfg.d_head
     lead, chance = torch.zeros(2, n, n)
     for head1 in range(n):
         for head2 in range(n):
-            M = composition.match_matrix(model, (1, head2), (0, head1)).AB / model.cfg.d_head**0.5
-            M = M - M.mean(1, keepdim=True)  # [looks for, was passed on]
-            lead[head1, head2] = M.diagonal().mean()
-            D = M - M.mean(0)
-            chance[head1, head2] = (D.square().sum() / (d_vocab - 1)).sqrt() / d_vocab
+            M = composition.match_matrix(model, (1, head2), (0, head1))
+            A, B = M.A, M.B - M.B.mean(1, keepdim=True)  # [looks for, d_head], [d_head, was passed on]
+            lead[head1, head2] = (A * B.T).sum(1).mean() / d_head**0.5
+            A = A - A.mean(0)
+            squares = ((A.T @ A) * (B @ B.T)).sum()  # Σ D², where D = A B: the trace of Aᵀ A B Bᵀ
+            chance[head1, head2] = (squares / (d_vocab - 1) / d_head).sqrt() / d_vocab
     return lead, chance
 
 

@@ -404,6 +404,24 @@ def test_the_permutation_test_deals_all_ways():
     assert events.permutation_test([0.1, 0.2], [0.1, 0.2]) == 1
 
 
+def test_a_level_is_reached_for_good():
+    assert events.reached(STEPS, [0, 1, 0, 0, 1, 1, 1, 1], 0.5) == 35
+    assert events.reached(STEPS, [4, 4, 4, 1, 1, 1, 1, 1], 2.5, rising=False) == 25
+    assert events.reached(STEPS, [1] * 8, 0.5) == 0
+    assert math.isnan(events.reached(STEPS, [0] * 8, 0.5)) and math.isnan(events.reached(STEPS, [1] * 7 + [0], 0.5))
+
+
+def test_the_paired_test_swaps_within_pairs_alone():
+    assert events.paired_test([1, 2, 3, 4, 5], [11, 12, 13, 14, 15]) == 2 / 2**5  # permutation_test: 2 in 252
+    assert events.paired_test([1.2, 5], [4.1, 4]) == 4 / 8 * 2  # 3 and -1: both orders of the sum lie as far out
+    assert events.paired_test([0, 0, 0], [3, 2, 1]) == 2 / 8
+    assert events.paired_test([0, 0, 0], [3, 2, -1]) == 4 / 8  # 6, 4, 2 or 0 in size: two ways give 6, two give 4
+    assert events.paired_test([0, 0, math.nan], [3, 3, 3]) == 2 / 4
+    assert events.paired_test([], []) == 1
+    values = [3, -1, 4, -1, 5, -9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8, 3, 2, 7]
+    assert events.paired_test([0] * 30, values) < 1e-4  # 2³⁰ ways, counted in no time
+
+
 # Many runs
 
 
@@ -470,6 +488,125 @@ def test_the_command_writes_what_the_lesson_reads(tmp_path, monkeypatch, capsys)
     (tmp_path / "histories.json").write_text("{}")
     with pytest.raises(OSError, match="damaged"):
         runs.histories(tmp_path)
+
+
+# The experiments
+
+
+def made_up(seed=1, at=3, **fields):
+    """A result whose heads 0.1 and 1.1 form at measurement `at` of ten, and whose lead is 2 from the second on."""
+    rows = []
+    for i in range(10):
+        late, early = float(i >= at), float(i >= 2)
+        rows.append(
+            {
+                "step": 10 * i,
+                "saves": 3 * late,
+                "in_context_learning": -late,
+                "previous_token": [[0.0, late], [0.0, 0.0]],
+                "prefix_matching": [[0.0, 0.0], [0.0, late]],
+                "lead": [[0.0, 0.5 * early], [0.1, 2 * early]],
+                "match": [[0.0, 0.0], [0.0, float(i > 0)]],
+                "chance": [[0.1, 0.1], [0.1, 0.1]],
+            }
+        )
+    looks = {"back": [[0, 0.1, 0.0, 0.8], [0, 0.9, 0.0, 0.1]], "after": [[0.0] * 4] * 2}
+    return {"run": asdict(replace(experiments.RECIPE, seed=seed, **fields)), "history": rows, "looks": looks}
+
+
+def test_the_pair_is_chosen_at_the_end_and_followed_back():
+    kept = made_up()
+    assert experiments.pair(kept) == (1, 1)
+    assert (
+        experiments.curve(kept, "lead") == [0, 0] + [2] * 8
+        and experiments.curve(kept, "controls") == [0, 0] + [0.5] * 8
+    )
+    assert experiments.curve(kept, "prefix matching") == experiments.curve(kept, "previous token") == [0] * 3 + [1] * 7
+    found = experiments.times(kept)
+    assert found == {
+        "positivity": 5,
+        "lead": 15,
+        "previous token": 25,
+        "prefix matching": 25,
+        "saves": 25,
+        "in-context learning": 25,
+    }
+    assert experiments.far_offset(kept) == 3 and experiments.far_offset(kept, 0.85) == 0
+
+
+def test_arms_are_compared_seed_by_seed_at_one_level():
+    late, never = made_up(2, at=5), made_up(3, at=11)
+    results = {"spread": [made_up(seed) for seed in (1, 2, 3)], "arm": [late, never]}
+    assert experiments.level_time(made_up(), made_up()) == 25 and experiments.level_time(never, made_up()) == 90
+    compared = experiments.comparison(results, "arm")
+    assert compared["differences"] == [20, 65] and compared["never"] == 1 and compared["seeds"] == 2
+    assert compared["p"] == 0.5 and compared["saves"] == [1, 0]
+    table = experiments.table(results)
+    assert (
+        "| saves | 3 of 3 | 25 | 25 | 25 |" in table
+        and "| arm | 2 | 68 | 25 | +20, +65 | 0.5 | 1 | 0.00 to 1.00 |" in table
+    )
+    assert "| positivity, lead | 3 of 3 | +10 | 0.25 | 0.25 |" in table
+
+
+def test_what_others_take_over():
+    baseline = made_up() | {"silenced": [2.5, 1.0]}  # head 1.1 is the best: without it, 1 of 3 is left
+    assert experiments.taken_over(made_up(silent="best", at=11), baseline) == pytest.approx(-0.5)
+    assert experiments.taken_over(made_up(silent="best"), baseline) == 1
+
+
+def test_a_held_run_ends_with_another_ones_parts():
+    runs.finished.cache_clear()
+    end = runs.finished(TINY)[0]
+    for held_as, other in (("end", end), ("start", runs.start(TINY))):
+        training = runs.OnLanguage(replace(TINY, held=("match",), held_as=held_as))
+        tokens = training.held_out
+        expected = forward.held_logits(training.model, tokens, other, ["match"])
+        torch.testing.assert_close(training.logits(tokens, 0), expected, atol=1e-5, rtol=1e-4)
+    run = replace(TINY, held=("match", "look"))
+    model, history = runs.train(run)
+    start = runs.start(run)
+    assert torch.equal(model.W_Q, start.W_Q) and not torch.equal(model.W_V[1], start.W_V[1])  # nobody reads W_Q
+    assert history[-1]["saves"] != pytest.approx(
+        history[-1]["first_pass_loss"] - history[-1]["second_pass_loss"], abs=1e-6
+    )
+
+
+def test_a_head_is_off_from_its_step_on():
+    runs.finished.cache_clear()
+    scores = runs.finished(TINY)[1][-1]["prefix_matching"][1]
+    for silent, off in (("best", scores.index(max(scores))), ("least", scores.index(min(scores)))):
+        training = runs.OnLanguage(replace(TINY, silent=silent, silent_from=1))
+        tokens = training.held_out
+        assert torch.equal(training.logits(tokens, 0), forward.logits(training.model, tokens))
+        assert torch.equal(training.logits(tokens, 1), forward.logits(training.model, tokens, [off]))
+    model, start = runs.train(replace(TINY, silent="best"))[0], runs.start(TINY)
+    moved = (model.W_O[1] - start.W_O[1]).norm(dim=(1, 2))
+    assert moved.argmin() == scores.index(max(scores)) and moved.min() < 0.1 * moved.max()
+
+
+def test_the_experiments_plan_every_arm_and_its_seeds():
+    planned = experiments.planned()
+    assert len(planned) == sum(seeds for _, seeds in experiments.ARMS.values())
+    assert planned["planted 8 back 3"] == replace(experiments.RECIPE, planted=8, seed=3)
+    assert {run.seed for run in planned.values()}.isdisjoint({0, 101, 102})  # the recipe was chosen on these
+    altered = [run.seed for run in planned.values() if run != run.unaltered()]
+    assert altered == sorted(altered)
+
+
+def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
+    arms = {"spread": 2, "held at its end: match": 1, "without the best head": 1, "one layer": 1}
+    tiny = {name: (replace(experiments.ARMS[name][0], steps=2, batch=2), n) for name, n in arms.items()}
+    monkeypatch.setattr(experiments, "ARMS", tiny)
+    command.main(["--arms", "--out", str(tmp_path)])
+    assert capsys.readouterr().out == f"{tmp_path / 'experiments.json'}: 5 runs\n"
+    stored = experiments.stored(tmp_path)
+    assert {name: len(made) for name, made in stored.items()} == arms
+    full, held = stored["spread"][0], stored["held at its end: match"][0]
+    assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
+    assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
+    command.main(["--arms", "spread", "--out", str(tmp_path)])
+    assert list(experiments.stored(tmp_path)) == ["spread"]
 
 
 def test_the_stored_runs_are_those_that_the_command_plans():
