@@ -34,11 +34,11 @@ ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds fro
     **{f"planted {back} back": (replace(RECIPE, planted=back), 6) for back in (1, 2, 3, 8)},
     "at once, names of 5": (replace(RECIPE, spread=False, name_length=5), 8),
     **{
-        f"held at its end: {name}": (replace(RECIPE, held=held), 4 if len(held) > 1 else 6)
+        f"{name} held at its end": (replace(RECIPE, held=held), 4 if len(held) > 1 else 6)
         for name, held in HELD.items()
     },
     **{
-        f"held at its start: {name}": (replace(RECIPE, held=(name,), held_as="start"), 4)
+        f"{name} held at its start": (replace(RECIPE, held=(name,), held_as="start"), 4)
         for name in ("look", "match", "copy")
     },
     "without the best head": (replace(RECIPE, silent="best"), 6),

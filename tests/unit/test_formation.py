@@ -590,19 +590,20 @@ def test_the_experiments_plan_every_arm_and_its_seeds():
     assert len(planned) == sum(seeds for _, seeds in experiments.ARMS.values())
     assert planned["planted 8 back 3"] == replace(experiments.RECIPE, planted=8, seed=3)
     assert {run.seed for run in planned.values()}.isdisjoint({0, 101, 102})  # the recipe was chosen on these
+    assert not any(set(name) & set('<>:"/\\|?*') for name in planned)  # they become names of files, on Windows too
     altered = [run.seed for run in planned.values() if run != run.unaltered()]
     assert altered == sorted(altered)
 
 
 def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
-    arms = {"spread": 2, "held at its end: match": 1, "without the best head": 1, "one layer": 1}
+    arms = {"spread": 2, "match held at its end": 1, "without the best head": 1, "one layer": 1}
     tiny = {name: (replace(experiments.ARMS[name][0], steps=2, batch=2), n) for name, n in arms.items()}
     monkeypatch.setattr(experiments, "ARMS", tiny)
     command.main(["--arms", "--out", str(tmp_path)])
     assert capsys.readouterr().out == f"{tmp_path / 'experiments.json'}: 5 runs\n"
     stored = experiments.stored(tmp_path)
     assert {name: len(made) for name, made in stored.items()} == arms
-    full, held = stored["spread"][0], stored["held at its end: match"][0]
+    full, held = stored["spread"][0], stored["match held at its end"][0]
     assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
     assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
     command.main(["--arms", "spread", "--out", str(tmp_path)])
