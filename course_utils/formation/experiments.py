@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from course_utils._arguments import checked
-from course_utils._files import DATA
+from course_utils._files import DATA, write_atomically
 from course_utils.formation import runs
 from course_utils.formation.events import event_time, paired_test, reached, sign_test
 from course_utils.formation.runs import Run
@@ -83,10 +83,14 @@ def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
 
 @checked
 def write(results: dict[str, dict[str, Any]], folder: Path) -> Path:
-    """Write what `stored` reads, and say where: the results of the runs that `planned` names."""
+    """Write what `stored` reads, the results of runs that `planned` names, and say where; beside it, the `table`."""
     small = {name: compact(name, kept) for name, kept in results.items()}
     arms = [name for name in ARMS if f"{name} 1" in small]
-    return runs.write(small, folder, arms, "experiments.json")
+    file = runs.write(small, folder, arms, "experiments.json")
+    if "spread" in arms:
+        tables = f"# What came of the experiments\n\n{table(stored(folder))}"
+        write_atomically(folder / "results.md", lambda path: path.write_text(tables, encoding="utf-8"))
+    return file
 
 
 @checked
@@ -240,10 +244,19 @@ def taken_over(kept: dict[str, Any], baseline: dict[str, Any]) -> float:
 
 @checked
 def table(results: dict[str, list[dict[str, Any]]]) -> str:
-    """The tables of lesson 08, as Markdown: events of the unaltered runs, then every arm beside the same seeds."""
-    return (
-        "\n\n".join([_events_table(results["spread"]), _orders_table(results["spread"]), _arms_table(results)]) + "\n"
-    )
+    """The tables of lesson 08, as Markdown. They need the arm "spread"; of the others, those that are there."""
+    spread = results["spread"]
+    parts = {
+        "When each event came, spread": _events_table(spread),
+        "Which came first, spread": _orders_table(spread),
+        "The match of the pair: size-free and in units of score, spread": _match_table(spread),
+        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms_table(
+            results
+        ),
+        "Which way, and how far back layer 0 looks": _ways_table(results),
+        "How much of the missing head's worth the others took over": _taken_over_table(results),
+    }
+    return "\n\n".join(f"## {title}\n\n{part}" for title, part in parts.items()) + "\n"
 
 
 def _events_table(runs_of_arm: list[dict[str, Any]]) -> str:
@@ -285,4 +298,47 @@ def _arms_table(results: dict[str, list[dict[str, Any]]]) -> str:
             share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
             numbers = f"{c['mean']:.0f} | {c['against']:.0f} | {differences} | {c['p']:.2g} | {c['never']} | {share}"
             lines.append(f"| {arm} | {c['seeds']} | {numbers} |")
+    return "\n".join(lines)
+
+
+def _match_table(runs_of_arm: list[dict[str, Any]]) -> str:
+    """Lead and chance when half of positivity's rise was made, and at the end."""
+    lines = [
+        "| seed | half of positivity | lead then | share of the last | lead in the end | best control | 3 × chance |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kept in runs_of_arm:
+        step = times(kept)["positivity"]
+        if not math.isnan(step):
+            lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
+            row = next(i for i, row in enumerate(kept["history"]) if row["step"] >= step)
+            then = f"{step:.0f} | {lead[row]:.2f} | {lead[row] / lead[-1]:.2f}"
+            lines.append(
+                f"| {kept['run']['seed']} | {then} | {lead[-1]:.2f} | {controls[-1]:.2f} | {3 * chance[-1]:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def _ways_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    lines = [
+        "| arm | runs | textbook | detour | none | far offsets | the diagonal's end |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for arm, made in results.items():
+        if made and "savings" in made[0]:
+            ways = [way(kept) for kept in made]
+            counts = " | ".join(str(ways.count(name)) for name in ("textbook", "detour", "none"))
+            far = ", ".join(str(far_offset(kept) or "–") for kept in made)
+            ends = ", ".join("–" if math.isnan(end) else f"{end:.0f}" for end in map(diagonal_end, made))
+            lines.append(f"| {arm} | {len(made)} | {counts} | {far} | {ends} |")
+    return "\n".join(lines)
+
+
+def _taken_over_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    lines = ["| arm | seed by seed |", "|---|---|"]
+    baseline = {kept["run"]["seed"]: kept for kept in results["spread"]}
+    for arm, made in results.items():
+        shares = [taken_over(kept, baseline[kept["run"]["seed"]]) for kept in made if kept["run"]["silent"]]
+        if shares:
+            lines.append(f"| {arm} | {', '.join(f'{share:.2f}' for share in shares)} |")
     return "\n".join(lines)

@@ -511,7 +511,9 @@ def made_up(seed=1, at=3, **fields):
             }
         )
     looks = {"back": [[0, 0.1, 0.0, 0.8], [0, 0.9, 0.0, 0.1]], "after": [[0.0] * 4] * 2}
-    return {"run": asdict(replace(experiments.RECIPE, seed=seed, **fields)), "history": rows, "looks": looks}
+    savings = {"whole": 3.0, "queries": 3.0, "keys": 0.0, "values": 2.9}
+    run = asdict(replace(experiments.RECIPE, seed=seed, **fields))
+    return {"run": run, "history": rows, "looks": looks, "savings": savings, "diagonal": [0.9] * 55 + [0.0] * 8}
 
 
 def test_the_pair_is_chosen_at_the_end_and_followed_back():
@@ -547,12 +549,16 @@ def test_arms_are_compared_seed_by_seed_at_one_level():
         and "| arm | 2 | 68 | 25 | +20, +65 | 0.5 | 1 | 0.00 to 1.00 |" in table
     )
     assert "| positivity, lead | 3 of 3 | +10 | 0.25 | 0.25 |" in table
+    assert (
+        "| 2 | 5 | 0.00 | 0.00 | 2.00 | 0.50 | 0.30 |" in table and "| arm | 2 | 2 | 0 | 0 | 3, 3 | 56, 56 |" in table
+    )
 
 
 def test_what_others_take_over():
     baseline = made_up() | {"silenced": [2.5, 1.0]}  # head 1.1 is the best: without it, 1 of 3 is left
     assert experiments.taken_over(made_up(silent="best", at=11), baseline) == pytest.approx(-0.5)
     assert experiments.taken_over(made_up(silent="best"), baseline) == 1
+    assert "| arm | 1.00 |" in experiments.table({"spread": [baseline], "arm": [made_up(silent="best")]})
 
 
 def test_a_held_run_ends_with_another_ones_parts():
@@ -603,6 +609,7 @@ def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == f"{tmp_path / 'experiments.json'}: 5 runs\n"
     stored = experiments.stored(tmp_path)
     assert {name: len(made) for name, made in stored.items()} == arms
+    assert (tmp_path / "results.md").read_text(encoding="utf-8").count("\n## ") == 6
     full, held = stored["spread"][0], stored["match held at its end"][0]
     assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
     assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
