@@ -248,8 +248,8 @@ def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict[s
     files = {name: folder / f"{name.replace(' ', '-')}.json" for name in runs}
     missing = [name for name in runs if not _is_stored(files[name], runs[name])]
     work = (joblib.delayed(_named_result)(name, runs[name]) for name in missing)
-    finished = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
-    for name, kept in tqdm(finished, total=len(missing), unit="run"):
+    made = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
+    for name, kept in tqdm(made, total=len(missing), unit="run"):
         write_atomically(files[name], partial(Path.write_text, data=json.dumps(kept), encoding="utf-8"))
     return {name: json.loads(files[name].read_text(encoding="utf-8")) for name in runs}
 
