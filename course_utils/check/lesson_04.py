@@ -385,8 +385,8 @@ def skip_trigrams(answer: Answer) -> None:
     model.blocks[0].attn.W_K[head, 0] += 9 * random(4, seed=60)
     demand(
         _asked_ids(answer, model, head, source, 4)[0] == dests,
-        "what is the same for every source changes no pattern, but it changed your destinations: compare each score "
-        "with the mean of its own row.",
+        "what is the same for every source changes no pattern, but it changed your destinations. Subtract from each "
+        "score the mean of its row first.",
     )
     demand(sorted(dests) == sorted(right_dests), "the destinations are not those with the largest relative score.")
     demand(dests == right_dests, "the destinations are the right ones, but the largest should come first.")
@@ -461,10 +461,10 @@ skip_trigrams.mistakes = {
         _trigrams(lambda QK, s: (QK - QK.mean(1, keepdim=True))[s]),
         "these are the sources that this token looks for",
     ),
-    "scores as they are": (_trigrams(lambda QK, s: QK[:, s]), "compare each score with the mean of its own row"),
+    "scores as they are": (_trigrams(lambda QK, s: QK[:, s]), "Subtract from each score the mean of its row first"),
     "centred over destinations": (
         _trigrams(lambda QK, s: (QK - QK.mean(0))[:, s]),
-        "compare each score with the mean of its own row",
+        "Subtract from each score the mean of its row first",
     ),
     "attention as a probability": (_trigrams(lambda QK, s: QK.softmax(1)[:, s]), "these are ranked by probability"),
     "OV as [out, src]": (_trigrams(rank_outs=lambda OV, s: OV[:, s]), "these tokens promote the source"),

@@ -117,13 +117,13 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> Axes:
 @checked
 def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     """The attention patterns of eight heads on one short text, in two rows."""
-    figure, panels = plt.subplots(2, 4, figsize=(10, 5.8), sharex=True, sharey=True)
+    figure, panels = plt.subplots(2, 4, figsize=(10, 6), sharex=True, sharey=True)
     for h, axes in enumerate(panels.flat):
         axes.imshow(pattern[h], vmin=0, vmax=1, cmap="viridis")
         axes.set_title(f"head 0.{h}")
         axes.tick_params(length=0)
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8, family="monospace", parse_math=False)
-        axes.set_yticks(range(len(names)), names, fontsize=8, family="monospace", parse_math=False)
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=10, family="monospace", parse_math=False)
+        axes.set_yticks(range(len(names)), names, fontsize=10, family="monospace", parse_math=False)
     figure.suptitle("Where does each head look? (dark 0, yellow 1)")
     figure.supxlabel("source")
     figure.supylabel("destination")
@@ -165,19 +165,3 @@ def eigenvalues(
     last.set_yticks(heads, [f"0.{h}" for h in heads])
     last.set(title="Which heads copy?", xlabel="copying score Σλ / Σ|λ|", ylabel="head")
     last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
-
-
-@checked
-def shares(notions: Mapping[str, Sequence[float]], title: str) -> Axes:
-    """Several shares for each head, side by side; told apart by hatching as well as by colour."""
-    _, axes = plt.subplots(figsize=(8.5, 3.2))
-    width = 0.8 / len(notions)
-    for i, (name, values) in enumerate(notions.items()):
-        places = [h + width * (i - (len(notions) - 1) / 2) for h in range(len(values))]
-        axes.bar(places, list(values), width, label=name, hatch=("", "//", "..", "xx")[i % 4], edgecolor="white")
-    n = len(next(iter(notions.values())))
-    axes.axhline(0, color=COLOURS[6], linewidth=0.8)
-    axes.set_xticks(range(n), [f"0.{h}" for h in range(n)])
-    axes.set(title=title, xlabel="head")
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return axes

@@ -24,7 +24,9 @@ NAME = "03_zero_layers.ipynb"
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
 PATIENCE = 400_000  # milliseconds, for what takes seconds on a quiet machine
-SETTINGS = {"notebook-extension/tracker": {"windowingMode": "none"}}  # all cells stay in the page
+TRACKER = "notebook-extension/tracker"
+ALL_CELLS = {"windowingMode": "none"}  # they stay in the page, where a test finds them
+THEMES = "apputils-extension/themes"
 SMALL = {  # notebooks of one cell
     "endless.ipynb": "import time\nprint('on and on')\nwhile True:\n    time.sleep(0.1)",
     "heads.ipynb": "import torch\nfrom course_utils import plots\n"
@@ -32,14 +34,18 @@ SMALL = {  # notebooks of one cell
 }
 
 
+def settings(home, name, chosen):
+    """What somebody chose in JupyterLab's settings, for pages that are opened from now on."""
+    file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(chosen))
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, commands):
     """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the address."""
     home = tmp_path_factory.mktemp("learner")
-    for name, settings in SETTINGS.items():
-        file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(json.dumps(settings))
+    settings(home, TRACKER, ALL_CELLS)
     (home / "config").mkdir()
     config = {"ServerApp": {"allow_root": True, "open_browser": False, "port": 0}}
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(config))
@@ -198,6 +204,31 @@ def test_circuitsvis_answers_the_mouse(open_notebook):
     assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
     page.mouse.move(0, 0)
     page.wait_for_selector("h3:text-is('0.1 Zoomed')")
+
+
+CONTRASTS = """labels => labels.map(label => {  // of each label, on the ground it stands on
+  const numbers = colour => colour.match(/[\\d.]+/g).map(Number);
+  const light = colour => numbers(colour).slice(0, 3).map(v => v / 255)
+    .map(v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  let ground = label;
+  while (numbers(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
+  const both = [label, ground].map((e, i) => light(getComputedStyle(e)[["color", "backgroundColor"][i]]));
+  return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
+})"""
+
+
+@pytest.mark.parametrize("theme", ["Light", "Dark"])
+def test_labels_of_circuitsvis_can_be_read(server, open_notebook, theme):
+    folder, _ = server
+    settings(folder.parent, THEMES, {"theme": f"JupyterLab {theme}"})
+    page = open_notebook("heads.ipynb")
+    page.wait_for_selector(f"body[data-jp-theme-name$={theme}]", state="attached")
+    start_all(page)
+    page.wait_for_selector("h3:text-is('0.1 Zoomed')")
+    contrasts = page.locator("[id^=circuits-vis] :is(h2, h3, h4)").evaluate_all(CONTRASTS)
+    settings(folder.parent, THEMES, {})
+    assert len(contrasts) >= 6 and min(contrasts) >= 4.5
 
 
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):

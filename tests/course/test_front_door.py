@@ -14,7 +14,17 @@ import time
 import pytest
 import test_browser
 from nbformat import v4
-from test_browser import browser, open_notebook, run_all, server, start_all, wait_until  # noqa: F401
+from test_browser import (  # noqa: F401
+    ALL_CELLS,
+    TRACKER,
+    browser,
+    open_notebook,
+    run_all,
+    server,
+    settings,
+    start_all,
+    wait_until,
+)
 
 from course_utils._files import NOTEBOOKS, ROOT, lesson_of
 from course_utils.plots import lesson_00
@@ -207,6 +217,18 @@ def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page
     _shows(page, "03_solution_zero_layers.ipynb", "03 · ")  # it opens, though the list of files does not show it
     page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) a", has_text="Contents").first.click()
     page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{start.FIRST}')")
+
+
+@marked(*in_browser)
+@pytest.mark.parametrize("exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")])
+def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):  # noqa: F811
+    folder, _ = server
+    settings(folder.parent, TRACKER, {})  # as learners have it; with ALL_CELLS JupyterLab stays at a lesson's top
+    page = open_notebook(start.FIRST)
+    start_all(page)
+    page.locator(f".jp-OutputArea-output a[title^='{exercise}']").click()
+    _shows(page, file, exercise)
+    settings(folder.parent, TRACKER, ALL_CELLS)
 
 
 @marked(*in_browser)
