@@ -38,10 +38,9 @@ from course_utils.check.lesson_04b import attention_program, keep_in_mind, witho
 from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, votes, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
-    order_losses,
-    product_norm,
+    one_door,
     qk_terms,
-    value_weighted,
+    shut,
     virtual_head,
 )
 from course_utils.check.lesson_07 import (
