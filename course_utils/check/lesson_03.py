@@ -300,7 +300,7 @@ bigram_logprobs.mistakes = {
 @exercise
 def hidden_lead(answer: Answer) -> None:
     """`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one."""
-    for d_vocab, seed in ((30, 0), (24, 1), (41, 2)):
+    for d_vocab, seed in ((60, 0), (24, 1), (41, 2)):
         counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
         even = (counts == 0).sum(1) % 2 == 0  # an odd number has one median
         counts[even, (counts == 0).int().argmax(1)[even]] = 1
