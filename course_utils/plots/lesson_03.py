@@ -254,6 +254,7 @@ def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
     axes.axhline(0.5, color="#999999", linewidth=0.8)
     axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
     axes.set(ylim=(-0.03, 1))
+    axes.legend(loc=(0.55, 0.15), fontsize=9)
     plots.show(
         "Rank 2 is no better than the counts, the other ranks are clearly better. Frequencies are below the counts, "
         "and a table without factors tells nothing."
