@@ -403,6 +403,8 @@ def skip_trigrams(answer: Answer) -> None:
 def _asked_ids(answer: Answer, model: HookedTransformer, head: int, source: int, k: int) -> tuple[list, list]:
     found = []
     for ids, name in zip(pair(answer(model, head, source, k), "destinations and outs"), _ENDS, strict=True):
+        whole = isinstance(ids, tuple) and hasattr(ids, "indices")
+        demand(not whole, "`topk` gives values and indices: return its `.indices`.")
         if isinstance(ids, list | tuple) and all(
             isinstance(token, int) or getattr(token, "ndim", 1) == 0 for token in ids
         ):
@@ -439,6 +441,11 @@ def _trigrams(
 def _trigrams_with_values(model: HookedTransformer, head: int, source: int, k: int) -> tuple[Tensor, Tensor]:
     QK, OV = _tables(model, head)
     return (QK - QK.mean(1, keepdim=True))[:, source].topk(k).values, OV[source].topk(k).values
+
+
+def _trigrams_as_topk(model: HookedTransformer, head: int, source: int, k: int) -> tuple[Any, Any]:
+    QK, OV = _tables(model, head)
+    return (QK - QK.mean(1, keepdim=True))[:, source].topk(k), OV[source].topk(k)
 
 
 def _outs_of(table: Callable[[HookedTransformer, Tensor], Tensor]) -> Callable[[HookedTransformer, int, int, int], Any]:
@@ -494,6 +501,7 @@ skip_trigrams.mistakes = {
     "W_V and W_O transposed": (_outs_of(lambda m, OV: OV.T @ m.W_U), "the outs are not the largest entries"),
     "W_E for W_U": (_outs_of(lambda m, OV: OV @ m.W_E.T), "the outs are not the largest entries"),
     "values instead of ids": (_trigrams_with_values, "should be token ids, which are integers"),
+    "all that topk gives": (_trigrams_as_topk, "return its `.indices`"),
     "dests only": (_trigrams(end=lambda d, o: d), "it should return two things"),
     "outs and dests swapped": (_trigrams(end=lambda d, o: (o, d)), "these are the outs, then the destinations"),
     "one less": (_trigrams(change=lambda h, s, k: (h, s, k - 1)), "the result has shape [3]"),
