@@ -262,4 +262,5 @@ def _compare(name: str, truth: Any, unit: str) -> None:
 def calibration() -> None:
     """Print how many of your predictions came true so far."""
     judged = [kept["right"] for kept in guesses().values() if "right" in kept]
-    print(f"Your predictions: {sum(judged)} of {len(judged)} came true." if judged else "No predictions yet.")
+    came_true = f"{sum(judged)} of {len(judged)} came true (a number: to within a quarter)"
+    print(f"Your predictions: {came_true}." if judged else "No predictions yet.")

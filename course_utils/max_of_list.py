@@ -127,8 +127,8 @@ def worst_cases(votes: Votes) -> Iterator[tuple[Case, int, Tensor]]:
 
 
 @checked
-def census(votes: Votes, most: Count = 5_000) -> tuple[int, int, int, Int[Tensor, "wrong pos"]]:
-    """How many classes there are, how many are left open, how many lists are proved, and every list that is wrong.
+def census(votes: Votes, most: Count = 5_000) -> tuple[int, int, int, int, Int[Tensor, "wrong pos"]]:
+    """How many classes, how many left open, how many lists proved, how many beginnings searched, all wrong lists.
 
     A draw counts as wrong. A model that leaves more than `most` pairs of class and rival open is wrong nearly
     everywhere; its errors are not searched for.
@@ -139,14 +139,15 @@ def census(votes: Votes, most: Count = 5_000) -> tuple[int, int, int, Int[Tensor
         ahead = (worst <= 0).nonzero().flatten().tolist()
         classes, proved = classes + 1, proved + size * (not ahead)
         rivals += [(name, rival) for rival in ahead]
-    wrong = [torch.zeros(0, votes.shape[1], dtype=torch.long)]
-    if len(rivals) <= most:
-        wrong += [_search(votes, *pair) for pair in rivals]
-    return classes, len({name for name, _ in rivals}), proved, torch.cat(wrong).unique(dim=0)
+    looked, wrong = 0, [torch.zeros(0, votes.shape[1], dtype=torch.long)]
+    for pair in rivals if len(rivals) <= most else []:
+        beginnings, lists = _search(votes, *pair)
+        looked, wrong = looked + beginnings, [*wrong, lists]
+    return classes, len({name for name, _ in rivals}), proved, looked, torch.cat(wrong).unique(dim=0)
 
 
-def _search(votes: Votes, case: Case, rival: int) -> Int[Tensor, "wrong pos"]:
-    """All lists of a class in which `rival` beats the largest value, or draws.
+def _search(votes: Votes, case: Case, rival: int) -> tuple[int, Int[Tensor, "wrong pos"]]:
+    """All lists of a class in which `rival` beats the largest value, or draws; before them, how many beginnings it met.
 
     Lists grow value by value, and a beginning is kept only if its worst continuation is still an error. That worst case
     is a list too, so every beginning that is kept leads to an error, and no error is missed.
@@ -158,11 +159,32 @@ def _search(votes: Votes, case: Case, rival: int) -> Int[Tensor, "wrong pos"]:
     if place < n - 1:
         lead[place, :M] = math.inf
     least = lead.amin(1)
-    lists = torch.zeros(1, 0, dtype=torch.long)
+    looked, lists = 0, torch.zeros(1, 0, dtype=torch.long)
     total = votes[q, -1, q, M] - votes[q, -1, q, rival] + least.sum()
     for i in range(n - 1):
         extended = total.reshape(-1, 1) - least[i] + lead[i]  # a real value for the worst one
+        looked += int(extended.isfinite().sum())
         beginning, value = (extended <= 0).nonzero().T
         lists = torch.cat([lists[beginning], value[:, None]], dim=1)
         total = extended[beginning, value]
-    return torch.cat([lists, torch.full((len(lists), 1), q)], dim=1)
+    return looked, torch.cat([lists, torch.full((len(lists), 1), q)], dim=1)
+
+
+@checked
+def values_allowed(model: HookedTransformer, n: Count, weight: Float[Tensor, "largest value"]) -> list[int]:
+    """For each largest value M, how many values a list of length n may hold, M among them, if M is to win for sure.
+
+    r values are M and 0 … r − 2; 0 says that not even a list of nothing but M is proved. weight[M, v] is the most
+    weight that a source of value v < M can have if one M has 1.
+    """
+    _, say, direct = tables(model, n)
+    allowed = []
+    for M in range(len(direct)):
+        own = (direct[: M + 1, M, None] - direct[: M + 1]).amin(0)  # for the worst last value, [out]
+        lead = (say[:, : M + 1, M, None] - say[:, : M + 1]).amin(0) + own  # at the worst position, [value, out]
+        harm = (weight[M, :M, None] * lead[:M]).clamp(max=0)  # what one source of a smaller value can take away
+        worst = harm.cummin(0).values  # the same, of all values up to this one
+        least = torch.cat([lead[M:], lead[M] + (n - 1) * worst])  # with no runner-up, with 0, with 0 and 1, …
+        least[:, M] = math.inf  # M need not beat itself
+        allowed.append(int((least > 0).all(1).sum()))
+    return allowed

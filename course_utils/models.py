@@ -131,6 +131,39 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     return model
 
 
+@checked
+def from_circuits(
+    QK: Float[Tensor, "layer d_model d_model"],
+    OV: Float[Tensor, "layer d_model d_model"],
+    d_vocab: Count,
+    n_ctx: Count,
+    positions: str = "shortformer",
+) -> HookedTransformer:
+    """An attention-only model made by hand: one head in each layer, its circuits as given, nothing trained.
+
+    The score of source y for destination x is x QK yᵀ, without a division, and what is moved is y OV. Of the stream's
+    dimensions the first `d_vocab` hold the token, one-hot, the next `n_ctx` are for its position, one-hot, and the rest
+    is empty. `positions` says who sees them: queries and keys alone ("shortformer"), or the stream too ("standard").
+    A token's logit is 10 times what stands at its dimension in the end. Raises ValueError if d_model has no room.
+    """
+    if positions not in ("shortformer", "standard"):
+        raise ValueError(f'positions must be "shortformer" or "standard", not {positions!r}.')
+    n_layers, d_model, _ = QK.shape
+    if d_model < d_vocab + n_ctx:
+        raise ValueError(f"{d_vocab} tokens and {n_ctx} positions need more than the {d_model} dimensions of QK.")
+    sizes = {"n_layers": n_layers, "n_heads": 1, "d_model": d_model, "d_head": d_model, "n_ctx": n_ctx}
+    kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": positions}
+    model = initial({**sizes, **kind, "d_vocab": d_vocab, "seed": 0}).eval().requires_grad_(False)
+    eye = torch.eye(d_model)
+    model.embed.W_E.copy_(eye[:d_vocab])
+    model.pos_embed.W_pos.data = eye[d_vocab : d_vocab + n_ctx].clone()
+    model.unembed.W_U.copy_(10 * eye[:, :d_vocab])
+    for block, qk, ov in zip(model.blocks, QK, OV, strict=True):
+        block.attn.W_Q[0], block.attn.W_K[0] = qk * d_model**0.5, eye  # scores are divided by √d_head
+        block.attn.W_V[0], block.attn.W_O[0] = ov, eye
+    return model
+
+
 def check_head(model: HookedTransformer, layer: int, head: int) -> None:
     """Raise IndexError, in one sentence, unless the model has this head."""
     cfg = model.cfg

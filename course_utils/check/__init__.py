@@ -35,24 +35,16 @@ from course_utils.check.lesson_04 import (
     skip_trigrams,
 )
 from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
-from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, votes, worst_lead
+from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
-    order_losses,
-    product_norm,
+    one_door,
     qk_terms,
-    value_weighted,
+    shut,
     virtual_head,
 )
-from course_utils.check.lesson_07 import (
-    head_attribution,
-    induction_score,
-    induction_targets,
-    k_match,
-    keys_without,
-    logit_effect,
-    shift_matrix,
-)
+from course_utils.check.lesson_07 import cut_door, induction_by_hand, induction_targets, move_label, mystery_targets
+from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences, variant_pairs
 from course_utils.check.lesson_08 import (
     best_head_curve,
     event_time,

@@ -759,6 +759,10 @@ def _kept(answer: Answer, p: Tensor, share: float, count: int) -> None:
     )
     result = tensor(raw, tuple(p.shape), "as the probabilities")
     found = int((result > 1e-7).sum())
+    demand(
+        found == count or result[p.argmax()] > 1e-7,
+        f"{told} it keeps {found}, and drops the most probable: sort with `descending=True`.",
+    )
     demand(found == count, f"{told} it keeps {found}; the fewest tokens that reach the share: {count}.")
     demand(
         p[result > 1e-7].min() >= p[result <= 1e-7].max() if found < len(p) else True,
@@ -819,7 +823,7 @@ top_p.mistakes = {
         lambda p, share: _renormed((v := p.sort(-1, descending=True).values) * (v.cumsum(-1) - v < share)),
         "put them back in their places",
     ),
-    "the least probable": (_least_probable, "the fewest tokens that reach the share: 1"),
+    "the least probable": (_least_probable, "sort with `descending=True`"),
     "not sorted": (
         lambda p, share: _renormed(p * (p.cumsum(-1) - p < share)),
         "the fewest tokens that reach the share: 1",

@@ -35,10 +35,19 @@ def stream_terms(answer: Answer) -> None:
     try:
         terms = tensor(answer(model, TOKENS), shape, means)
     except Wrong as problem:
-        if "IndexError" not in str(problem):
-            raise
-        says = "an index is too large for this model of 2 layers of 3 heads: take the numbers from `model.cfg`."
-        raise Wrong(says) from None
+        for told, says in (
+            (
+                "IndexError",
+                "an index is too large for this model of 2 layers of 3 heads: take the numbers from `model.cfg`.",
+            ),
+            (
+                "stack expects",
+                "the terms differ in shape: each is [pos, d_model]; a head's z, [pos, d_head], gets there by its W_O.",
+            ),
+        ):
+            if told in str(problem):
+                raise Wrong(says) from None
+        raise
     _, cache = model.run_with_cache(TOKENS)
     embedded = model.W_E[TOKENS[0]]
     demand(
@@ -150,6 +159,10 @@ stream_terms.mistakes = {
         lambda m, t: _terms(m, t, lambda m, cache, layer, head: cache["v", layer][0, :, head] @ m.W_O[layer, head]),
         "the terms do not sum to the stream",
     ),
+    "no W_O": (
+        lambda m, t: _terms(m, t, lambda m, cache, layer, head: cache["z", layer][0, :, head]),
+        "the terms differ in shape",
+    ),
     "two layers only": (lambda m, t: torch.cat([x := _terms(m, t)[: 1 + 2 * m.cfg.n_heads], x])[:7], FAILS),
     "two layers of eight heads": (_eight_heads, "take the numbers from `model.cfg`"),
     "a switch left on": (_with_results_on, "it leaves `model.cfg"),
@@ -257,6 +270,11 @@ def _well_replaced(answer: Answer, model: HookedTransformer, tokens: Tensor) -> 
             (random(batch, pos, cfg.d_head, seed=3), "[batch, pos, d_head]"),
         ):
             result = tensor(answer(model, tokens, layer, head, value), (batch, pos, cfg.d_vocab), "logits")
+            for other in {*range(cfg.n_layers)} - {layer}:
+                demand(
+                    not close(result, _with_z(model, tokens, other, head, value)),
+                    f"head {other}.{head} was replaced where it should be {layer}.{head}: is the layer in the name?",
+                )
             demand(
                 close(result, _with_z(model, tokens, layer, head, value)),
                 f"it fails for head {layer}.{head} of {cfg.n_layers} layers, texts: {batch}, when value is {kind}.",
@@ -346,7 +364,10 @@ replaced.mistakes = {
     "last position only": (_putting(_last_only), "only the last position was replaced"),
     "hook returns nothing": (_z_not_returned, "does your hook return the changed z"),
     "plain run": (lambda m, t, layer, head, value: m(t), "the logits are those of the plain run"),
-    "always layer 0": (lambda m, t, layer, head, v: _with_z(m, t, 0, head, v), "it fails for head 1.2 of 2 layers"),
+    "always layer 0": (
+        lambda m, t, layer, head, v: _with_z(m, t, 0, head, v),
+        "should be 1.2: is the layer in the name?",
+    ),
     "always layer 1": (lambda m, t, layer, head, v: _with_z(m, t, 1, head, v), "head 1.1 was replaced where"),
     "always head 0": (lambda m, t, layer, head, v: _with_z(m, t, layer, 0, v), "head 0.0 was replaced where"),
     "head counted from 1": (
@@ -534,21 +555,28 @@ def bias_head(answer: Answer) -> None:
                 or not close(x @ W_V @ W_O @ model.W_U[:, token], amount),
                 says,
             )
-        u, x = model.W_U[:, token], model.W_E[0]
+        x, u = model.W_E[0], model.W_U[:, token]
+        for name, factor in _factors(x, u).items():
+            demand(
+                amount == 0 or not close(adds, amount * factor),
+                f"it adds `amount` times {name}, with x for model.W_E[0] and u for the column of W_U: divide that out.",
+            )
         demand(
-            amount == 0
-            or not any(
-                close(adds, amount * factor) for factor in (x @ x, u @ u, (x @ x) * (u @ u), x.norm(), u.norm())
-            ),
-            "it is too much by the length of a vector: x · x and u · u are squares of lengths, and each must be divided"
-            " out once.",
+            amount == 0 or not close(adds, amount * cfg.d_head),
+            f"each of the {cfg.d_head} dimensions of z brings all of `amount`, and they add up: one is enough.",
         )
         demand(
             close(adds, amount),
             f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}; at rest z begins with"
-            f" {', '.join(f'{number:.2f}' for number in (x @ W_V)[:3].tolist())}. What should it be, and what does W_O"
-            " make of each?",
+            f" {', '.join(f'{number:.2f}' for number in (x @ W_V)[:3].tolist())}, of which W_O should make {amount:g}.",
         )
+
+
+def _factors(x: Tensor, u: Tensor) -> dict[str, Tensor]:
+    """By what an answer is off that forgot to divide by x · x or u · u, or divided by a length once only."""
+    of_x, of_u = ({"": torch.ones(()), f"|{n}|": v.norm(), f"{n} · {n}": v @ v} for n, v in (("x", x), ("u", u)))
+    both = {(a, b): of_x[a] * of_u[b] for a in of_x for b in of_u if a or b}
+    return {" and ".join(filter(None, names)): factor for names, factor in both.items()}
 
 
 def _built(
@@ -578,15 +606,16 @@ def _every_dimension(model: HookedTransformer, token: int, amount: float) -> tup
 
 
 bias_head.mistakes = {
-    "x not divided": (lambda m, t, a: _built(m, t, a, x_size=0), "it is too much by the length of a vector"),
-    "u not divided": (lambda m, t, a: _built(m, t, a, u_size=0), "it is too much by the length of a vector"),
-    "neither divided": (lambda m, t, a: _built(m, t, a, 0, 0, 0), "it is too much by the length of a vector"),
-    "x divided by its length": (lambda m, t, a: _built(m, t, a, x_size=1), "it is too much by the length"),
-    "u divided by its length": (lambda m, t, a: _built(m, t, a, u_size=1), "it is too much by the length"),
+    "x not divided": (lambda m, t, a: _built(m, t, a, x_size=0), "it adds `amount` times x · x, with"),
+    "u not divided": (lambda m, t, a: _built(m, t, a, u_size=0), "it adds `amount` times u · u, with"),
+    "neither divided": (lambda m, t, a: _built(m, t, a, 0, 0, 0), "it adds `amount` times x · x and u · u, with"),
+    "x divided by its length": (lambda m, t, a: _built(m, t, a, x_size=1), "it adds `amount` times |x|, with"),
+    "u divided by its length": (lambda m, t, a: _built(m, t, a, u_size=1), "it adds `amount` times |u|, with"),
+    "both divided by lengths": (lambda m, t, a: _built(m, t, a, 0, 1, 1), "it adds `amount` times |x| and |u|, with"),
     "sign turned": (lambda m, t, a: _built(m, t, -a), "the sign is turned"),
     "amount twice": (_squared, "`amount` comes in twice"),
     "another dimension read": (_other_dimension, "it adds nothing to the logit"),
-    "every dimension": (_every_dimension, "asked for 2, it adds"),
+    "every dimension": (_every_dimension, "they add up: one is enough"),
     "amount left out": (lambda m, t, a: _built(m, t, 1.0), "asked for 2, it adds 1.000"),
     "another token": (lambda m, t, a: _built(m, (t + 1) % m.cfg.d_vocab, a), "asked for 2, it adds"),
     "looks at the token": (lambda m, t, a: _built(m, t, a, start=t), "it rests on the start token"),

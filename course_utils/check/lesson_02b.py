@@ -35,7 +35,8 @@ def _well_turned(answer: Answer, model: HookedTransformer, tokens: Tensor) -> No
     right = transforms.rotated(model, Q)
     kinds = ("W_E", "W_pos", "W_O", "W_Q", "W_K", "W_V", "W_U")
     demand(
-        not all(close(getattr(turned, kind), getattr(model, kind)) for kind in kinds), "nothing has been turned at all."
+        not all(close(getattr(turned, kind), getattr(model, kind)) for kind in kinds),
+        "nothing has been turned at all: `w = …` only gives a new value a name; assign to `w.data`.",
     )
     demand(not close(turned.W_E, model.W_E), "the embedding still writes as it did: W_E writes to the stream too.")
     demand(
@@ -202,6 +203,10 @@ def frozen_logits(answer: Answer) -> None:
             f"the patterns of layer {layer} make no difference.",
         )
     mixed = tensor(answer(model, 0.3 * hard + 0.5 * other, A), (n, d_vocab), means)
+    demand(
+        not close(logits, _frozen(model, hard, A, positions=True)),
+        "positions are in the stream; here they only ever entered the patterns.",
+    )
     parts = 0.3 * logits + 0.5 * tensor(answer(model, other, A), (n, d_vocab), means)
     demand(
         close(mixed, parts), "it is not linear in `soft`: with fixed patterns nothing but products and sums remains."
@@ -216,7 +221,6 @@ def frozen_logits(answer: Answer) -> None:
             _frozen(model, hard, A, from_embedding=True),
             "layer 1 reads the embedding; it should read the stream, to which layer 0 has added.",
         ),
-        (_frozen(model, hard, A, positions=True), "W_pos stands in the stream; here it only ever enters patterns."),
         (_frozen(model, hard, A, residual=False), "the stream itself is lost: a layer adds its heads to it."),
         (_frozen(model, hard, A.flip(0)), "the layers have each other's patterns: A[0] belongs to layer 0."),
         (_frozen(model, hard, A.flip(1)), "the heads have each other's patterns: A[layer, 0] belongs to head 0."),
@@ -273,7 +277,7 @@ def _two_layers(model: HookedTransformer, soft: Tensor, A: Tensor) -> Tensor:
 frozen_logits.mistakes = {
     "patterns computed anew": (lambda m, s, A: m(s.argmax(1)[None])[0], "are they computed anew from the stream"),
     "A transposed": (lambda m, s, A: _frozen(m, s, A.mT), "the patterns are transposed"),
-    "positions in the stream": (lambda m, s, A: _frozen(m, s, A, positions=True), "it is not linear in `soft`"),
+    "positions in the stream": (lambda m, s, A: _frozen(m, s, A, positions=True), "positions are in the stream"),
     "no residual": (lambda m, s, A: _frozen(m, s, A, residual=False), "the stream itself is lost"),
     "heads one after the other": (
         lambda m, s, A: _frozen(m, s, A, one_by_one=True),

@@ -1,6 +1,7 @@
 """Checks of lesson 03, zero layers: each exercise, then its typical mistakes with the sentence each must get."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -77,6 +78,11 @@ def exact_weights(answer: Answer) -> None:
             not close(product, table.exp()),
             "W_E @ W_U holds probabilities; it should hold what the table holds, their logarithms.",
         )
+        d_model = W_E.shape[1]
+        demand(
+            close(product, table) or d_model >= d_vocab,
+            f"a d_model of {d_model} gives a table of rank {d_model} at most; this one needs as many as it has tokens.",
+        )
         demand(
             close(product, table),
             f"for {d_vocab} tokens an entry of W_E @ W_U is {(product - table).abs().max():.2g} away from the table's.",
@@ -94,7 +100,7 @@ exact_weights.mistakes = {
     "probabilities": (lambda table: (torch.eye(len(table)), table.exp()), "it should hold what the table holds"),
     "logarithm again": (lambda table: (torch.eye(len(table)), (-table).log()), "away from the table's"),
     "the table twice": (lambda table: (table, table), "away from the table's"),
-    "half of the rank": (_halved, "away from the table's"),
+    "half of the rank": (_halved, "gives a table of rank 2 at most"),
     "one matrix": (lambda table: table, "it should return two things, W_E and W_U, not Tensor"),
     "five tokens": (lambda table: (torch.eye(5), table), "W_E as [d_vocab, d_model]"),
     "the product": (lambda table: (table, torch.tensor(1.0)), "W_U should be a tensor with two axes"),
@@ -107,6 +113,12 @@ def alphabet_weights(answer: Answer) -> None:
     """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: each of n letters in a ring is followed by the next."""
     for n, scale in ((5, 3.0), (26, 50.0), (4, 1.0), (9, 20.0)):
         W_E, W_U = _weights(answer(n, scale), n, 2)
+        lengths = W_E.norm(dim=1), W_U.norm(dim=0)
+        demand(close(lengths[1], torch.ones(n)), "each column of W_U should have length 1: a point on a circle.")
+        demand(
+            close(lengths[0], torch.full((n,), scale)),
+            f"with a scale of {scale:g} an embedding has length {lengths[0][0]:.3g}.",
+        )
         logits = W_E @ W_U
         first, following = logits.argmax(1), (torch.arange(n) + 1) % n
         best = logits.topk(2, dim=1).values
@@ -124,12 +136,6 @@ def alphabet_weights(answer: Answer) -> None:
             f"for n = {n} all are right but the last letter: do the angles go once round, in radians?",
         )
         demand(not wrong.any(), f"for n = {n} the first guess is wrong for {int(wrong.sum())} of the letters.")
-        lengths = W_E.norm(dim=1), W_U.norm(dim=0)
-        demand(close(lengths[1], torch.ones(n)), "each column of W_U should have length 1.")
-        demand(
-            close(lengths[0], torch.full((n,), scale)),
-            f"with a scale of {scale:g} an embedding has length {lengths[0][0]:.3g}.",
-        )
         lead = best[:, 0] - best[:, 1]
         demand(
             (lead.max() - lead.min()) < 1e-2 * lead.max(),
@@ -166,6 +172,13 @@ alphabet_weights.mistakes = {
     ),
     "axes of W_U": (lambda n, s: (_ring(_steps(n), _steps(n), s)[0],) * 2, "W_U as [d_model, d_vocab]"),
     "scale forgotten": (lambda n, s: _ring(_steps(n), _steps(n) - 2 * math.pi / n, 1), "an embedding has length 1"),
+    "on a line": (
+        lambda n, s: (
+            torch.stack([torch.arange(n) + 1.0, torch.ones(n)], 1),
+            torch.stack([x := torch.arange(n) - 1.0, -x]),
+        ),
+        "a point on a circle",
+    ),
     "scale on both": (lambda n, s: _ring(_steps(n), _steps(n) - 2 * math.pi / n, s, s), "each column of W_U"),
     "unevenly": (
         lambda n, s: _ring(a := _steps(n) + 0.3 * _steps(n).sin(), a.roll(1), s),
@@ -180,7 +193,12 @@ def bigram_logprobs(answer: Answer) -> None:
     """`bigram_logprobs(tokens, d_vocab, alpha) → [V, V]`: add-alpha log-probabilities, documents kept apart."""
     means = "[current token, next token]"
     tokens = torch.tensor([0, 1, 2, 1, 2, 1, 3, 0, 2, 2, 3, 4, 0, 3])  # three documents over 6 tokens; 5 never occurs
-    result = tensor(answer(tokens, 6, 0.5), (6, 6), means)
+    value = answer(tokens, 6, 0.5)
+    demand(
+        not isinstance(value, Tensor) or value.isfinite().all(),
+        "an entry is infinite or not a number: is alpha added to every count before the division?",
+    )
+    result = tensor(value, (6, 6), means)
     demand((result <= 1e-6).all(), "log-probabilities are never above 0.")
     p = result.exp()
     demand(
@@ -271,18 +289,23 @@ bigram_logprobs.mistakes = {
     ),
     "no log": (lambda t, V, alpha: _over_rows(_inside(t, V, alpha)), "log-probabilities are never above 0"),
     "base 2": (lambda t, V, alpha: _over_rows(_inside(t, V, alpha)).log2(), "logarithms to the base 2"),
-    "no alpha": (lambda t, V, alpha: _over_rows(_inside(t, V, 0)).log(), "infinite or not a number"),
+    "no alpha": (
+        lambda t, V, alpha: _over_rows(_inside(t, V, 0)).log(),
+        "is alpha added to every count before the division",
+    ),
     "six tokens": (lambda t, V, alpha: _over_rows(_inside(t, 6, alpha)).log(), "it should be [8, 8]"),
 }
 
 
 @exercise
 def hidden_lead(answer: Answer) -> None:
-    """`hidden_lead(train, counts, hidden) → float`: train without the hidden pairs, compare them with absent ones."""
-    for d_vocab, seed in ((6, 0), (5, 1), (9, 2)):
+    """`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one."""
+    for d_vocab, seed in ((60, 0), (24, 1), (41, 2)):
         counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
+        even = (counts == 0).sum(1) % 2 == 0  # an odd number has one median
+        counts[even, (counts == 0).int().argmax(1)[even]] = 1
         hidden = (random(d_vocab, d_vocab, seed=seed + 9) > 0.3) & (counts > 0)
-        logits = random(d_vocab, d_vocab, seed=seed + 5)
+        logits = random(d_vocab, d_vocab, seed=seed + 5).exp() + random(d_vocab, 1, seed=seed + 6) + 0.5 * hidden
         given: list[Tensor] = []
 
         def train(kept: Tensor, given: list[Tensor] = given, logits: Tensor = logits) -> Tensor:
@@ -294,90 +317,118 @@ def hidden_lead(answer: Answer) -> None:
         demand(given[0].shape == counts.shape, f"`train` was given shape {list(given[0].shape)}, not that of `counts`.")
         demand((given[0][~hidden] == counts[~hidden]).all(), "pairs that are not hidden should keep their counts.")
         demand((given[0][hidden] == 0).all(), "`train` still saw hidden pairs: their counts should be 0 before it.")
-        _judge_lead(value, counts, hidden, logits)
+        _judge_share(value, counts, hidden, logits)
 
 
-def _lead(table: Tensor, hidden: Tensor, absent: Tensor) -> Tensor:
-    return table[hidden].mean() - table[absent].mean()
+def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
+    """The median of the chosen entries of each row (of each column with `dim` 0), kept as an axis of 1."""
+    return table.masked_fill(~chosen, torch.nan).nanmedian(dim, keepdim=True).values
 
 
-def _judge_lead(value: float, counts: Tensor, hidden: Tensor, logits: Tensor) -> None:
-    """Name what a wrong number is; the right one is `_lead` of log-probabilities."""
-    table, absent = logits.log_softmax(1), counts == 0
-    right = _lead(table, hidden, absent)
-    weighted = (counts * hidden * table).sum() / (counts * hidden).sum() - table[absent].mean()
+def _share(table: Tensor, hidden: Tensor, medians: Tensor) -> Tensor:
+    return (table > medians)[hidden].float().mean()
+
+
+def _judge_share(value: float, counts: Tensor, hidden: Tensor, table: Tensor) -> None:
+    """Name what a wrong number is; the right one is `_share` over the medians of the absent pairs."""
+    absent = counts == 0
+    medians = _medians(table, absent)
+    right, leads = _share(table, hidden, medians), table > medians
+    mean = table.masked_fill(~absent, torch.nan).nanmean(1, keepdim=True)
+    by_row = (leads & hidden).sum(1)[hidden.any(1)] / hidden.sum(1)[hidden.any(1)]
     named = {
-        "the sign is wrong: it is the hidden pairs' mean, and from it the absent pairs' is taken away.": -right,
-        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _lead(
-            table, hidden, absent | hidden
+        "that is how often a hidden pair is *below* the median absent one.": 1 - right,
+        "that is how many hidden pairs lead; their share is asked for, between 0 and 1.": (leads & hidden).sum(),
+        "that is the share in per cent; return it as a number between 0 and 1.": 100 * right,
+        "that is a share of the whole table; it should be one of the hidden pairs.": (leads & hidden).float().mean(),
+        "that is the share of all pairs that lead; only hidden ones should be counted.": leads.float().mean(),
+        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _share(
+            table, hidden, _medians(table, absent | hidden)
         ),
-        "the hidden pairs should be compared with absent pairs, not with all others.": _lead(table, hidden, ~hidden),
-        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _lead(
-            table, hidden, ~hidden & ~absent
+        "the hidden pairs should be compared with absent pairs, not with all others.": _share(
+            table, hidden, _medians(table, ~hidden)
         ),
-        "that is the hidden pairs' mean alone; the absent pairs' is to be taken away.": table[hidden].mean(),
-        "each hidden pair should count once, however often it occurs.": weighted,
-        "`train` returns logits: they need a log-softmax over the next token.": _lead(logits, hidden, absent),
-        "the log-softmax runs over the current token; it should run over the next one.": _lead(
-            logits.log_softmax(0), hidden, absent
+        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _share(
+            table, hidden, _medians(table, ~hidden & ~absent)
         ),
-        "that compares probabilities; their logarithms are asked for.": _lead(table.exp(), hidden, absent),
-        "the mean is taken over log-probabilities, not over probabilities before the logarithm.": table.exp()[hidden]
-        .mean()
-        .log()
-        - table.exp()[absent].mean().log(),
-        "that is in bits; nats are asked for.": right / math.log(2),
+        "the hidden pairs should be compared with absent pairs, not with the whole row.": _share(
+            table, hidden, table.median(1, keepdim=True).values
+        ),
+        "one median serves all rows there; each row needs its own.": _share(table, hidden, table[absent].median()),
+        "the medians are those of columns; each row, a current token, needs its own.": _share(
+            table, hidden, _medians(table, absent, 0)
+        ),
+        "that compares with the mean of a row's absent pairs; the median is asked for.": _share(table, hidden, mean),
+        "each hidden pair should count once, however often it occurs.": (counts * hidden * leads).sum()
+        / (counts * hidden).sum(),
+        "each hidden pair should count once, not each row.": by_row.mean(),
     }
     for sentence, wrong in named.items():
         demand(close(value, right) or not close(value, wrong), sentence)
-    demand(close(value, right), "that is not the hidden pairs' mean log-probability minus the absent pairs'.")
+    demand(close(value, right), "that is not the share of hidden pairs above the median absent pair of their row.")
 
 
 def _table(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    return train(counts * ~hidden).log_softmax(1)
+    return train(counts * ~hidden)
+
+
+def _against(chosen: Callable[[Tensor, Tensor], Tensor], dim: int = 1) -> Answer:
+    """An answer that compares the hidden pairs with the median of the pairs that `chosen(counts, hidden)` says."""
+    return lambda train, c, h: _share(t := _table(train, c, h), h, _medians(t, chosen(c, h), dim))
+
+
+def _leading(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    table = _table(train, counts, hidden)
+    return table > _medians(table, counts == 0)
 
 
 def _changing(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
     absent = counts == 0
     counts[hidden] = 0
-    return _lead(train(counts).log_softmax(1), hidden, absent)
-
-
-def _weighted(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    table, weight = _table(train, counts, hidden), counts * hidden
-    return (weight * table).sum() / weight.sum() - table[counts == 0].mean()
+    return _share(table := train(counts), hidden, _medians(table, absent))
 
 
 hidden_lead.mistakes = {
-    "trained on all": (lambda train, c, h: _lead(train(c).log_softmax(1), h, c == 0), "`train` still saw hidden pairs"),
-    "trained on the hidden": (lambda train, c, h: _lead(_table(train, c, ~h), h, c == 0), "should keep their counts"),
-    "never trained": (lambda train, c, h: _lead(c, h, c == 0), "it never calls `train`"),
-    "hidden among the absent": (
-        lambda train, c, h: _lead(_table(train, c, h), h, c * ~h == 0),
-        "the hidden pairs are among the absent ones",
+    "trained on all": (
+        lambda train, c, h: _share(t := train(c), h, _medians(t, c == 0)),
+        "`train` still saw hidden pairs",
     ),
-    "against all others": (lambda train, c, h: _lead(_table(train, c, h), h, ~h), "not with all others"),
-    "against the kept": (lambda train, c, h: _lead(_table(train, c, h), h, ~h & (c > 0)), "those that were kept"),
-    "the hidden alone": (lambda train, c, h: _table(train, c, h)[h].mean(), "the hidden pairs' mean alone"),
-    "weighted": (_weighted, "each hidden pair should count once"),
-    "sign": (lambda train, c, h: -_lead(_table(train, c, h), h, c == 0), "the sign is wrong"),
-    "logits": (lambda train, c, h: _lead(train(c * ~h), h, c == 0), "they need a log-softmax"),
-    "softmax over rows": (
-        lambda train, c, h: _lead(train(c * ~h).log_softmax(0), h, c == 0),
-        "it should run over the next one",
+    "trained on the hidden": (
+        lambda train, c, h: _share(t := train(c * h), h, _medians(t, c == 0)),
+        "should keep their counts",
     ),
-    "probabilities": (
-        lambda train, c, h: _lead(_table(train, c, h).exp(), h, c == 0),
-        "that compares probabilities",
+    "never trained": (lambda train, c, h: _share(c, h, _medians(c, c == 0)), "it never calls `train`"),
+    "hidden among the absent": (_against(lambda c, h: c * ~h == 0), "the hidden pairs are among the absent ones"),
+    "against all others": (_against(lambda c, h: ~h), "not with all others"),
+    "against the kept": (_against(lambda c, h: ~h & (c > 0)), "those that were kept"),
+    "against the row": (_against(lambda c, h: c >= 0), "not with the whole row"),
+    "medians of columns": (_against(lambda c, h: c == 0, 0), "the medians are those of columns"),
+    "one median": (
+        lambda train, c, h: _share(t := _table(train, c, h), h, t[c == 0].median()),
+        "one median serves all rows",
     ),
-    "logarithm of the means": (
-        lambda train, c, h: (p := _table(train, c, h).exp())[h].mean().log() - p[c == 0].mean().log(),
-        "not over probabilities before the logarithm",
+    "the mean": (
+        lambda train, c, h: _share(
+            t := _table(train, c, h), h, t.masked_fill(c > 0, torch.nan).nanmean(1, keepdim=True)
+        ),
+        "the median is asked for",
     ),
-    "in bits": (lambda train, c, h: _lead(_table(train, c, h), h, c == 0) / math.log(2), "that is in bits"),
-    "sums": (
-        lambda train, c, h: (t := _table(train, c, h))[h].sum() - t[c == 0].sum(),
-        "the hidden pairs' mean log-probability minus",
+    "below": (lambda train, c, h: (~_leading(train, c, h))[h].float().mean(), "is *below* the median"),
+    "how many": (lambda train, c, h: _leading(train, c, h)[h].sum(), "how many hidden pairs lead"),
+    "per cent": (lambda train, c, h: 100 * _leading(train, c, h)[h].float().mean(), "in per cent"),
+    "of the whole table": (lambda train, c, h: (_leading(train, c, h) & h).float().mean(), "of the whole table"),
+    "all pairs": (lambda train, c, h: _leading(train, c, h).float().mean(), "only hidden ones should be counted"),
+    "weighted": (
+        lambda train, c, h: (c * h * _leading(train, c, h)).sum() / (c * h).sum(),
+        "however often it occurs",
+    ),
+    "by row": (
+        lambda train, c, h: ((_leading(train, c, h) & h).sum(1) / h.sum(1)).nanmean(),
+        "count once, not each row",
+    ),
+    "difference of means": (
+        lambda train, c, h: (t := _table(train, c, h))[h].mean() - t[c == 0].mean(),
+        "the share of hidden pairs above the median",
     ),
     "counts changed": (_changing, "it changes `counts`, which it was given"),
 }

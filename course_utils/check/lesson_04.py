@@ -385,8 +385,8 @@ def skip_trigrams(answer: Answer) -> None:
     model.blocks[0].attn.W_K[head, 0] += 9 * random(4, seed=60)
     demand(
         _asked_ids(answer, model, head, source, 4)[0] == dests,
-        "what is the same for every source changes no pattern, but it changed your destinations: compare each score "
-        "with the mean of its own row.",
+        "what is the same for every source changes no pattern, but it changed your destinations. Subtract from each "
+        "score the mean of its row first.",
     )
     demand(sorted(dests) == sorted(right_dests), "the destinations are not those with the largest relative score.")
     demand(dests == right_dests, "the destinations are the right ones, but the largest should come first.")
@@ -403,6 +403,8 @@ def skip_trigrams(answer: Answer) -> None:
 def _asked_ids(answer: Answer, model: HookedTransformer, head: int, source: int, k: int) -> tuple[list, list]:
     found = []
     for ids, name in zip(pair(answer(model, head, source, k), "destinations and outs"), _ENDS, strict=True):
+        whole = isinstance(ids, tuple) and hasattr(ids, "indices")
+        demand(not whole, "`topk` gives values and indices: return its `.indices`.")
         if isinstance(ids, list | tuple) and all(
             isinstance(token, int) or getattr(token, "ndim", 1) == 0 for token in ids
         ):
@@ -441,6 +443,11 @@ def _trigrams_with_values(model: HookedTransformer, head: int, source: int, k: i
     return (QK - QK.mean(1, keepdim=True))[:, source].topk(k).values, OV[source].topk(k).values
 
 
+def _trigrams_as_topk(model: HookedTransformer, head: int, source: int, k: int) -> tuple[Any, Any]:
+    QK, OV = _tables(model, head)
+    return (QK - QK.mean(1, keepdim=True))[:, source].topk(k), OV[source].topk(k)
+
+
 def _outs_of(table: Callable[[HookedTransformer, Tensor], Tensor]) -> Callable[[HookedTransformer, int, int, int], Any]:
     def answer(model: HookedTransformer, head: int, source: int, k: int) -> Any:
         ov = circuits.ov(model, 0, head)
@@ -461,10 +468,10 @@ skip_trigrams.mistakes = {
         _trigrams(lambda QK, s: (QK - QK.mean(1, keepdim=True))[s]),
         "these are the sources that this token looks for",
     ),
-    "scores as they are": (_trigrams(lambda QK, s: QK[:, s]), "compare each score with the mean of its own row"),
+    "scores as they are": (_trigrams(lambda QK, s: QK[:, s]), "Subtract from each score the mean of its row first"),
     "centred over destinations": (
         _trigrams(lambda QK, s: (QK - QK.mean(0))[:, s]),
-        "compare each score with the mean of its own row",
+        "Subtract from each score the mean of its row first",
     ),
     "attention as a probability": (_trigrams(lambda QK, s: QK.softmax(1)[:, s]), "these are ranked by probability"),
     "OV as [out, src]": (_trigrams(rank_outs=lambda OV, s: OV[:, s]), "these tokens promote the source"),
@@ -494,6 +501,7 @@ skip_trigrams.mistakes = {
     "W_V and W_O transposed": (_outs_of(lambda m, OV: OV.T @ m.W_U), "the outs are not the largest entries"),
     "W_E for W_U": (_outs_of(lambda m, OV: OV @ m.W_E.T), "the outs are not the largest entries"),
     "values instead of ids": (_trigrams_with_values, "should be token ids, which are integers"),
+    "all that topk gives": (_trigrams_as_topk, "return its `.indices`"),
     "dests only": (_trigrams(end=lambda d, o: d), "it should return two things"),
     "outs and dests swapped": (_trigrams(end=lambda d, o: (o, d)), "these are the outs, then the destinations"),
     "one less": (_trigrams(change=lambda h, s, k: (h, s, k - 1)), "the result has shape [3]"),

@@ -1,7 +1,5 @@
 """Checks of lesson 05, max of a list: each exercise, then its typical mistakes with the sentence each must get."""
 
-import math
-
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
@@ -297,70 +295,6 @@ number_line.mistakes = {
     "one row for all": (_one_row, "the first singular vectors give it"),
     "the table centred for good": (_centred_in_place, "it changes `table`, which it was given"),
     "the product": (lambda t: torch.outer(*_line(t)), "it should return two things"),
-}
-
-
-@exercise
-def votes(answer: Answer) -> None:
-    """`votes(scores, say, direct) → [pos, value, out]`: what each value at each position adds to Z · logits."""
-    scores, say, direct = random(3, 5), random(3, 5, 4, seed=1), random(4, seed=2)
-    means = "[position, value, output]"
-    result = tensor(answer(scores, say, direct), (3, 5, 4), means)
-    changed = scores.clone()
-    changed[1, 2] += 1
-    difference = (tensor(answer(changed, say, direct), (3, 5, 4), means) - result).abs().sum(-1)
-    demand(difference[1, 2] > 0, "raising one score leaves its vote as it was.")
-    difference[1, 2] = 0
-    demand(
-        close(difference, torch.zeros(3, 5)),
-        "one score should change one vote and no other: the softmax's denominator Z has no place here.",
-    )
-    demand(
-        close(tensor(answer(changed, say, direct), (3, 5, 4), means)[1, 2], math.e * result[1, 2]),
-        "a score that is higher by 1 should make the whole vote e times as heavy, the direct path's share included.",
-    )
-    for positions, values, outputs in ((3, 5, 4), (2, 7, 6)):
-        scores, say, direct = random(positions, values), random(positions, values, outputs, seed=1), random(outputs)
-        result = tensor(answer(scores, say, direct), (positions, values, outputs), means)
-        places = torch.arange(positions)
-        for first in range(values):
-            chosen = (places + first) % values  # a list: the value at each position
-            weights = scores[places, chosen].exp()
-            logits = weights / weights.sum() @ say[places, chosen] + direct
-            demand(
-                close(result[places, chosen].sum(0) / weights.sum(), logits),
-                "the votes of a list, added up and divided by Z, should be its logits: attention · say, plus direct.",
-            )
-
-
-def _bag(score: Tensor, say: Tensor, direct: Tensor | float) -> Tensor:
-    return score.exp()[..., None] * (say + direct)
-
-
-def _adding_direct(score: Tensor, say: Tensor, direct: Tensor) -> Tensor:
-    say += direct
-    return score.exp()[..., None] * say
-
-
-def _over_everything(score: Tensor, say: Tensor, direct: Tensor) -> Tensor:
-    return score.flatten().softmax(0).view(*score.shape, 1) * (say + direct)
-
-
-votes.mistakes = {
-    "the direct path forgotten": (lambda s, say, direct: _bag(s, say, 0), "attention · say, plus direct"),
-    "the direct path unweighted": (lambda s, say, direct: _bag(s, say, 0) + direct, "the direct path's share included"),
-    "no exponential": (lambda s, say, direct: s[..., None] * (say + direct), "make the whole vote e times as heavy"),
-    "softmax over positions": (lambda s, say, direct: s.softmax(0)[..., None] * (say + direct), "Z has no place here"),
-    "softmax over values": (lambda s, say, direct: s.softmax(1)[..., None] * (say + direct), "Z has no place here"),
-    "softmax over everything": (_over_everything, "Z has no place here"),
-    "unweighted": (lambda s, say, direct: say + direct, "raising one score leaves its vote"),
-    "added": (lambda s, say, direct: s.exp()[..., None] + say + direct, "make the whole vote e times as heavy"),
-    "the direct path shared out": (
-        lambda s, say, direct: _bag(s, say, direct / len(s)),
-        "attention · say, plus direct",
-    ),
-    "base 2": (lambda s, say, direct: 2 ** s[..., None] * (say + direct), "make the whole vote e times as heavy"),
-    "say changed": (_adding_direct, "it changes `say`, which it was given"),
 }
 
 

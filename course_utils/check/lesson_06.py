@@ -8,7 +8,7 @@ from transformer_lens import ActivationCache, HookedTransformer
 
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import Wrong, close, demand, largest_table, number, tensor
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 
 def _causal(n: int, seed: int) -> Tensor:
@@ -566,516 +566,253 @@ composition.mistakes = {
 
 
 @exercise
-def product_norm(answer: Answer) -> None:
-    """`product_norm(W_V, W_O, W_Q, W_K) → float`: ‖W_V W_O W_Q W_Kᵀ‖ from small matrices alone."""
-    V, out, Q, K = weights = _weights(50, 3, 2)
-    value, true = number(answer(*weights)), _norm(*weights)
-    M = out @ Q
-    for guess, sentence in (
-        (true**2, "that is the square of the norm."),
-        (true**0.5, "that is the root of the norm: one root is enough."),
-        ((K.T @ V @ M).norm(), "moving W_Kᵀ from the end to the front keeps the trace of a product, but not its norm."),
-        ((K.T @ V @ M).trace().abs(), "that is the trace of the product itself; the trace of M Mᵀ is a squared norm."),
-        ((V.T @ V @ M @ K.T @ K @ M).trace().abs().sqrt(), "the second M in the trace should be transposed."),
-        (_norm(K, out, Q, V), "W_V and W_K have changed places: on which side of M does W_V stand?"),
-        (_norm(V, out, K, Q), "W_Q and W_K have changed places: the product ends with W_Kᵀ."),
-        (V.norm() * M.norm() * K.norm(), "that is a product of norms, which is only a bound on the norm of a product."),
-        (V.norm() * out.norm() * Q.norm() * K.norm(), "that is a product of norms, which is only a bound on this one."),
-        (torch.linalg.matrix_norm(V @ M @ K.T, 2), "that is the largest singular value; take the Frobenius norm."),
-        (_norm(*weights) / (V.norm() * K.norm()), "that is divided by norms of the factors, which nobody asked for."),
-    ):
-        demand(not close(value, guess), sentence)
-    demand(value > 0, "a norm is above 0.")
-    for index, name in enumerate(("W_V", "W_O", "W_Q", "W_K")):
-        factor = number(answer(*(W * (1 + (i == index)) for i, W in enumerate(weights)))) / value
-        demand(
-            close(factor, 2),
-            f"doubling {name} should double the norm; yours becomes {factor:.2f} times as large.",
-        )
+def one_door(answer: Answer) -> None:
+    """`one_door(W_O, door) → (W_Q, W_K, W_V)`: a later head that reads what the first writes through one door only."""
+    for d_head, d_model, seed in ((3, 10, 0), (2, 9, 5), (1, 4, 8)):
+        written = random(d_head, d_model, seed=seed)
+        for door in DOORS:
+            weights = answer(written, door)
+            demand(
+                isinstance(weights, tuple | list) and len(weights) == 3,
+                "it should return three matrices: W_Q, W_K and W_V.",
+            )
+            for name, W in zip(DOORS, weights, strict=True):
+                W = tensor(W, (d_model, d_head), f"W_{name} is [d_model, d_head]")
+                wide = torch.linalg.matrix_rank(W, rtol=1e-3) == d_head
+                demand(
+                    wide,
+                    f"door {door!r}: W_{name} has less than rank {d_head}: its columns should be independent, so that "
+                    "no part of the head is idle.",
+                )
+                if name == door:
+                    _reads_all(written, W, door)
+                else:
+                    _reads_nothing(written, W, door, name)
+
+
+DOORS = ("Q", "K", "V")
+
+
+def _reads_all(written: Tensor, W: Tensor, door: str) -> None:
+    """Each column of W lies in the span of the rows of `written`, and every direction written arrives."""
+    other = W - torch.linalg.pinv(written) @ written @ W
     demand(
-        close(value, true),
-        f"the norm of a product of four random matrices should be {true:.1f}, and you get {value:.1f}.",
+        not close(W, other),
+        f"door {door!r}: W_{door} reads nothing of what the first head writes, and should read it all.",
     )
-    for d_model, d_head, seed in ((40, 3, 7), (30, 7, 4), (20, 1, 9)):
-        weights = _weights(d_model, d_head, seed)
-        demand(
-            close(number(answer(*weights)), _norm(*weights)),
-            f"for other weights the norm is wrong (d_model {d_model}, d_head {d_head}).",
-        )
-    weights = _weights(1000, 4)
     demand(
-        largest_table(lambda: answer(*weights)) < 1000 * 1000,
-        "the number is right, but on the way there is a matrix of d_model × d_model.",
+        other.norm() < 1e-3 * W.norm(),
+        f"door {door!r}: W_{door} also reads directions that the first head does not write: build its columns from the "
+        "rows of W_O.",
     )
 
 
-def _weights(d_model: int, d_head: int, seed: int = 0) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    W_V, W_Q, W_K = (random(d_model, d_head, seed=seed + s) for s in range(3))
-    return W_V, random(d_head, d_model, seed=seed + 3), W_Q, W_K
+def _reads_nothing(written: Tensor, W: Tensor, door: str, name: str) -> None:
+    share = (written @ W).norm() / (written.norm() * W.norm())
+    demand(
+        share < 1e-3,
+        f"door {door!r}: W_{name} should read nothing of what the first head writes, but W_O @ W_{name} is not 0: take "
+        "what lies along the rows of W_O out of its columns, all of it.",
+    )
 
 
-def _norm(W_V: Tensor, W_O: Tensor, W_Q: Tensor, W_K: Tensor) -> float:
-    return float((W_V @ W_O @ W_Q @ W_K.T).norm())
+def _planted_head(written: Tensor, door: str) -> tuple[Tensor, ...]:
+    """As our solution, but the same at every call."""
+    blind = _blind(written)
+    return tuple(written.T if name == door else blind for name in DOORS)
 
 
-def _small(V: Tensor, out: Tensor, Q: Tensor, K: Tensor) -> Tensor:
-    """As our solution."""
-    M = out @ Q
-    return ((V.T @ V) @ M @ (K.T @ K) @ M.T).trace().sqrt()
+def _blind(written: Tensor, seed: int = 11) -> Tensor:
+    """[d_model, d_head], orthogonal to every row of `written`."""
+    random_columns = random(*written.T.shape, seed=seed)
+    return random_columns - torch.linalg.pinv(written) @ written @ random_columns
 
 
-def _scaling_W_K(V: Tensor, out: Tensor, Q: Tensor, K: Tensor) -> Tensor:
-    K /= K.norm()
-    return _small(V, out, Q, K)
+def _door(right: Any = lambda w: w.T, wrong: Any = _blind) -> Answer:
+    return lambda W_O, door: tuple(right(W_O) if name == door else wrong(W_O) for name in DOORS)
 
 
-product_norm.mistakes = {
-    "multiplied out": (lambda V, out, Q, K: (V @ out @ Q @ K.T).norm(), "there is a matrix of d_model × d_model"),
-    "the circuits multiplied out": (
-        lambda V, out, Q, K: ((V @ out) @ (Q @ K.T)).norm(),
-        "there is a matrix of d_model × d_model",
+def _first_out(W: Tensor) -> Tensor:
+    """Only what lies along the first row is taken out."""
+    columns = random(*W.T.shape, seed=3)
+    return columns - W[0][:, None] @ (W[0] @ columns)[None] / W[0].square().sum()
+
+
+def _shrinking(W_O: Tensor, door: str) -> tuple[Tensor, ...]:
+    W_O /= W_O.norm()
+    return _planted_head(W_O, door)
+
+
+one_door.mistakes = {
+    "always the keys": (lambda W_O, door: _planted_head(W_O, "K"), "W_Q reads nothing of what the first head writes"),
+    "queries and keys swapped": (
+        lambda W_O, door: _planted_head(W_O, {"Q": "K", "K": "Q", "V": "V"}[door]),
+        "W_Q reads nothing of what the first head writes",
     ),
-    "multiplied out in numpy": (
-        lambda V, out, Q, K: (((V @ out @ Q).numpy() @ K.numpy().T) ** 2).sum() ** 0.5,
-        "there is a matrix of d_model × d_model",
+    "all doors read": (lambda W_O, door: (W_O.T,) * 3, "W_K should read nothing of what the first head writes"),
+    "the others random": (
+        _door(wrong=lambda w: random(*w.T.shape, seed=4)),
+        "W_K should read nothing of what the first head writes",
     ),
-    "the wide Gram matrix": (
-        lambda V, out, Q, K: ((out @ Q @ K.T).T @ (V.T @ V) @ (out @ Q @ K.T)).trace().sqrt(),
-        "there is a matrix of d_model × d_model",
+    "one direction taken out": (
+        _door(wrong=_first_out),
+        "take what lies along the rows of W_O out of its columns, all of it",
     ),
-    "cycled": (lambda V, out, Q, K: (K.T @ V @ out @ Q).norm(), "keeps the trace of a product, but not its norm"),
-    "squared": (lambda V, out, Q, K: _small(V, out, Q, K) ** 2, "that is the square of the norm"),
-    "two roots": (lambda V, out, Q, K: _small(V, out, Q, K).sqrt(), "one root is enough"),
-    "the middle alone": (lambda V, out, Q, K: (out @ Q).norm(), "doubling W_V should double the norm"),
-    "product of norms": (
-        lambda V, out, Q, K: V.norm() * (out @ Q).norm() * K.norm(),
-        "which is only a bound on the norm of a product",
+    "the others zero": (_door(wrong=lambda w: 0 * w.T), "no part of the head is idle"),
+    "one direction read": (
+        _door(right=lambda w: w[:1].T.expand(-1, len(w)).clone()),
+        "W_Q has less than rank 3",
     ),
-    "product of four norms": (
-        lambda V, out, Q, K: V.norm() * out.norm() * Q.norm() * K.norm(),
-        "which is only a bound on this one",
+    "reads more than is written": (
+        _door(right=lambda w: w.T + _blind(w)),
+        "also reads directions that the first head does not write",
     ),
-    "one transpose missing": (
-        lambda V, out, Q, K: ((V.T @ V) @ (out @ Q) @ (K.T @ K) @ (out @ Q)).trace().sqrt(),
-        "the second M in the trace should be transposed",
+    "random at the door": (
+        _door(right=lambda w: random(*w.T.shape, seed=4)),
+        "also reads directions that the first head does not write",
     ),
-    "grams swapped": (
-        lambda V, out, Q, K: _small(K, out, Q, V),
-        "on which side of M does W_V stand?",
-    ),
-    "the norm of what should be traced": (
-        lambda V, out, Q, K: ((V.T @ V) @ (out @ Q) @ (K.T @ K)).norm(),
-        "doubling W_V should double the norm; yours becomes 4.00 times as large",
-    ),
-    "Q and K swapped": (lambda V, out, Q, K: _small(V, out, K, Q), "the product ends with W_Kᵀ"),
-    "no K": (
-        lambda V, out, Q, K: ((V.T @ V) @ (out @ Q) @ (out @ Q).T).trace().sqrt(),
-        "doubling W_K should double the norm; yours becomes 1.00 times",
-    ),
-    "the trace for the norm": (
-        lambda V, out, Q, K: (out @ Q @ (K.T @ V)).trace(),
-        "that is the trace of the product itself",
-    ),
-    "the largest singular value": (
-        lambda V, out, Q, K: torch.linalg.matrix_norm(torch.linalg.qr(V).R @ (out @ Q) @ torch.linalg.qr(K).R.T, 2),
-        "that is the largest singular value",
-    ),
-    "divided by norms": (
-        lambda V, out, Q, K: _small(V, out, Q, K) / (V.norm() * K.norm()),
-        "divided by norms of the factors",
-    ),
-    "lengths for Gram matrices": (
-        lambda V, out, Q, K: (V.norm(dim=0)[:, None] * (out @ Q) * K.norm(dim=0)).norm(),
-        "the norm of a product of four random matrices should be",
-    ),
+    "not transposed": (_door(right=lambda w: w), "it should be [10, 3], W_Q is [d_model, d_head]"),
+    "only the open door": (lambda W_O, door: W_O.T, "it should return three matrices"),
     "three wide": (
-        lambda V, out, Q, K: _small(V[:, :3], out[:3], Q[:, :3], K[:, :3]),
-        "for other weights the norm is wrong (d_model 30, d_head 7)",
+        lambda W_O, door: (
+            tuple(W[:, :2] for W in _planted_head(W_O, door)) if len(W_O) == 3 else _planted_head(W_O, door)
+        ),
+        "it should be [10, 3]",
     ),
-    "W_K changed": (_scaling_W_K, "it changes `K`, which it was given"),
+    "W_O changed": (_shrinking, "it changes `W_O`, which it was given"),
 }
 
 
 @exercise
-def value_weighted(answer: Answer) -> None:
-    """`value_weighted(pattern, x, W_V, W_O) → [dest, src]`: attention times the length of what is moved."""
-    A, x, V, out = given = _causal(5, 0), random(5, 8, seed=1), random(8, 3, seed=2), random(3, 8, seed=3)
-    means = "[dest, src]"
-    result = tensor(answer(*given), (5, 5), means)
-    _no_other_length(result, given)
-    demand((result >= 0).all(), "a length is never below 0, so neither is what you return.")
-    silent = x.clone()
-    silent[2] = 0
-    quiet = tensor(answer(A, silent, V, out), (5, 5), means)
-    demand(
-        close(quiet[:, 2], torch.zeros(5)),
-        "position 2 has nothing to give here, so nothing should come from it: its column should be 0.",
-    )
-    others = torch.tensor([0, 1, 3, 4])
-    demand(
-        close(quiet[others][:, others], result[others][:, others]),
-        "when position 2 has nothing to give, what comes from the others should stay as it was: is there one scale "
-        "for all?",
-    )
-    demand(close(quiet[2, :2], result[2, :2]), "what position 2 receives should not depend on what it has to give.")
-    demand(
-        close(tensor(answer(A, 2 * x, V, out), (5, 5), means), 2 * result),
-        "twice the stream should give twice the lengths: leave the rows unnormalised, and lengths unsquared.",
-    )
-    for which, weights in (("W_V", (random(8, 3, seed=5), out)), ("W_O", (V, random(3, 8, seed=5)))):
-        demand(
-            not close(tensor(answer(A, x, *weights), (5, 5), means), result),
-            f"{which} makes no difference: what is moved is the whole of x W_V W_O.",
-        )
-    turn = torch.linalg.qr(random(3, 3, seed=4)).Q * torch.tensor([1.0, 2, 3])
-    demand(
-        close(tensor(answer(A, x, V @ turn, turn.inverse() @ out), (5, 5), means), result),
-        "values rewritten in other coordinates, W_O to match, are the same head, and should give the same: only "
-        "the product W_V W_O counts.",
-    )
-    level = torch.ones(5, 5).tril() / torch.arange(1, 6)[:, None]  # the same attention to all that is seen
-    spread = tensor(answer(level, x, V, out), (5, 5), means)
-    demand(close(spread[4, 0], result[0, 0] / 5), "a fifth of the attention should move a fifth of the length.")
-    _right_at_sizes(answer)
-
-
-def _no_other_length(result: Tensor, given: tuple[Tensor, Tensor, Tensor, Tensor]) -> None:
-    """The answer is none of the formulas that come to mind."""
-    A, x, V, out = given
-    written = x @ V @ out
-    lengths = written.norm(dim=1)
-    right = A * lengths
-    for guess, sentence in (
-        (A, "that is the pattern as it was."),
-        (A * lengths[:, None], "the lengths stand on the rows, and weigh the destination; each source has its own."),
-        (right.T, "rows and columns are swapped: the destination should be on the rows."),
-        (lengths.expand(5, 5), "these are the lengths alone: how much of each is fetched, the pattern says."),
-        (right / right.sum(1, keepdim=True), "the rows are normalised to a sum of 1, which takes the lengths away."),
-        (A * lengths**2, "the lengths are squared."),
-        (A * written.sum(1), "entries are summed as they are; a length is the root of the sum of their squares."),
-        (A * written.abs().sum(1), "absolute entries are summed; a length is the root of the sum of squares."),
-        (A * (x @ V).norm(dim=1), "that is the length of x W_V; take the whole of x W_V W_O."),
-        (A * x.norm(dim=1), "that is the length of x itself; take what the head makes of it, x W_V W_O."),
-    ):
-        demand(not close(result, guess), sentence)
-
-
-def _right_at_sizes(answer: Answer) -> None:
-    """Right for sizes that differ, one of them with d_head above d_model."""
-    for n, d_model, d_head in ((5, 8, 3), (7, 6, 4), (3, 4, 9)):
-        A, x = _causal(n, 5), random(n, d_model, seed=1)
-        V, out = random(d_model, d_head, seed=2), random(d_head, d_model, seed=3)
-        result = tensor(answer(A, x, V, out), (n, n), "[dest, src]")
-        ratio = (result[0, 0] / (x[0] @ V @ out).norm()).item()
-        demand(
-            close(result, A * (x @ V @ out).norm(dim=1)),
-            f"the lengths are not those of the rows of x W_V W_O ({n} positions, d_model {d_model}); of the first, "
-            f"yours is {ratio:.2f} times the length.",
-        )
-
-
-def _written(x: Tensor, W_V: Tensor, W_O: Tensor) -> Tensor:
-    """How long what each source has to give is, [src]."""
-    return (x @ W_V @ W_O).norm(dim=1)
-
-
-def _weighing(A: Tensor, x: Tensor, V: Tensor, out: Tensor) -> Tensor:
-    A *= _written(x, V, out)
-    return A
-
-
-value_weighted.mistakes = {
-    "weighted by destination": (lambda A, x, V, out: A * _written(x, V, out)[:, None], "the lengths stand on the rows"),
-    "the value's length": (lambda A, x, V, out: A * (x @ V).norm(dim=1), "that is the length of x W_V"),
-    "the stream's length": (lambda A, x, V, out: A * x.norm(dim=1), "that is the length of x itself"),
-    "rows normalised": (
-        lambda A, x, V, out: (w := A * _written(x, V, out)) / w.sum(1, keepdim=True),
-        "the rows are normalised to a sum of 1",
-    ),
-    "divided by the largest": (
-        lambda A, x, V, out: (w := A * _written(x, V, out)) / w.max(),
-        "twice the stream should give twice the lengths",
-    ),
-    "lengths that sum to 1": (
-        lambda A, x, V, out: A * (w := _written(x, V, out)) / w.sum(),
-        "is there one scale for all?",
-    ),
-    "squared": (lambda A, x, V, out: A * _written(x, V, out) ** 2, "the lengths are squared"),
-    "the sum instead of the length": (lambda A, x, V, out: A * (x @ V @ out).sum(1), "entries are summed as they are"),
-    "absolute entries": (lambda A, x, V, out: A * (x @ V @ out).abs().sum(1), "absolute entries are summed"),
-    "largest entry": (lambda A, x, V, out: A * (x @ V @ out).abs().amax(1), "not those of the rows of x W_V W_O"),
-    "root mean square": (
-        lambda A, x, V, out: A * _written(x, V, out) / x.shape[1] ** 0.5,
-        "yours is 0.35 times the length",
-    ),
-    "standard deviation": (lambda A, x, V, out: A * (x @ V @ out).std(1), "not those of the rows of x W_V W_O"),
-    "one length for all": (lambda A, x, V, out: A * (x @ V @ out).norm(), "its column should be 0"),
-    "lengths of columns": (
-        lambda A, x, V, out: A * (x @ V @ out).norm(dim=0).repeat(2)[: len(A)],
-        "its column should be 0",
-    ),
-    "the circuit transposed": (
-        lambda A, x, V, out: A * (x @ (V @ out).T).norm(dim=1),
-        "not those of the rows of x W_V W_O",
-    ),
-    "a product of lengths": (
-        lambda A, x, V, out: A * (x @ V).norm(dim=1) * out.norm(),
-        "only the product W_V W_O counts",
-    ),
-    "what arrives": (
-        lambda A, x, V, out: (A @ x @ V @ out).norm(dim=1)[:, None] * A,
-        "its column should be 0",
-    ),
-    "transposed": (lambda A, x, V, out: (A * _written(x, V, out)).T, "rows and columns are swapped"),
-    "the pattern as it is": (lambda A, x, V, out: A, "that is the pattern as it was"),
-    "without the pattern": (lambda A, x, V, out: _written(x, V, out).expand(5, 5), "these are the lengths alone"),
-    "the vectors": (lambda A, x, V, out: A[..., None] * (x @ V @ out), "it should be [5, 5], [dest, src]"),
-    "the root of attention": (
-        lambda A, x, V, out: A.sqrt() * _written(x, V, out),
-        "a fifth of the attention should move a fifth",
-    ),
-    "the pattern changed": (_weighing, "it changes `A`, which it was given"),
-}
-
-
-@exercise
-def order_losses(answer: Answer) -> None:
-    """`order_losses(model, tokens) → [3]`: the loss with paths through no, at most one and at most two heads."""
-    model = tiny_model()
+def shut(answer: Answer) -> None:
+    """`shut(model, tokens, door, who, instead) → float`: the loss when heads of layer 1 cannot read layer 0 there."""
     tokens = torch.tensor([[0, 7, 3, 11, 3, 19, 5, 2], [0, 4, 4, 13, 1, 7, 3, 12]])
-    means = "orders 0, 1 and 2"
-    result = tensor(answer(model, tokens), (3,), means)
-    streams = _streams(model, tokens)
-    x0 = streams[0]
-    right = _losses(model, tokens, *_orders(*streams))
-    for guess in (right.diff(prepend=0 * right[:1]), -right.diff(prepend=0 * right[:1])):
+    model, instead = tiny_model(), random(10, seed=20)
+    for door in DOORS:
+        value, right = number(answer(model, tokens, door, [1], instead)), _shut(model, tokens, door, [1], instead)
+        for changes, sentence in _wrong_cuts(door):
+            guess = _shut(model, tokens, **({"door": door, "who": [1], "instead": instead} | changes))
+            same = close(guess, right)  # with the same key at every source, the softmax sees no difference
+            demand(same or not close(value, guess), f"door {door!r}, head 1.1: {sentence}")
         demand(
-            not close(result[1:], guess[1:]),
-            "these are differences, what each order changes; the losses themselves are asked for.",
+            close(value, right),
+            f"door {door!r}, head 1.1: the loss is {value:.3f}, and that of the model as it is would be "
+            f"{_shut(model, tokens, door, [], instead):.3f}. Only the sum that this door reads should change: "
+            "what layer 0 wrote goes out, `instead` comes in.",
         )
-    demand(not (result < 0).all(), "a loss is −log p, so it is never below 0.")
-    demand(not close(result, right.exp()), "these are perplexities, exp of the losses; the losses are asked for.")
-    ratio = (result[0] / right[0]).item()
-    demand(
-        close(ratio, 1) or not close(result, ratio * right),
-        f"all three are {ratio:.2f} times the loss: model.loss_fn has taken the mean already, in nats.",
-    )
-    demand(not close(result, right.flip(0)), "the order is reversed: no head comes first.")
-    placed = _losses(model, tokens, x0 + model.W_pos[: tokens.shape[1]])
-    demand(
-        not close(result[0], placed[0]),
-        "the positions are in the stream: in our models only queries and keys see them.",
-    )
-    logits = x0 @ model.W_U
-    unshifted = -logits.log_softmax(-1).gather(-1, tokens[..., None]).mean()
-    demand(not close(result[0], unshifted), "each token is scored at its own position: the loss is the next token's.")
-    for context in (0, 1):
-        alone = _losses(model, tokens[context : context + 1], x0[context : context + 1])
-        demand(not close(result[0], alone[0]), f"only context {context} counts in the loss; there are 2.")
-    demand(close(result[0], right[0]), "order 0 is the direct path: embedding to unembedding, no head at all.")
-    _right_orders(result, right, model, tokens, streams)
-    other = tiny_model(0.4, n_heads=5, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
-    for batch, length in ((1, 6), (3, 11)):
-        tokens = torch.randint(1, 15, (batch, length), generator=torch.Generator().manual_seed(length))
-        tokens[:, 0] = 0
-        demand(
-            close(
-                tensor(answer(other, tokens), (3,), means),
-                _losses(other, tokens, *_orders(*_streams(other, tokens))),
-            ),
-            f"the losses are wrong for another model, of 5 heads, on tokens of shape [{batch}, {length}].",
-        )
+    other = tiny_model(0.4, n_heads=4, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
+    short = torch.tensor([[0, 3, 9, 14, 2, 2]])
+    for door, who in (("Q", [0, 2]), ("K", [3]), ("V", [0, 1, 2, 3]), ("V", [])):
+        for given in (random(8, seed=21), torch.zeros(8)):
+            demand(
+                close(number(answer(other, short, door, who, given)), _shut(other, short, door, who, given)),
+                f"the loss is wrong for another model: of 4 heads, door {door!r} of the heads {who}"
+                f"{', `instead` all zeros' * (not given.any())}.",
+            )
 
 
-def _right_orders(
-    result: Tensor,
-    right: Tensor,
+def _wrong_cuts(door: str) -> list[tuple[dict[str, Any], str]]:
+    """What else one might do, as changes to `_shut`, each with its sentence."""
+    others = [name for name in DOORS if name != door]
+    places = (
+        "values read no positions." if door == "V" else "the positions are gone, which queries and keys still read."
+    )
+    return [
+        ({"places": True}, places),
+        ({"who": []}, "that is the model's own loss: does your hook return what it changed, and under the right name?"),
+        ({"who": [0, 1, 2]}, "all heads of layer 1 are shut off; only those in `who` should be."),
+        ({"who": [0]}, "that is what becomes of head 1.0."),
+        ({"instead": 0}, "`instead` is not read: what layer 0 wrote is taken out, and nothing put in its place."),
+        ({"out": 0}, "`instead` is added, but what layer 0 wrote is read as well."),
+        ({"out": -1}, "what layer 0 wrote is read twice: take it away."),
+        ({"out": "stream"}, "the embedding is taken out too; only what layer 0 wrote should be."),
+        (
+            {"everywhere": True},
+            "the stream itself has changed, so later parts miss it too; change what one door reads.",
+        ),
+        ({"doors": DOORS}, "all three doors are shut; only one should be."),
+        *(({"doors": (name,)}, f"that is what shutting door {name!r} does.") for name in others),
+    ]
+
+
+def _shut(
     model: HookedTransformer,
     tokens: Tensor,
-    streams: tuple[Tensor, Tensor, Tensor, Tensor],
-) -> None:
-    """Orders 1 and 2 hold all paths of their length, and none of them twice."""
-    x0, first, second, virtual = streams
-    demand(
-        not close(result[1], right[0]),
-        "order 1 is order 0 again: what was saved in run 0 should come in in run 1.",
-    )
-    demand(
-        not close(result[1], right[2]), "order 1 is the whole model's loss already: whose outputs does layer 1 read?"
-    )
-    for stream, sentence in (
-        (x0 + first, "order 1 has the heads of layer 0 only: in run 1 both layers' saved outputs are added."),
-        (x0 + second, "order 1 has the heads of layer 1 only: in run 1 both layers' saved outputs are added."),
-        (first + second, "order 1 has lost the direct path: 'at most one head' is no head and one."),
-        (_unfrozen(model, tokens)[1], "in order 1 the patterns are computed anew: freeze those of the full model."),
-    ):
-        demand(not close(result[1], _losses(model, tokens, stream)[0]), sentence)
-    demand(
-        close(result[1], right[1]),
-        "order 1 should hold each head applied to the embeddings alone, through the pattern of the full model.",
-    )
-    for stream, sentence in (
-        (x0 + 2 * first + 2 * second + virtual, "order 2 has single heads twice: each run replaces what was saved."),
-        (x0 + first + virtual, "in order 2 the heads of layer 1 read x1, the embeddings too, and not first alone."),
-        (x0 + virtual, "order 2 has lost the single heads: 'at most two heads' is no head, one and two."),
-        (virtual, "order 2 has lost all shorter paths: 'at most two heads' is no head, one and two."),
-        (first + second + virtual, "order 2 has lost the direct path: 'at most two heads' is no head, one and two."),
-    ):
-        demand(not close(result[2], _losses(model, tokens, stream)[0]), sentence)
-    demand(not close(result[2], right[1]), "order 2 is order 1 again: in run 2 layer 1 reads what layer 0 wrote.")
-    demand(
-        close(result[2], right[2]),
-        "with paths through up to two heads nothing is left out: order 2 is the model's loss.",
-    )
-
-
-def _write(model: HookedTransformer, pattern: Tensor, layer: int, x: Tensor) -> Tensor:
-    """What all heads of a layer write together, reading x: [batch, pos, d_model]."""
-    return (pattern @ (x[:, None] @ model.W_V[layer]) @ model.W_O[layer]).sum(1)
-
-
-def _streams(
-    model: HookedTransformer, tokens: Tensor, placed: bool = False, transposed: bool = False
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """What reaches the end: the embeddings; through a head of layer 0, of layer 1, and of both."""
+    door: str,
+    who: list[int],
+    instead: Any,
+    out: Any = 1,
+    doors: tuple[str, ...] = (),
+    everywhere: bool = False,
+    places: bool = False,
+) -> Tensor:
+    """The loss, by matrix products alone; the other arguments make mistakes."""
     _, cache = model.run_with_cache(tokens)
-    x, place = cache["embed"], model.W_pos[: tokens.shape[1]] if placed else torch.zeros(1)
-    A = [cache["pattern", layer].mT if transposed else cache["pattern", layer] for layer in (0, 1)]
-    first = _write(model, A[0], 0, x + place)
-    second = _write(model, A[1], 1, x + place)
-    return x, first, second, _write(model, A[1], 1, first)
-
-
-def _orders(x0: Tensor, first: Tensor, second: Tensor, virtual: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return x0, x0 + first + second, x0 + first + second + virtual
-
-
-def _unfrozen(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The three streams when each run computes its patterns from what layers read in it."""
-    x0 = model.W_E[tokens]
+    x = cache["resid_pre", 1]  # [batch, pos, d_model]
+    written = x - cache["embed"]
+    change = instead - (x if out == "stream" else out * written)
     place = model.W_pos[: tokens.shape[1]]
+    reads = {name: ((x + place * (name != "V"))[:, None] @ W[1]) for name, W in _weights_of(model).items()}
+    for name in doors or (door,):
+        for head in who:
+            wrong = places * place * (1 if name == "V" else -1)
+            reads[name][:, head] += (change + wrong) @ _weights_of(model)[name][1, head]
     future = torch.ones(tokens.shape[1], tokens.shape[1]).triu(1).bool()
-
-    def write(layer: int, x: Tensor) -> Tensor:
-        q, k = ((x + place)[:, None] @ W[layer] for W in (model.W_Q, model.W_K))
-        scores = (q @ k.mT / model.cfg.d_head**0.5).masked_fill(future, -torch.inf)
-        return _write(model, scores.softmax(-1), layer, x)
-
-    first = write(0, x0)
-    return x0, x0 + first + write(1, x0), x0 + first + write(1, x0 + first)
+    scores = reads["Q"] @ reads["K"].mT / model.cfg.d_head**0.5
+    pattern = scores.masked_fill(future, -torch.inf).softmax(-1)
+    final = x + (pattern @ reads["V"] @ model.W_O[1]).sum(1) + (change if everywhere else 0)
+    return model.loss_fn(final @ model.W_U, tokens)
 
 
-def _losses(model: HookedTransformer, tokens: Tensor, *streams: Tensor) -> Tensor:
-    return torch.stack([model.loss_fn(stream @ model.W_U, tokens) for stream in streams])
+def _weights_of(model: HookedTransformer) -> dict[str, Tensor]:
+    return {"Q": model.W_Q, "K": model.W_K, "V": model.W_V}
 
 
-def _right(model: HookedTransformer, tokens: Tensor) -> Tensor:
-    return _losses(model, tokens, *_orders(*_streams(model, tokens)))
+def _shutting(**changes: Any) -> Answer:
+    """A wrong cut, made from the right one."""
+
+    def wrong(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
+        return _shut(model, tokens, **({"door": door, "who": who, "instead": instead} | changes))
+
+    return wrong
 
 
-def _made(change: Any, **options: bool) -> Answer:
-    """The losses of three streams, which `change` makes of the parts."""
-    return lambda model, tokens: _losses(model, tokens, *change(*_streams(model, tokens, **options)))
+def _only_the_first(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
+    return _shut(model, tokens, door, who[:1], instead)
 
 
-def _unshifted(model: HookedTransformer, tokens: Tensor) -> Tensor:
-    streams = torch.stack(_orders(*_streams(model, tokens)))
-    logprobs = (streams @ model.W_U).log_softmax(-1)
-    return -logprobs.gather(-1, tokens.expand(3, *tokens.shape)[..., None]).mean((1, 2, 3))
+def _per_token(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
+    return _shut(model, tokens, door, who, instead).expand(len(tokens), 7)
 
 
-def _hooks_left(model: HookedTransformer, tokens: Tensor) -> Tensor:
-    model.add_hook("blocks.1.attn.hook_z", lambda z, hook: z)
-    return _right(model, tokens)
+def _cost(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
+    return _shut(model, tokens, door, who, instead) - _shut(model, tokens, door, [], instead)
 
 
-def _silencing(model: HookedTransformer, tokens: Tensor) -> Tensor:
-    losses = _right(model, tokens)
-    model.blocks[1].attn.W_O.data[:] = 0
-    return losses
+def _hook_left(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
+    loss = _shut(model, tokens, door, who, instead)
+    model.add_hook(f"blocks.1.attn.hook_{door.lower()}", lambda read, hook: read)
+    return loss
 
 
-order_losses.mistakes = {
-    "patterns not frozen": (
-        lambda model, tokens: _losses(model, tokens, *_unfrozen(model, tokens)),
-        "freeze those of the full model",
+shut.mistakes = {
+    "the model as it is": (_shutting(who=[]), "that is the model's own loss"),
+    "all heads": (_shutting(who=[0, 1, 2]), "only those in `who` should be"),
+    "head 0 always": (_shutting(who=[0]), "that is what becomes of head 1.0"),
+    "the first of who": (_only_the_first, "door 'Q' of the heads [0, 2]"),
+    "nothing in its place": (_shutting(instead=0), "`instead` is not read"),
+    "nothing taken out": (_shutting(out=0), "what layer 0 wrote is read as well"),
+    "added again": (_shutting(out=-1), "what layer 0 wrote is read twice"),
+    "the embedding too": (_shutting(out="stream"), "the embedding is taken out too"),
+    "positions lost": (_shutting(places=True), "the positions are gone"),
+    "positions added to values": (
+        lambda model, tokens, door, who, instead: _shut(model, tokens, door, who, instead, places=door == "V"),
+        "values read no positions",
     ),
-    "layer 1 reads this run's layer 0": (
-        _made(lambda x, a, b, ab: (x, x + a + b + ab, x + a + b + ab)),
-        "order 1 is the whole model's loss already",
-    ),
-    "outputs added up over the runs": (
-        _made(lambda x, a, b, ab: (x, x + a + b, x + 2 * a + 2 * b + ab)),
-        "each run replaces what was saved",
-    ),
-    "layer 0 only": (_made(lambda x, a, b, ab: (x, x + a, x + a)), "order 1 has the heads of layer 0 only"),
-    "layer 1 only": (_made(lambda x, a, b, ab: (x, x + b, x + b)), "order 1 has the heads of layer 1 only"),
-    "layer by layer": (_made(lambda x, a, b, ab: (x, x + a, x + a + b + ab)), "the heads of layer 0 only"),
-    "each order alone": (_made(lambda x, a, b, ab: (x, a + b, ab)), "order 1 has lost the direct path"),
-    "each order with the direct path": (
-        _made(lambda x, a, b, ab: (x, x + a + b, x + ab)),
-        "order 2 has lost the single heads",
-    ),
-    "layer 1 reads what layer 0 wrote alone": (
-        _made(lambda x, a, b, ab: (x, x + a + b, x + a + ab)),
-        "the heads of layer 1 read x1, the embeddings too",
-    ),
-    "order 2 without the direct path": (
-        _made(lambda x, a, b, ab: (x, x + a + b, a + b + ab)),
-        "order 2 has lost the direct path",
-    ),
-    "positions in the values": (
-        _made(_orders, placed=True),
-        "order 1 should hold each head applied to the embeddings alone",
-    ),
-    "positions in the stream": (
-        lambda model, tokens: _losses(
-            model, tokens, *(s + model.W_pos[: tokens.shape[1]] for s in _orders(*_streams(model, tokens)))
-        ),
-        "the positions are in the stream",
-    ),
-    "patterns transposed": (
-        _made(_orders, transposed=True),
-        "order 1 should hold each head applied to the embeddings alone",
-    ),
-    "backwards": (lambda model, tokens: _right(model, tokens).flip(0), "the order is reversed"),
-    "differences": (
-        lambda model, tokens: _right(model, tokens).diff(prepend=torch.zeros(1)),
-        "the losses themselves are asked for",
-    ),
-    "gains": (
-        lambda model, tokens: -_right(model, tokens).diff(prepend=torch.tensor([model.cfg.d_vocab]).log()),
-        "the losses themselves are asked for",
-    ),
-    "sign": (lambda model, tokens: -_right(model, tokens), "so it is never below 0"),
-    "perplexities": (lambda model, tokens: _right(model, tokens).exp(), "these are perplexities, exp of the losses"),
-    "in bits": (lambda model, tokens: _right(model, tokens) / 0.693147, "all three are 1.44 times the loss"),
-    "summed": (lambda model, tokens: _right(model, tokens) * 14, "all three are 14.00 times the loss"),
-    "unshifted": (_unshifted, "each token is scored at its own position"),
-    "the first context only": (
-        lambda model, tokens: _right(model, tokens[:1]),
-        "only context 0 counts in the loss",
-    ),
-    "one token per context": (
-        lambda model, tokens: torch.stack(
-            [
-                model.loss_fn(stream @ model.W_U, tokens, per_token=True)[:, -1].mean()
-                for stream in _orders(*_streams(model, tokens))
-            ]
-        ),
-        "order 0 is the direct path",
-    ),
-    "one run late": (_made(lambda x, a, b, ab: (x, x, x + a + b)), "order 1 is order 0 again"),
-    "order 1 twice": (_made(lambda x, a, b, ab: (x, x + a + b, x + a + b)), "order 2 is order 1 again"),
-    "the whole model's loss": (
-        lambda model, tokens: model(tokens, return_type="loss").expand(3),
-        "order 0 is the direct path",
-    ),
-    "one number": (lambda model, tokens: _right(model, tokens)[2], "it should be [3], orders 0, 1 and 2"),
-    "three heads": (
-        lambda model, tokens: _right(model, tokens) + (model.cfg.n_heads != 3),
-        "for another model, of 5 heads",
-    ),
-    "hooks left behind": (_hooks_left, "it leaves a hook on `model`, at blocks.1.attn.hook_z"),
-    "weights changed": (_silencing, "it changes `model.blocks.1.attn.W_O`"),
+    "out of the stream": (_shutting(doors=DOORS, who=[0, 1, 2], everywhere=True), "the loss is"),
+    "all doors": (_shutting(doors=DOORS), "all three doors are shut"),
+    "queries always": (_shutting(door="Q"), "that is what shutting door 'Q' does"),
+    "the cost": (_cost, "the loss is"),
+    "one loss per token": (_per_token, "it should return one number"),
+    "hook left behind": (_hook_left, "it leaves a hook on `model`"),
 }

@@ -1,174 +1,19 @@
 """Checks of lesson 07, induction heads: each exercise, then its typical mistakes with the sentence each must get."""
 
 from collections.abc import Callable
+from functools import cache
+from typing import Any
 
 import torch
 from torch import Tensor
-from transformer_lens import FactoredMatrix
+from transformer_lens import HookedTransformer
 
-from course_utils import circuits, heads
+from course_utils import heads, models, text
 from course_utils.check.exercises import Answer, exercise
-from course_utils.check.fixtures import random
-from course_utils.check.questions import Wrong, close, demand, number, tensor
+from course_utils.check.fixtures import random, tiny_model
+from course_utils.check.questions import Wrong, close, demand, tensor
 
-PERIOD, LENGTH = 5, 16  # a start token and three passes
-
-
-@exercise
-def induction_score(answer: Answer) -> None:
-    """`induction_score(pattern, period) → float`: mean attention to what followed earlier copies of the token."""
-    before, same, late, previous, right, resting, first_pass, third_pass = (
-        number(answer(pattern, PERIOD))
-        for pattern in (
-            _looking(PERIOD + 1),
-            _looking(PERIOD),
-            _looking(PERIOD - 2),
-            _looking(1),
-            _looking(PERIOD - 1),
-            _looking(LENGTH),
-            _looking(PERIOD - 1) * (torch.arange(LENGTH)[:, None] <= PERIOD),
-            _looking(PERIOD - 1, first=2 * PERIOD + 1),
-        )
-    )
-    demand(before < 0.1, f"a head that looks at what came before the last copy scores {before:.2f}.")
-    demand(
-        same < 0.1,
-        f"a head that looks {PERIOD} back, at the last copy of the current token itself, scores {same:.2f}; "
-        "an induction head looks at what came after that copy.",
-    )
-    demand(previous < 0.1, f"a head that looks at the token just before scores {previous:.2f}; that is another head.")
-    demand(
-        late < 0.1, f"a head that looks {PERIOD - 2} back scores {late:.2f}; that is two steps behind the last copy."
-    )
-    demand(
-        right > 0.1,
-        f"a head that always looks at what came after the last copy scores {right:.2f}: which axis of the pattern is "
-        "the destination?",
-    )
-    demand(
-        close(resting, 0) and close(first_pass, 0),
-        "what a head does in the first pass should not count: there is nothing yet that it could have seen before.",
-    )
-    demand(
-        close(right, 1), f"a head that always looks at what came after the last copy should score 1, not {right:.2f}."
-    )
-    demand(
-        close(third_pass, 0.5),
-        f"a head that is right in the third pass only should score 0.5, not {third_pass:.2f}: "
-        "every destination of the second and third pass counts the same.",
-    )
-    _every_copy_counted(answer)
-
-
-def _every_copy_counted(answer: Answer) -> None:
-    """Demand the score of patterns that attend to several earlier copies."""
-    divided = (_looking(PERIOD - 1) + _looking(2 * PERIOD - 1)) / 2
-    divided[: 2 * PERIOD + 1] = _looking(PERIOD - 1)[: 2 * PERIOD + 1]
-    value = number(answer(divided, PERIOD))
-    demand(
-        close(value, 1),
-        "in the third pass there are two earlier copies; a head that divides its attention between what followed each "
-        f"is always right and should score 1, not {value:.2f}.",
-    )
-    for period, passes in ((4, 3), (6, 2), (3, 5)):
-        length = 1 + period * passes
-        pattern = random(length, length, seed=period).exp().tril()
-        pattern /= pattern.sum(1, keepdim=True)
-        expected = heads.prefix_matching_score(pattern, period)
-        demand(
-            close(number(answer(pattern, period)), expected),
-            f"on a random pattern with period {period} and {passes} passes it is not the mean over all destinations "
-            "from the second pass on, every earlier copy counted.",
-        )
-
-
-def _looking(back: int, first: int = 0) -> Tensor:
-    """A head that attends `back` positions back from destination `first` on, and to the start token before that."""
-    pattern = torch.zeros(LENGTH, LENGTH)
-    for dest in range(LENGTH):
-        pattern[dest, max(dest - back, 0) if dest >= first else 0] = 1
-    return pattern
-
-
-def _offset(pattern: Tensor, back: int, first: int) -> float:
-    """Mean attention `back` back, over destinations from `first` on."""
-    dest = torch.arange(first, len(pattern))
-    return pattern[dest, dest - back].mean().item()
-
-
-def _followed(pattern: Tensor, period: int) -> list[Tensor]:
-    """For each distance of a copy, the attention to what followed it."""
-    return [pattern.diagonal(1 - ago)[2:] for ago in range(period, len(pattern) - 1, period)]
-
-
-def _each_destination(pattern: Tensor, period: int) -> Tensor:
-    """Attention to what followed any earlier copy, for each destination from the second pass on."""
-    dest = range(period + 1, len(pattern))
-    return torch.stack([pattern[d, [d - ago + 1 for ago in range(period, d, period)]].sum() for d in dest])
-
-
-def _first_copy_only(pattern: Tensor, period: int) -> float:
-    dest = torch.arange(period + 1, len(pattern))
-    return pattern[dest, (dest - 1) % period + 2].mean().item()
-
-
-def _clearing(pattern: Tensor, period: int) -> Tensor:
-    pattern[:, 0] = 0
-    return _each_destination(pattern, period).mean()
-
-
-induction_score.mistakes = {
-    "the last copy only": (lambda A, p: _offset(A, p - 1, p + 1), "in the third pass there are two earlier copies"),
-    "the first copy only": (_first_copy_only, "looks at what came after the last copy should score 1, not 0.50"),
-    "the mean over the copies": (
-        lambda A, p: sum(part.mean() for part in _followed(A, p)) / len(_followed(A, p)),
-        "looks at what came after the last copy should score 1, not 0.50",
-    ),
-    "the sum of the copies' means": (
-        lambda A, p: sum(part.mean() for part in _followed(A, p)),
-        "in the third pass there are two earlier copies",
-    ),
-    "the mean of all that counts": (
-        lambda A, p: torch.cat(_followed(A, p)).mean(),
-        "looks at what came after the last copy should score 1, not 0.67",
-    ),
-    "the largest": (lambda A, p: _each_destination(A, p).max(), "right in the third pass only should score 0.5"),
-    "the median": (lambda A, p: _each_destination(A, p).quantile(0.5), "on a random pattern with period 4"),
-    "the last two copies": (
-        lambda A, p: sum(part.sum() for part in _followed(A, p)[:2]) / (len(A) - 1 - p),
-        "on a random pattern with period 3 and 5 passes",
-    ),
-    "two passes too many": (
-        lambda A, p: _each_destination(A, p)[: 2 * p].mean(),
-        "on a random pattern with period 3 and 5 passes",
-    ),
-    "the earlier copy itself": (lambda A, p: _offset(A, p, p + 1), "at the last copy of the current token itself"),
-    "the previous token": (lambda A, p: _offset(A, 1, p + 1), "that is another head"),
-    "two steps behind the copy": (lambda A, p: _offset(A, p - 2, p + 1), "that is two steps behind the last copy"),
-    "one step before the copy": (lambda A, p: _offset(A, p + 1, p + 1), "looks at what came before the last copy"),
-    "the whole diagonal": (lambda A, p: A.diagonal(1 - p).mean(), "in the first pass should not count"),
-    "the last of the first pass counts": (lambda A, p: _offset(A, p - 1, p), "in the first pass should not count"),
-    "the third pass alone": (
-        lambda A, p: _offset(A, p - 1, 2 * p + 1),
-        "right in the third pass only should score 0.5, not 1.00",
-    ),
-    "the second pass alone": (
-        lambda A, p: A.diagonal(1 - p)[2 : p + 2].mean(),
-        "right in the third pass only should score 0.5, not 0.00",
-    ),
-    "destinations on the columns": (
-        lambda A, p: A.diagonal(p - 1)[2:].mean(),
-        "which axis of the pattern is the destination",
-    ),
-    "a sum": (lambda A, p: A.diagonal(1 - p)[2:].sum(), "should score 1, not 10.00"),
-    "over all rows": (lambda A, p: A.diagonal(1 - p)[2:].sum() / len(A), "should score 1, not 0.62"),
-    "one per position": (lambda A, p: A.diagonal(1 - p)[2:], "it should return one number"),
-    "a period of 5 built in": (
-        lambda A, p: _each_destination(A, 5).mean(),
-        "on a random pattern with period 4 and 3 passes",
-    ),
-    "the pattern changed": (_clearing, "it changes `pattern`, which it was given"),
-}
+Hooks = list[tuple[str, Callable[..., Any]]]
 
 
 @exercise
@@ -279,493 +124,487 @@ induction_targets.mistakes = {
 
 
 @exercise
-def logit_effect(answer: Answer) -> None:
-    """`logit_effect(written, W_U, next_tokens) → [pos]`: centred logits of the tokens that came."""
-    written, W_U = random(5, 4), random(4, 9, seed=1)
-    following = torch.tensor([3, 0, 8, 3, 5])
-
-    def effect(written: Tensor, W_U: Tensor, following: Tensor = following) -> Tensor:
-        return tensor(answer(written, W_U, following), (5,), "one number per position")
-
-    result = effect(written, W_U)
-    raw = (written @ W_U)[torch.arange(5), following]
-    demand(
-        not close(result, raw),
-        "these are the plain logits: add the same to all logits and nothing is predicted otherwise, but your numbers "
-        "move.",
-    )
-    demand(
-        close(effect(2 * written, W_U), 2 * result),
-        "writing twice as much should have twice the effect: stay with logits, without a softmax or a spread.",
-    )
-    demand((result > 0).any(), "no effect is above 0: take away the mean over the vocabulary, not the largest logit.")
-    _positions_apart(effect, written, W_U, result)
-    demand(
-        close(effect(written, W_U + 3 * random(4, 1, seed=2)), result),
-        "shifting all logits alike should change nothing: centre them over the vocabulary.",
-    )
-    other = effect(written, W_U, following.roll(1))
-    demand(not close(other, result), "another next token should have another effect.")
-    expected = raw - (written @ W_U).mean(1)
-    demand(not close(result, -expected), "the sign is turned round: what raises the token that came is above 0.")
-    ratio = (result.sum() / expected.sum()).item()
-    demand(
-        close(result, expected) or not close(result, ratio * expected),
-        f"all your effects are {ratio:.3f} times too large: the mean is over the whole vocabulary, the token that came "
-        "among it.",
-    )
-    demand(close(result, expected), "the numbers differ: position i takes the logit of next_tokens[i], less the mean.")
-    written, W_U, following = random(7, 3, seed=4), random(3, 6, seed=5), torch.tensor([5, 1, 1, 0, 2, 4, 3])
-    logits = written @ W_U
-    demand(
-        close(
-            tensor(answer(written, W_U, following), (7,), "one number per position"),
-            logits[torch.arange(7), following] - logits.mean(1),
-        ),
-        "at other sizes (7 positions, 6 tokens) the numbers differ.",
-    )
-
-
-def _positions_apart(effect: Callable[..., Tensor], written: Tensor, W_U: Tensor, result: Tensor) -> None:
-    """Demand that what is written at a position changes the effect there, and there alone."""
-    one = written.clone()
-    one[2] = random(4, seed=3)
-    moved = (effect(one, W_U) - result).abs() > 1e-5
-    demand(moved[2], "what the head writes at position 2 makes no difference to the effect there.")
-    demand(
-        moved.sum() == 1,
-        "what the head writes at one position changes the effect at others: take the mean over the vocabulary.",
-    )
-
-
-def _picked(logits: Tensor, following: Tensor) -> Tensor:
-    return logits[torch.arange(len(following)), following]
-
-
-def _centred_logits(r: Tensor, W_U: Tensor) -> Tensor:
-    return r @ (W_U - W_U.mean(1, keepdim=True))
-
-
-def _centring_W_U(r: Tensor, W_U: Tensor, n: Tensor) -> Tensor:
-    W_U -= W_U.mean(1, keepdim=True)
-    return _picked(r @ W_U, n)
-
-
-logit_effect.mistakes = {
-    "not centred": (lambda r, W_U, n: _picked(r @ W_U, n), "these are the plain logits"),
-    "centred over positions": (
-        lambda r, W_U, n: _picked(r @ W_U - (r @ W_U).mean(0), n),
-        "take the mean over the vocabulary",
-    ),
-    "centred over everything": (
-        lambda r, W_U, n: _picked(r @ W_U - (r @ W_U).mean(), n),
-        "take the mean over the vocabulary",
-    ),
-    "W_U centred over d_model": (
-        lambda r, W_U, n: _picked(r @ (W_U - W_U.mean(0)), n),
-        "shifting all logits alike should change nothing",
-    ),
-    "the median away": (
-        lambda r, W_U, n: _picked((z := r @ W_U) - z.median(1, keepdim=True).values, n),
-        "less the mean",
-    ),
-    "the largest away": (
-        lambda r, W_U, n: _picked((z := r @ W_U) - z.amax(1, keepdim=True), n),
-        "no effect is above 0",
-    ),
-    "the others' mean away": (
-        lambda r, W_U, n: _picked(z := r @ W_U, n) - (z.sum(1) - _picked(z, n)) / (z.shape[1] - 1),
-        "all your effects are 1.125 times too large",
-    ),
-    "standardised": (
-        lambda r, W_U, n: _picked(_centred_logits(r, W_U), n) / (r @ W_U).std(1),
-        "stay with logits, without a softmax or a spread",
-    ),
-    "the sign": (lambda r, W_U, n: -_picked(_centred_logits(r, W_U), n), "the sign is turned round"),
-    "a log-probability": (lambda r, W_U, n: _picked((r @ W_U).log_softmax(1), n), "stay with logits"),
-    "a probability": (lambda r, W_U, n: _picked((r @ W_U).softmax(1), n), "stay with logits"),
-    "every position for every token": (
-        lambda r, W_U, n: _centred_logits(r, W_U)[:, n],
-        "it should be [5], one number per position",
-    ),
-    "the favourite": (
-        lambda r, W_U, n: _centred_logits(r, W_U).max(1).values,
-        "another next token should have another effect",
-    ),
-    "one off": (lambda r, W_U, n: _picked(_centred_logits(r, W_U), n.roll(-1)), "takes the logit of next_tokens[i]"),
-    "the mean": (
-        lambda r, W_U, n: _picked(_centred_logits(r, W_U), n).mean(),
-        "it should be [5], one number per position",
-    ),
-    "nine tokens": (
-        lambda r, W_U, n: _picked((z := r @ W_U) - z.sum(1, keepdim=True) / 9, n),
-        "at other sizes (7 positions, 6 tokens)",
-    ),
-    "W_U changed": (_centring_W_U, "it changes `W_U`, which it was given"),
-}
-
-
-@exercise
-def head_attribution(answer: Answer) -> None:
-    """`head_attribution(z, W_O, W_U, right, wrong) → [layer, head]`: what each head adds to logit[right − wrong]."""
-    z, W_O, W_U = random(2, 3, 4), random(2, 3, 4, 5, seed=1), random(5, 7, seed=2)
-
-    def parts(z: Tensor, W_O: Tensor = W_O, W_U: Tensor = W_U, right: int = 6, wrong: int = 2) -> Tensor:
-        return tensor(answer(z, W_O, W_U, right, wrong), tuple(z.shape[:2]), "[layer, head]")
-
-    result = parts(z)
-    alone = torch.zeros_like(z)
-    alone[1, 2] = 1
-    single = parts(alone)
-    demand(single[1, 2].abs() > 1e-6, "if only head (1, 2) has something to write, its entry should not be 0.")
-    demand(
-        close(single.abs().sum(), single[1, 2].abs()),
-        "if only head (1, 2) has something to write, all other entries should be 0.",
-    )
-    own = parts(alone, torch.where(torch.arange(2)[:, None, None, None] == 0, 0.0, W_O))
-    demand(close(own, single), "the entries of layer 1 depend on the W_O of layer 0: each head has its own.")
-    own = parts(alone, torch.where(torch.arange(3)[:, None, None] < 2, 0.0, W_O))
-    demand(close(own, single), "the entry of a head depends on the W_O of another head: each head has its own.")
-    demand(close(parts(2 * z), 2 * result), "twice the output should contribute twice: stay with logits, no softmax.")
-    demand(
-        close(parts(z, W_U=W_U + 3 * random(5, 1, seed=3)), result),
-        "shifting all logits alike should change nothing: take the difference of two logits.",
-    )
-    expected = _attributed(z, W_O, W_U, 6, 2)
-    demand(not close(result, -expected), "the sign is wrong: a head that raises the right token contributes above 0.")
-    demand((result < 0).any(), "no entry is below 0, but some heads speak for the wrong token: keep the sign.")
-    ratio = (result[1, 2] / expected[1, 2]).item()
-    demand(
-        close(result, expected) or not close(result, ratio * expected),
-        f"your entries are {ratio:.2f} times what the heads add: average nothing, and divide by nothing.",
-    )
-    demand(
-        close(result.sum(), expected.sum()),
-        "the entries do not sum to what all heads together add to the difference of the two logits.",
-    )
-    demand(close(result, expected), "the sum is right and the single heads' shares are not.")
-    z, W_O, W_U = random(3, 5, 2, seed=4), random(3, 5, 2, 6, seed=5), random(6, 4, seed=6)
-    demand(
-        close(parts(z, W_O, W_U, 0, 3), _attributed(z, W_O, W_U, 0, 3)),
-        "with 3 layers of 5 heads, and other tokens, the entries differ.",
-    )
-
-
-def _written(z: Tensor, W_O: Tensor) -> Tensor:
-    return torch.einsum("lhd,lhdm->lhm", z, W_O)
-
-
-def _attributed(z: Tensor, W_O: Tensor, W_U: Tensor, right: int, wrong: int) -> Tensor:
-    return _written(z, W_O) @ (W_U[:, right] - W_U[:, wrong])
-
-
-def _doubling_z(z: Tensor, W_O: Tensor, W_U: Tensor, right: int, wrong: int) -> Tensor:
-    z *= 2
-    return _attributed(z, W_O, W_U, right, wrong) / 2
-
-
-head_attribution.mistakes = {
-    "the sign": (lambda z, W_O, W_U, a, b: _attributed(z, W_O, W_U, b, a), "the sign is wrong"),
-    "the right token alone": (
-        lambda z, W_O, W_U, a, b: _written(z, W_O) @ W_U[:, a],
-        "take the difference of two logits",
-    ),
-    "the right token against the mean": (
-        lambda z, W_O, W_U, a, b: _written(z, W_O) @ (W_U[:, a] - W_U.mean(1)),
-        "the entries do not sum to what all heads",
-    ),
-    "layer 0's W_O for both": (
-        lambda z, W_O, W_U, a, b: _attributed(z, W_O[:1].expand_as(W_O), W_U, a, b),
-        "depend on the W_O of layer 0",
-    ),
-    "head 0's W_O for all": (
-        lambda z, W_O, W_U, a, b: _attributed(z, W_O[:, :1].expand_as(W_O), W_U, a, b),
-        "depends on the W_O of another head",
-    ),
-    "a share": (
-        lambda z, W_O, W_U, a, b: (p := _attributed(z, W_O, W_U, a, b)) / p.abs().sum(),
-        "twice the output should contribute twice",
-    ),
-    "the size alone": (lambda z, W_O, W_U, a, b: _attributed(z, W_O, W_U, a, b).abs(), "keep the sign"),
-    "the mean over heads": (
-        lambda z, W_O, W_U, a, b: _attributed(z, W_O, W_U, a, b) / z.shape[1],
-        "your entries are 0.33 times",
-    ),
-    "probabilities": (
-        lambda z, W_O, W_U, a, b: (p := (_written(z, W_O) @ W_U).softmax(-1))[..., a] - p[..., b],
-        "twice the output should contribute twice",
-    ),
-    "one number": (lambda z, W_O, W_U, a, b: _attributed(z, W_O, W_U, a, b).sum(), "it should be [2, 3]"),
-    "the layers summed": (
-        lambda z, W_O, W_U, a, b: _attributed(z, W_O, W_U, a, b).sum(0).expand(z.shape[:2]),
-        "all other entries should be 0",
-    ),
-    "relative to the mean head": (
-        lambda z, W_O, W_U, a, b: (p := _attributed(z, W_O, W_U, a, b)) - p.mean(),
-        "all other entries should be 0",
-    ),
-    "tokens 6 and 2 built in": (
-        lambda z, W_O, W_U, a, b: _attributed(z, W_O, W_U, min(6, W_U.shape[1] - 1), 2),
-        "with 3 layers of 5 heads, and other tokens",
-    ),
-    "z changed": (_doubling_z, "it changes `z`, which it was given"),
-}
-
-
-@exercise
-def keys_without(answer: Answer) -> None:
-    """`keys_without(keys, written, W_K) → keys`: what the keys would be if an earlier head had not written."""
-    stream, written, W_K = random(6, 5), random(6, 5, seed=1), random(2, 5, 3, seed=2)
-
-    def result(written: Tensor, W_K: Tensor = W_K, stream: Tensor = stream) -> Tensor:
-        shape = len(stream), len(W_K), W_K.shape[2]
-        return tensor(answer(_read(stream, W_K), written, W_K), shape, "[pos, head, d_head], as the keys")
-
-    keys, found = _read(stream, W_K), result(written)
-    one = written.clone()
-    one[2] = random(5, seed=3)
-    moved = (result(one) - found).abs().sum((1, 2)) > 1e-5
-    demand(moved.any(), "what was written changes no key.")
-    demand(
-        moved[2] and moved.sum() == 1,
-        "what was written at position 2 belongs to the key of position 2 and to no other: nothing is shifted here, "
-        "the earlier head has done that.",
-    )
-    demand(not close(found, _read(written, W_K)), "that is what was written, as the keys read it: take it from them.")
-    demand(
-        not (close(found, _read(written, W_K) - keys) or close(found, -_read(written, W_K))),
-        "the sign is wrong: keys less what they read of it.",
-    )
-    demand(close(result(0 * written), keys), "if nothing was written, the keys should stay as they are.")
-    blind = W_K.clone()
-    blind[1] = 0
-    demand(
-        close(result(written, blind)[:, 1], 0 * keys[:, 1]),
-        "a head with W_K = 0 read nothing of it, so its keys should stay: each head reads with its own W_K.",
-    )
-    demand(not close(found, keys + _read(written, W_K)), "that adds the written part once more; take it away.")
-    taken, right = keys - found, _read(written, W_K)
-    ratio = (taken[2, 1, 0] / right[2, 1, 0]).item()
-    demand(
-        close(taken, right) or not close(taken, ratio * right),
-        f"you take away {ratio:.2f} times what the keys read of it; the keys are plain stream @ W_K.",
-    )
-    demand(close(taken, right), "the numbers differ: the keys are stream @ W_K, head by head.")
-    stream, written, W_K = random(3, 7, seed=4), random(3, 7, seed=5), random(4, 7, 2, seed=6)
-    demand(
-        close(result(written, W_K, stream), _read(stream - written, W_K)),
-        "at other sizes (3 positions, 4 heads of 2) the keys differ.",
-    )
-
-
-def _read(stream: Tensor, W_K: Tensor) -> Tensor:
-    return torch.einsum("pm,hmd->phd", stream, W_K)
-
-
-def _first_two_heads(k: Tensor, w: Tensor, W_K: Tensor) -> Tensor:
-    found = k.clone()
-    found[:, :2] -= _read(w, W_K[:2])
-    return found
-
-
-def _subtracting(k: Tensor, w: Tensor, W_K: Tensor) -> Tensor:
-    k -= _read(w, W_K)
-    return k
-
-
-keys_without.mistakes = {
-    "added": (lambda k, w, W_K: k + _read(w, W_K), "adds the written part once more"),
-    "what was written, alone": (lambda k, w, W_K: _read(w, W_K), "that is what was written"),
-    "its negative, alone": (lambda k, w, W_K: -_read(w, W_K), "the sign is wrong"),
-    "the difference turned round": (lambda k, w, W_K: _read(w, W_K) - k, "the sign is wrong"),
-    "shifted by one": (lambda k, w, W_K: k - _read(w, W_K).roll(1, 0), "nothing is shifted here"),
-    "shifted back by one": (lambda k, w, W_K: k - _read(w, W_K).roll(-1, 0), "nothing is shifted here"),
-    "head 0's W_K for all": (
-        lambda k, w, W_K: k - _read(w, W_K[:1].expand_as(W_K)),
-        "each head reads with its own W_K",
-    ),
-    "the heads swapped": (lambda k, w, W_K: k - _read(w, W_K.flip(0)), "each head reads with its own W_K"),
-    "all heads' together": (
-        lambda k, w, W_K: k - _read(w, W_K).sum(1, keepdim=True),
-        "each head reads with its own W_K",
-    ),
-    "the mean over positions": (lambda k, w, W_K: k - _read(w, W_K).mean(0), "belongs to the key of position 2"),
-    "nothing": (lambda k, w, W_K: k, "what was written changes no key"),
-    "half": (lambda k, w, W_K: k - _read(w, W_K) / 2, "you take away 0.50 times"),
-    "over √d_head": (lambda k, w, W_K: k - _read(w, W_K) / k.shape[2] ** 0.5, "you take away 0.58 times"),
-    "two heads": (_first_two_heads, "at other sizes (3 positions, 4 heads of 2)"),
-    "the keys changed": (_subtracting, "it changes `k`, which it was given"),
-}
-
-
-@exercise
-def k_match(answer: Answer) -> None:
-    """`k_match(W_E, QK2, OV1) → eigenvalues [d_head]` of W_E QK₂ OV₁ᵀ W_Eᵀ, on pairs planted by hand."""
-    tokens, written = torch.eye(9)[:, :3], torch.eye(9)[:, 3:6]  # parts of a stream; tokens stand in the first
-    W_E = random(7, 3) @ tokens.T
-    moves = FactoredMatrix(tokens, written.T)  # reads tokens, writes to the second part
-
-    def values(W_E: Tensor, QK2: FactoredMatrix, OV1: FactoredMatrix) -> Tensor:
-        return _eigenvalues_from(answer(W_E, QK2, OV1), QK2.mdim)
-
-    by_query = values(W_E, FactoredMatrix(written, tokens.T), moves)
-    demand(
-        by_query.abs().max() < 1e-3,
-        "it finds a match in a pair that composes through the query: the query reads what head 1 wrote, the key does "
-        "not. Which side of QK₂ belongs to the key?",
-    )
-    backwards = values(W_E, FactoredMatrix(tokens, written.T), FactoredMatrix(written, tokens.T))
-    demand(
-        backwards.abs().max() < 1e-3,
-        "it finds a match where head 1 reads from the part of the stream that the key looks at, and does not write "
-        "there: which side of OV₁ is the one that writes?",
-    )
-    planted = values(W_E, FactoredMatrix(tokens, written.T), moves)
-    demand(
-        (planted.real > 1e-3).all() and (planted.imag.abs() < 1e-3).all(),
-        "the query reads tokens, the key reads what head 1 wrote, so every token matches itself, and all eigenvalues "
-        "should be above 0.",
-    )
-    louder = values(2 * W_E, FactoredMatrix(tokens, written.T), moves)
-    demand(
-        close(louder.sum().real, 4 * planted.sum().real),
-        "embeddings twice as large should make every match four times as strong: tokens enter on both sides.",
-    )
-    shapes = [(7, 9), *[(9, 3)] * 4]
-    W_E, A, B, C, D = (random(*shape, seed=seed) for seed, shape in enumerate(shapes, 55))  # two complex eigenvalues
-    QK2, OV1 = FactoredMatrix(A, B.T), FactoredMatrix(C, D.T)
-    general, expected = values(W_E, QK2, OV1), _right_eigenvalues(W_E, QK2, OV1)
-    demand(
-        not _same_set(general * 3**0.5, expected), "divide by nothing: the eigenvalues of the product itself are asked."
-    )
-    demand(
-        general.imag.any(),
-        "the matrix is not symmetric, so eigenvalues can be complex, and here some are; yours are all real.",
-    )
-    demand(_same_set(general, expected), "on random weights the eigenvalues differ from those of the whole product.")
-    W_E, A, B, C, D = (random(*shape, seed=seed) for seed, shape in enumerate([(11, 6), *[(6, 4)] * 4]))
-    QK2, OV1 = FactoredMatrix(A, B.T), FactoredMatrix(C, D.T)
-    demand(
-        _same_set(values(W_E, QK2, OV1), _right_eigenvalues(W_E, QK2, OV1)),
-        "at other sizes (d_head 4, 11 tokens) the eigenvalues differ from those of the product.",
-    )
-
-
-def _eigenvalues_from(result: object, d_head: int) -> Tensor:
-    """An answer's eigenvalues as complex numbers, one for each dimension of a head."""
-    if not isinstance(result, Tensor):
-        raise Wrong(f"it should return a tensor, not {type(result).__name__}.")
-    if tuple(result.shape) != (d_head,):
-        raise Wrong(
-            f"the result has shape {list(result.shape)}; it should be [{d_head}], one eigenvalue for each of the "
-            f"d_head = {d_head} dimensions that the matrix can use."
-        )
-    if not result.isfinite().all():
-        raise Wrong("infinite or not a number, where nothing matches and all eigenvalues are 0: divide by nothing.")
-    return result.detach().to(torch.complex128)
-
-
-def _same_set(a: Tensor, b: Tensor) -> bool:
-    """The same numbers in some order: their power sums agree."""
-    return all(abs((a**k).sum() - (b**k).sum()) < 1e-3 * (b.abs() ** k).sum() for k in range(1, len(b) + 1))
-
-
-def _match(W_E: Tensor, QK2: FactoredMatrix, OV1: FactoredMatrix) -> FactoredMatrix:
-    return W_E @ QK2 @ OV1.T @ W_E.T
-
-
-def _right_eigenvalues(W_E: Tensor, QK2: FactoredMatrix, OV1: FactoredMatrix) -> Tensor:
-    return circuits.eigenvalues(_match(W_E, QK2, OV1)).to(torch.complex128)
-
-
-def _singular_values(W_E: Tensor, QK2: FactoredMatrix, OV1: FactoredMatrix) -> Tensor:
-    return torch.linalg.svdvals(_match(W_E, QK2, OV1).AB)[: QK2.mdim]
-
-
-def _normalised(W_E: Tensor, QK2: FactoredMatrix, OV1: FactoredMatrix) -> Tensor:
-    values = circuits.eigenvalues(_match(W_E, QK2, OV1))
-    return values / values.abs().max()
-
-
-def _centring_W_E(W_E: Tensor, QK2: FactoredMatrix, OV1: FactoredMatrix) -> Tensor:
-    W_E -= W_E.mean(0)
-    return circuits.eigenvalues(_match(W_E, QK2, OV1))
-
-
-k_match.mistakes = {
-    "OV₁ not transposed": (
-        lambda W_E, QK2, OV1: circuits.eigenvalues(W_E @ QK2 @ OV1 @ W_E.T),
-        "which side of OV₁ is the one that writes",
-    ),
-    "through the query": (
-        lambda W_E, QK2, OV1: circuits.eigenvalues(W_E @ OV1 @ QK2 @ W_E.T),
-        "a pair that composes through the query",
-    ),
-    "through the query, OV₁ transposed": (
-        lambda W_E, QK2, OV1: circuits.eigenvalues(W_E @ OV1.T @ QK2 @ W_E.T),
-        "every token matches itself",
-    ),
-    "QK₂ transposed": (
-        lambda W_E, QK2, OV1: circuits.eigenvalues(W_E @ QK2.T @ OV1.T @ W_E.T),
-        "a pair that composes through the query",
-    ),
-    "without embeddings": (lambda W_E, QK2, OV1: circuits.eigenvalues(QK2 @ OV1.T), "tokens enter on both sides"),
-    "QK₂ alone": (lambda W_E, QK2, OV1: circuits.eigenvalues(W_E @ QK2 @ W_E.T), "every token matches itself"),
-    "OV₁ alone": (lambda W_E, QK2, OV1: circuits.eigenvalues(W_E @ OV1 @ W_E.T), "every token matches itself"),
-    "eigenvalues of the whole table": (
-        lambda W_E, QK2, OV1: torch.linalg.eigvals(_match(W_E, QK2, OV1).AB),
-        "one eigenvalue for each of the d_head = 3 dimensions",
-    ),
-    "singular values": (_singular_values, "yours are all real"),
-    "real parts": (lambda W_E, QK2, OV1: _right_eigenvalues(W_E, QK2, OV1).real, "yours are all real"),
-    "lengths": (lambda W_E, QK2, OV1: _right_eigenvalues(W_E, QK2, OV1).abs(), "yours are all real"),
-    "over √d_head": (lambda W_E, QK2, OV1: _right_eigenvalues(W_E, QK2, OV1) / QK2.mdim**0.5, "divide by nothing"),
-    "divided by the largest": (_normalised, "where nothing matches and all eigenvalues are 0"),
-    "the score of positivity": (
-        lambda W_E, QK2, OV1: circuits.copying_score(_match(W_E, QK2, OV1)),
-        "it should return a tensor, not float",
-    ),
-    "the matrix": (_match, "it should return a tensor, not FactoredMatrix"),
-    "the first three": (
-        lambda W_E, QK2, OV1: _right_eigenvalues(W_E, QK2, OV1)[:3],
-        "one eigenvalue for each of the d_head = 4 dimensions",
-    ),
-    "W_E changed": (_centring_W_E, "it changes `W_E`, which it was given"),
-}
-
-
-@exercise
-def shift_matrix(answer: Answer) -> None:
-    """`shift_matrix(n) → [n, n]`: S such that p_j S p_sᵀ is 1 if s = j + 1, else 0, for one-hot positions."""
-    for n in (6, 3, 11):
-        S = tensor(answer(n), (n, n), "[position in the pointer, position of the key]")
-        demand(not close(S, torch.eye(n)), "a pointer at j should lead to j + 1, not to j itself.")
+def induction_by_hand(answer: Answer) -> None:
+    """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: the circuits of two heads that do induction together."""
+    for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
+        circuits = _four(answer(V, n_ctx), 2 * V + n_ctx)
+        built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
+        tokens = _passes(V, n_ctx, period)
+        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
+        _demand_looking_back(run["pattern", 0][:, 0])
+        _demand_label(run["resid_post", 0], tokens, V)
+        _demand_following(run["pattern", 1][:, 0], period)
+        said, right = logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 2 :]
+        own = (said == tokens[:, period + 1 : -1]).float().mean()
         demand(
-            not S[2, 1] or S[1, 2],
-            "a pointer at 2 leads to 1: the pointer is on the query's side, so it picks the row.",
+            own < 0.5,
+            "the second head looks at B, but the model says A again: the direct path gives A's own logit 10. Let what "
+            "is copied be louder than that.",
         )
-        demand(S[1, 2] != 0, "a pointer at 1 should lead to 2.")
-        demand(not S[n - 1].any(), f"of {n} positions the last is {n - 1}: nothing follows it, so its row should be 0.")
-        demand(close(S.sum(1)[:-1], torch.ones(n - 1)), "each row but the last should hold a single 1.")
-        demand(close(S, torch.ones(n - 1).diag(1)), "some pointer leads elsewhere than to the next position.")
+        demand(
+            (said == right).all(),
+            "the second head looks at B, but the model does not say B: OV2 should bring B's token to where W_U reads.",
+        )
 
 
-shift_matrix.mistakes = {
-    "transposed": (lambda n: torch.ones(n - 1).diag(-1), "so it picks the row"),
-    "the identity": (torch.eye, "not to j itself"),
-    "wrapped around": (lambda n: torch.eye(n).roll(1, 1), "nothing follows it, so its row should be 0"),
-    "wrapped around, backwards": (lambda n: torch.eye(n).roll(-1, 1), "so it picks the row"),
-    "all later positions": (lambda n: torch.ones(n, n).triu(1), "each row but the last should hold"),
-    "two ahead": (lambda n: torch.ones(n - 2).diag(2), "a pointer at 1 should lead to 2"),
-    "too small": (lambda n: torch.eye(n - 1), "it should be [6, 6]"),
-    "a step and itself": (lambda n: torch.eye(n) + torch.ones(n - 1).diag(1), "so its row should be 0"),
-    "both neighbours": (
-        lambda n: torch.ones(n - 1).diag(1) + torch.ones(n - 1).diag(-1),
-        "so its row should be 0",
+def _four(answer: Any, d_model: int) -> Tensor:
+    """The four circuits of an answer, [circuit, d_model, d_model]."""
+    if not isinstance(answer, tuple | list) or len(answer) != 4:
+        raise Wrong("it should return four matrices, QK1, OV1, QK2, OV2.")
+    shape, axes = (d_model, d_model), ("[query, key]", "[from, to]")
+    return torch.stack(
+        [tensor(one, shape, f"{axes[i % 2]}, with d_model = 2 · V + n_ctx") for i, one in enumerate(answer)]
+    )
+
+
+def _passes(V: int, n_ctx: int, period: int) -> Tensor:
+    """A start token and the same different tokens again and again, [6, n_ctx]."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.stack([1 + torch.randperm(V - 1, generator=generator)[:period] for _ in range(6)])
+    return torch.cat([torch.zeros(6, 1, dtype=torch.long), drawn.repeat(1, n_ctx // period)], 1)[:, :n_ctx]
+
+
+def _demand_looking_back(pattern: Tensor) -> None:
+    """Demand that the first head attends one back."""
+    n = pattern.shape[-1]
+    share = {back: pattern.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2)}
+    demand(share[0] < 0.5, "the first head looks at its own position, not at the one before.")
+    demand(share[2] < 0.5, "the first head looks two back.")
+    even = (1 / torch.arange(4, n + 1)).mean().item()
+    demand(
+        abs(share[1] - even) > 0.05,
+        "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at n − 1.",
+    )
+    demand(
+        share[1] > 0.98,
+        f"the first head gives the token before it {share[1]:.2f} of its attention: make its scores larger.",
+    )
+
+
+def _demand_label(stream: Tensor, tokens: Tensor, V: int) -> None:
+    """Demand that the current token stays as it is between the layers, and the token before is written somewhere."""
+    now = torch.nn.functional.one_hot(tokens, V).float()
+    demand(
+        close(stream[..., :V], now) or not close(stream[..., V:], torch.zeros_like(stream[..., V:])),
+        "what the first head writes lands on the dimensions of the token itself; a key can't tell “I am A” from “I come"
+        " after A” then. Write it where the stream is empty.",
+    )
+    demand(
+        not close(stream[..., V:], torch.zeros_like(stream[..., V:])),
+        "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions.",
+    )
+
+
+def _demand_following(pattern: Tensor, period: int) -> None:
+    """Demand that the second head attends to what followed the earlier copies."""
+    dest = torch.arange(period + 1, pattern.shape[-1])
+
+    def share(offset: int) -> float:
+        total = torch.zeros(len(pattern), len(dest))
+        for ago in range(period, pattern.shape[-1], period):
+            src = dest - ago + offset
+            total += pattern[:, dest, src.clamp(min=0)] * (src >= max(1, offset))
+        return total.mean().item()
+
+    demand(share(0) < 0.5, "the second head looks at the earlier A itself: let its key read what the first head wrote.")
+    demand(share(-1) < 0.5, "the second head looks at what stood before the earlier A: are query and key exchanged?")
+    right = share(1)
+    demand(
+        right > 0.98,
+        f"the second head gives the earlier B {right:.2f} of its attention: its query should hold the token, its key "
+        "the token before, and the scores should be large.",
+    )
+
+
+def _by_hand(**wrong: Any) -> Answer:
+    """Our answer, or one that is wrong in one of its matrices or sizes."""
+
+    def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
+        token, place, before = slice(0, V), slice(V, V + n_ctx), slice(V + n_ctx, 2 * V + n_ctx)
+        QK1, OV1, QK2, OV2 = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
+        QK1[place, place] = wrong.get("sharp", 30) * wrong.get("back", torch.diag)(torch.ones(n_ctx - 1), -1)
+        OV1[token, token if "over" in wrong else before] = torch.eye(V)
+        QK2[token, before] = wrong.get("match", 30) * torch.eye(V)
+        OV2[token, token] = wrong.get("loud", 2) * torch.eye(V)
+        if "change" in wrong:
+            return wrong["change"](QK1, OV1, QK2, OV2, token, place, before)
+        return QK1, OV1, QK2, OV2
+
+    return answer
+
+
+def _moved(M: Tensor, rows: slice, columns: slice, to: tuple[slice, slice], by: float = 1) -> Tensor:
+    """A matrix with one block put somewhere else."""
+    result = torch.zeros_like(M)
+    result[to] = by * M[rows, columns]
+    return result
+
+
+induction_by_hand.mistakes = {
+    "one matrix": (lambda V, n: _by_hand()(V, n)[0], "it should return four matrices"),
+    "no spare dimensions": (lambda V, n: list(torch.zeros(4, V + n, V + n)), "with d_model = 2 · V + n_ctx"),
+    "QK1 transposed": (
+        _by_hand(change=lambda a, b, c, d, *_: (a.T, b, c, d)),
+        "looks at all positions alike",
     ),
-    "scaled": (lambda n: 2 * torch.ones(n - 1).diag(1), "each row but the last should hold"),
-    "nine at most": (
-        lambda n: torch.ones(n - 1).diag(1) * (torch.arange(n) < 9),
-        "each row but the last should hold",
+    "looks at itself": (
+        _by_hand(change=lambda a, b, c, d, t, p, _: (a + 90 * torch.diag(_ones(a, p)), b, c, d)),
+        "at its own position",
     ),
+    "looks two back": (
+        _by_hand(change=lambda a, b, c, d, *_: (a @ a / 30, b, c, d)),
+        "the first head looks two back",
+    ),
+    "scores of 1": (_by_hand(sharp=1), "make its scores larger"),
+    "written over the token": (_by_hand(over=True), "“I am A”"),
+    "OV1 transposed": (_by_hand(change=lambda a, b, c, d, *_: (a, b.T, c, d)), "writes nothing into the stream"),
+    "no OV1": (_by_hand(change=lambda a, b, c, d, *_: (a, 0 * b, c, d)), "writes nothing into the stream"),
+    "looks for the token itself": (
+        _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, _moved(c, t, s, (t, t)), d)),
+        "looks at the earlier A itself",
+    ),
+    "QK2 transposed": (
+        _by_hand(change=lambda a, b, c, d, *_: (a, b, c.T, d)),
+        "at what stood before the earlier A",
+    ),
+    "a soft match": (_by_hand(match=1), "of its attention: its query should hold the token"),
+    "too quiet": (_by_hand(loud=0.5), "louder than that"),
+    "copies the label": (
+        _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, c, _moved(d, t, t, (s, t)))),
+        "but the model says A again",
+    ),
+    "OV2 does nothing": (_by_hand(loud=0), "louder than that"),
+    "lowers what it copies": (_by_hand(loud=-30), "louder than that"),
+    "copies into the spare part": (
+        _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, c, _moved(d, t, t, (t, s)))),
+        "louder than that",
+    ),
+    "the next token's name": (
+        _by_hand(change=lambda a, b, c, d, *_: (a, b, c, d.roll(1, 1))),
+        "the model does not say B",
+    ),
+    "seven tokens built in": (lambda V, n: _by_hand()(7, n), "with d_model = 2 · V + n_ctx"),
+}
+
+
+def _ones(like: Tensor, where: slice) -> Tensor:
+    """A vector of ones at some places."""
+    result = torch.zeros(len(like))
+    result[where] = 1
+    return result
+
+
+@exercise
+def cut_door(answer: Answer) -> None:
+    """`cut_door(model, head, door, where) → hooks`: layer 1 without what 0.head wrote, in one door, at some places."""
+    sizes: tuple[dict[str, int], ...] = ({}, {"n_heads": 2, "d_head": 5, "d_model": 12})
+    for config, tokens in zip(sizes, ([[0, 7, 3, 9, 11, 3], [0, 2, 2, 5, 8, 1]], [[0, 4, 6, 1]] * 3), strict=True):
+        model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
+        for head, door, where in ((1, "k", None), (0, "q", None), (1, "v", None), (1, "k", [2]), (0, "q", [1, 3])):
+            hooks = _hooks(answer(model, head, door) if where is None else answer(model, head, door, where))
+            places = slice(None) if where is None else where
+            plain, asked = _doors(model, batch, []), _doors(model, batch, hooks, f'the door "{door}" of head 0.{head}')
+            wanted = _doors(model, batch, _our_cut(model, head, door, places))
+            _demand_one_door(plain, asked, wanted, door)
+            given = plain[door] - asked[door]
+            right = plain[door] - wanted[door]
+            demand(
+                not close(given, -right),
+                "what the head wrote is added once more, not taken out.",
+            )
+            one = torch.zeros_like(right)
+            one[:, :, head] = right[:, :, head]
+            demand(
+                not close(given, one), "it is cut from one head of layer 1 alone; all of them read through the door."
+            )
+            demand(
+                where is None or not close(given, plain[door] - _whole(model, batch, head, door)),
+                f"where = {where} should cut at these positions alone; you cut everywhere.",
+            )
+            others = [h for h in range(model.cfg.n_heads) if h != head]
+            demand(
+                not any(close(asked[door], _whole(model, batch, h, door, places)) for h in others),
+                "it takes out what another head of layer 0 wrote.",
+            )
+            demand(
+                close(asked[door], wanted[door]),
+                f'the layer\'s "{door}" is not what it is without that write: z[:, :, head] @ W_O[0, head] was written '
+                f"and W_{door.upper()}[1] reads it.",
+            )
+
+
+def _hooks(given: Any) -> Hooks:
+    """An answer as hooks: pairs of a name and a function."""
+    pairs = list(given) if isinstance(given, tuple | list) else []
+    if pairs and isinstance(pairs[0], str):
+        pairs = [tuple(pairs)]
+    if not pairs or not all(isinstance(p, tuple | list) and len(p) == 2 and callable(p[1]) for p in pairs):
+        raise Wrong("it should return a list of hooks, pairs of a name and a function: [(name, function), …].")
+    return [(str(name), function) for name, function in pairs]
+
+
+def _doors(model: HookedTransformer, tokens: Tensor, hooks: Hooks, what: str = "") -> dict[str, Tensor]:
+    """What passes layer 1's doors, and what layer 0 moved, when the model runs with these hooks."""
+    seen: dict[str, Tensor] = {}
+
+    def look(x: Tensor, hook: Any) -> None:
+        seen[hook.name] = x.clone()
+
+    watched = {door: f"blocks.1.attn.hook_{door}" for door in "qkv"} | {"z0": "blocks.0.attn.hook_z"}
+    if unknown := [name for name, _ in hooks if name not in model.hook_dict]:
+        raise Wrong(f"the model has no activation called {unknown[0]!r}; model.hook_dict lists them all.")
+    try:
+        with model.hooks(fwd_hooks=[*hooks, *((name, look) for name in watched.values())]):
+            model(tokens)
+    except Exception as error:
+        raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {what}.") from error
+    return {door: seen[name] for door, name in watched.items()}
+
+
+def _demand_one_door(plain: dict[str, Tensor], asked: dict[str, Tensor], wanted: dict[str, Tensor], door: str) -> None:
+    """Demand that layer 0 and the other two doors stay as they were, and that this door changes."""
+    demand(
+        close(plain["z0"], asked["z0"]),
+        "layer 0 is changed: the write should stay in the stream, and be missing in one door of layer 1 only.",
+    )
+    other = next((d for d in "qkv" if d != door and not close(plain[d], asked[d])), "")
+    demand(not other, f'asked to cut "{door}", you change "{other}" too.')
+    demand(
+        not close(plain[door], asked[door]) or close(plain[door], wanted[door]),
+        f'the "{door}" of layer 1 stay as they are: does the function return what it changed, and does the hook\'s '
+        "name end in the door's letter?",
+    )
+
+
+def _our_cut(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
+    written: dict[str, Tensor] = {}
+
+    def keep(z: Tensor, hook: Any) -> None:  # [batch, pos, head, d_head]
+        written["out"] = z[:, :, head] @ model.W_O[0, head]
+
+    def subtract(x: Tensor, hook: Any) -> Tensor:
+        read = torch.einsum("bpm,hmd->bphd", written["out"], getattr(model, f"W_{door.upper()}")[1])
+        x = x.clone()
+        x[:, where] -= read[:, where]
+        return x
+
+    return [("blocks.0.attn.hook_z", keep), (f"blocks.1.attn.hook_{door}", subtract)]
+
+
+def _whole(model: HookedTransformer, tokens: Tensor, head: int, door: str, where: Any = slice(None)) -> Tensor:
+    return _doors(model, tokens, _our_cut(model, head, door, where))[door]
+
+
+def _cutting(change: Callable[..., Hooks]) -> Answer:
+    """An answer made of ours."""
+    return lambda model, head, door, where=slice(None): change(model, head, door, where)
+
+
+def _zeroed(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
+    def silence(z: Tensor, hook: Any) -> Tensor:
+        z[:, :, head] = 0
+        return z
+
+    return [("blocks.0.attn.hook_z", silence)]
+
+
+def _door_zeroed(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
+    def silence(x: Tensor, hook: Any) -> Tensor:
+        return x * 0
+
+    return [(f"blocks.1.attn.hook_{door}", silence)]
+
+
+def _not_returned(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
+    (name, keep), (late, subtract) = _our_cut(model, head, door, where)
+
+    def forget(x: Tensor, hook: Any) -> None:
+        subtract(x, hook)
+
+    return [(name, keep), (late, forget)]
+
+
+def _times(factor: float, only: bool = False) -> Callable[..., Hooks]:
+    def cut(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
+        first, (late, subtract) = _our_cut(model, head, door, where)
+
+        def change(x: Tensor, hook: Any) -> Tensor:
+            changed = x + factor * (x - subtract(x, hook))
+            if only:
+                x = x.clone()
+                x[:, :, head] = changed[:, :, head]
+                return x
+            return changed
+
+        return [first, (late, change)]
+
+    return cut
+
+
+cut_door.mistakes = {
+    "the head switched off": (_cutting(_zeroed), "layer 0 is changed"),
+    "the door switched off": (_cutting(_door_zeroed), "is not what it is without that write"),
+    "nothing returned by the hook": (_cutting(_not_returned), "stay as they are"),
+    "added": (_cutting(_times(1)), "is added once more"),
+    "half": (_cutting(_times(-0.5)), "is not what it is without that write"),
+    "one reader only": (_cutting(_times(-1, only=True)), "it is cut from one head of layer 1 alone"),
+    "always the keys": (_cutting(lambda m, h, d, w: _our_cut(m, h, "k", w)), 'asked to cut "q", you change "k" too'),
+    "all three doors": (
+        _cutting(lambda m, h, d, w: [*_our_cut(m, h, "q", w), *_our_cut(m, h, "k", w)]),
+        'asked to cut "k", you change "q" too',
+    ),
+    "everywhere": (_cutting(lambda m, h, d, w: _our_cut(m, h, d, slice(None))), "you cut everywhere"),
+    "always head 1": (_cutting(lambda m, h, d, w: _our_cut(m, 1, d, w)), "what another head of layer 0 wrote"),
+    "no list": (_cutting(lambda m, h, d, w: []), "it should return a list of hooks"),
+    "a wrong name": (
+        _cutting(lambda m, h, d, w: [_our_cut(m, h, d, w)[0], (f"blocks.1.hook_{d}", _our_cut(m, h, d, w)[1][1])]),
+        "the model has no activation called",
+    ),
+    "a function without a hook": (
+        _cutting(lambda m, h, d, w: [(f"blocks.1.attn.hook_{d}", lambda x: x)]),
+        "the model with your hooks stops",
+    ),
+}
+
+
+@exercise
+def move_label(answer: Answer) -> None:
+    """`move_label(model, label, src, target) → hooks`: `label` moved from layer 1's keys at src to those at target."""
+    sizes: tuple[dict[str, int], ...] = ({}, {"n_heads": 2, "d_head": 5, "d_model": 12})
+    for config, tokens in zip(sizes, ([[0, 7, 3, 9, 11, 3], [0, 2, 2, 5, 8, 1]], [[0, 4, 6, 1, 9]] * 3), strict=True):
+        model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
+        label = random(len(batch), model.cfg.d_model, seed=3)
+        for src, target in ((2, 4), (3, 1)):
+            what = f"a label moved from {src} to {target}"
+            plain, asked = (
+                _doors(model, batch, []),
+                _doors(model, batch, _hooks(answer(model, label, src, target)), what),
+            )
+            read = torch.einsum("bm,hmd->bhd", label, model.W_K[1])
+            given = asked["k"] - plain["k"]
+            other = next((d for d in "qv" if not close(plain[d], asked[d])), "")
+            demand(close(plain["z0"], asked["z0"]), "layer 0 is changed: only keys of layer 1 should move.")
+            demand(not other, f'the "{other}" of layer 1 move too: a label in the key is read in the keys alone.')
+            demand(given.any(), "no key of layer 1 changes: does the function return the keys that it changed?")
+            elsewhere = [p for p in range(batch.shape[1]) if p not in (src, target)]
+            demand(not given[:, elsewhere].any(), "keys at other positions than src and target change.")
+            demand(not close(given[:, target], -read), "the signs are exchanged: take away at src, add at target.")
+            demand(given[:, src].any(), "the label stays at src: it should be taken out there, too.")
+            demand(given[:, target].any(), "the label is taken out at src, and arrives nowhere: add it at target.")
+            demand(
+                close(given[:, src], -read) and close(given[:, target], read),
+                "the keys at src and target change by something else than what W_K[1] reads of the label.",
+            )
+
+
+def _our_move(
+    model: HookedTransformer, label: Tensor, src: int, target: int, away: float = 1, there: float = 1, door: str = "k"
+) -> Hooks:
+    read = torch.einsum("bm,hmd->bhd", label, getattr(model, f"W_{door.upper()}")[1])
+
+    def move(k: Tensor, hook: Any) -> Tensor:
+        k = k.clone()
+        k[:, src] -= away * read
+        k[:, target] += there * read
+        return k
+
+    return [(f"blocks.1.attn.hook_{door}", move)]
+
+
+def _swapping(model: HookedTransformer, label: Tensor, src: int, target: int) -> Hooks:
+    def swap(k: Tensor, hook: Any) -> Tensor:
+        k = k.clone()
+        k[:, [src, target]] = k[:, [target, src]]
+        return k
+
+    return [("blocks.1.attn.hook_k", swap)]
+
+
+def _in_the_stream(model: HookedTransformer, label: Tensor, src: int, target: int) -> Hooks:
+    def move(x: Tensor, hook: Any) -> Tensor:
+        x = x.clone()
+        x[:, src] -= label
+        x[:, target] += label
+        return x
+
+    return [("blocks.1.hook_resid_pre", move)]
+
+
+move_label.mistakes = {
+    "only added": (lambda m, x, s, t: _our_move(m, x, s, t, away=0), "the label stays at src"),
+    "only taken out": (lambda m, x, s, t: _our_move(m, x, s, t, there=0), "is taken out at src, and arrives nowhere"),
+    "signs exchanged": (lambda m, x, s, t: _our_move(m, x, s, t, -1, -1), "the signs are exchanged"),
+    "from target to src": (lambda m, x, s, t: _our_move(m, x, t, s), "the signs are exchanged"),
+    "in the queries": (lambda m, x, s, t: _our_move(m, x, s, t, door="q"), 'the "q" of layer 1 move too'),
+    "in the stream": (_in_the_stream, 'the "q" of layer 1 move too'),
+    "half a label": (lambda m, x, s, t: _our_move(m, x, s, t, 0.5, 0.5), "by something else than what W_K[1] reads"),
+    "whole keys swapped": (_swapping, "by something else than what W_K[1] reads"),
+    "one further": (lambda m, x, s, t: _our_move(m, x, s, t - 1), "keys at other positions"),
+    "the first label for all": (
+        lambda m, x, s, t: _our_move(m, x[:1].expand_as(x), s, t),
+        "by something else than what W_K[1] reads",
+    ),
+    "nothing": (lambda m, x, s, t: _our_move(m, 0 * x, s, t), "no key of layer 1 changes"),
+    "no list": (lambda m, x, s, t: x, "it should return a list of hooks"),
+}
+
+CAUGHT, TIMES = 0.15, 8  # what a rule must catch of the mystery head's attention, and how many times its fair share
+
+
+@exercise
+def mystery_targets(answer: Answer) -> None:
+    """`mystery_targets(words) → [dest, src]`: a rule for where head 1.0 looks in prose, beyond the start token."""
+    caught = fair = total = 0.0
+    for words, pattern in _mystery():
+        n = len(words)
+        rule = tensor(answer(list(words)), (n, n), "[dest, src]")
+        demand(((rule == 0) | (rule == 1)).all(), "it should hold True and False, and it holds other numbers.")
+        demand(not rule.triu(1).any(), "you mark sources behind their destination; a head can't look into the future.")
+        demand(
+            rule[:, 1:].any(),
+            "it marks nothing beyond the start token; that the head rests there, you know already.",
+        )
+        rule[:, 0] = 0
+        caught += (pattern * rule).sum().item()
+        fair += (pattern.sum(1) * rule.sum(1) / torch.arange(n).clamp(min=1)).sum().item()
+        total += pattern.sum().item()
+    share, times = caught / total, caught / fair
+    demand(
+        share >= CAUGHT and times >= TIMES,
+        f"your rule catches {share:.2f} of what head 1.0 does not leave on the start token, {times:.1f} times what "
+        f"even attention would give. Find one with {CAUGHT} and {TIMES} times at least.",
+    )
+
+
+@cache
+def _mystery() -> list[tuple[list[str], Tensor]]:
+    """Texts as lists of words, and where head 1.0 looks in them; the start token is taken out."""
+    model, tokens = models.load("two-layer"), text.held_out_tokens("prose")[:4]
+    pattern = heads.patterns(model, tokens)[1, 0]
+    pattern[:, :, 0] = 0
+    return [(list(map(str, model.to_str_tokens(row))), p) for row, p in zip(tokens, pattern, strict=True)]
+
+
+def _words(chosen: Callable[[str], bool]) -> Answer:
+    """A rule that marks earlier words of one kind."""
+
+    def answer(words: list[str]) -> Tensor:
+        return torch.tensor([chosen(word) for word in words]).expand(len(words), -1).tril()
+
+    return answer
+
+
+mystery_targets.mistakes = {
+    "everything": (_words(lambda word: True), "1.0 times what even attention would give"),
+    "punctuation": (_words(lambda word: not any(map(str.isalnum, word))), "times what even attention would give"),
+    "the token before": (
+        lambda words: torch.eye(len(words)).roll(-1, 1).T.triu(0).tril(0) + torch.diag(torch.ones(len(words) - 1), -1),
+        "times what even attention would give",
+    ),
+    "its own position": (lambda words: torch.eye(len(words)), "times what even attention would give"),
+    "the start token": (_words(lambda word: word == text.START), "it marks nothing beyond the start token"),
+    "the future": (lambda words: torch.ones(len(words), len(words)), "can't look into the future"),
+    "shares": (lambda words: torch.ones(len(words), len(words)).tril() / len(words), "it holds other numbers"),
+    "one row": (lambda words: torch.tensor(["\n" in word for word in words]), "the result has shape"),
+    "full stops": (_words(lambda word: "." in word), "times what even attention would give"),
 }

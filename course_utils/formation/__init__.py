@@ -1,10 +1,11 @@
 """How induction heads form: `python -m course_utils.formation` trains many small models and keeps every history.
 
 The models read a synthetic language in which induction pays, so that one run takes half a minute on a laptop. Lesson 08
-watches one of them and compares many: `language` is what they read, `runs` how they are trained, `events` when things
-happen.
+watches one of them and compares many: `language` is what they read, `forward` what they compute, part by part,
+`measures` what is seen of them, `runs` how they are trained, `events` when things happen, `experiments` which runs are
+compared, and how.
 """
 
-from course_utils.formation import events, language, runs
+from course_utils.formation import events, experiments, forward, language, measures, runs
 
-__all__ = ["events", "language", "runs"]
+__all__ = ["events", "experiments", "forward", "language", "measures", "runs"]

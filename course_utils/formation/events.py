@@ -23,11 +23,24 @@ def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0
     if the curve ends on the wrong side: then nothing happened.
     """
     first, final = values[0], sum(values[-4:]) / 4
-    level, sign = first + share * (final - first), 1 if final > first else -1
-    before = max(
-        i for i, value in enumerate(values) if i == 0 or sign * (value - level) < 0
-    )  # the last time short of it
-    if abs(final - first) <= least or before == len(values) - 1:
+    if abs(final - first) <= least:
+        return math.nan
+    return reached(steps, values, first + share * (final - first), rising=final > first)
+
+
+@checked
+def reached(steps: Sequence[float], values: Sequence[float], level: float, rising: bool = True) -> float:
+    """When a curve gets to a level for good, in steps, by straight lines between measurements.
+
+    The first step if it never is on the wrong side; not a number if it ends there. A fixed level tells when two runs
+    have come equally far, where `event_time` asks each for a share of its own rise.
+    """
+    sign = 1 if rising else -1
+    short = [i for i, value in enumerate(values) if sign * (value - level) < 0]
+    if not short:
+        return float(steps[0])
+    before = short[-1]  # the last time short of it
+    if before == len(values) - 1:
         return math.nan
     part = (level - values[before]) / (values[before + 1] - values[before])
     return steps[before] + part * (steps[before + 1] - steps[before])
@@ -56,3 +69,23 @@ def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:
     splits = list(itertools.combinations(range(len(values)), n))
     observed = distance(splits[0]) * (1 - 1e-9)  # equal ones count, rounding or not
     return sum(distance(split) >= observed for split in splits) / len(splits)
+
+
+@checked
+def paired_test(first: Sequence[float], second: Sequence[float]) -> float:
+    """The share of all 2ⁿ ways to swap values within pairs that part the means as far as here, or further, exactly.
+
+    Pairs belong together (the same seed, say), so only swaps within them are as likely as what was seen. Differences
+    are rounded to whole numbers: then few different sums can occur, and they are counted one pair after the other.
+    Pairs in which something is not a number are left out.
+    """
+    differences = [round(b - a) for a, b in zip(first, second, strict=True) if not math.isnan(b - a)]
+    ways = {0: 1}  # sum of the differences so far → in how many ways it comes about
+    for difference in differences:
+        longer: dict[int, int] = {}
+        for total, count in ways.items():
+            for swapped in (total + difference, total - difference):
+                longer[swapped] = longer.get(swapped, 0) + count
+        ways = longer
+    observed = abs(sum(differences))
+    return sum(count for total, count in ways.items() if abs(total) >= observed) / 2 ** len(differences)

@@ -10,6 +10,8 @@ from course_utils._arguments import Count, NotNegative, checked
 
 D_VOCAB, N_CTX = 64, 64
 NAMES, LENGTH, SHARE = 2, 8, 0.3  # names in a document, tokens in a name, how often one begins where one can
+WEIGHTS = [k / 200 for k in range(100)]  # that a guess may have beside a table
+LENGTHS, GAPS = (4, 16), (1, 4)  # where they are spread: tokens in a name and in the text between two, least and most
 
 
 @checked
@@ -21,26 +23,41 @@ def bigram_probabilities(seed: NotNegative = 0) -> Float[Tensor, "current next"]
 
 
 @checked
-def documents(n: Count, seed: int) -> Int[Tensor, "n pos"]:
-    """Documents of the synthetic language, [n, N_CTX], each opened by the start token.
+def documents(
+    n: Count, seed: int, *, spread: bool = False, length: Count = LENGTH, n_ctx: Count = N_CTX
+) -> Int[Tensor, "n pos"]:
+    """Documents of the synthetic language, [n, n_ctx], each opened by the start token.
 
-    A document has two names of its own, eight random tokens each. Between names the text follows
-    `bigram_probabilities()`; after every such token, a name begins with probability 0.3. What follows a name's token
-    the first time nobody can know; the second time, whoever remembers the first time can.
+    A document has two names of its own, of random tokens. Between names the text follows `bigram_probabilities()`. What
+    follows a name's token the first time nobody can know; the second time, whoever remembers the first time can.
+
+    With `spread`, a name has 4 to 16 tokens and 1 to 4 tokens of text before it, all numbers equally likely, so that
+    the copies of a name lie at many distances. Without it, all names have `length` tokens and begin with probability
+    0.3 wherever one can, at once behind another one too: the same name often stands twice in a row, and its copies lie
+    exactly `length` apart.
     """
     generator = torch.Generator().manual_seed(seed)
-    names = torch.randint(1, D_VOCAB, (n, NAMES, LENGTH), generator=generator)
-    chance = torch.rand(n, N_CTX, 2, generator=generator)
+    longest = LENGTHS[1] if spread else length
+    names = torch.randint(1, D_VOCAB, (n, NAMES, longest), generator=generator)
+    chance = torch.rand(n, n_ctx, 2, generator=generator)
+    lengths, gaps, share = torch.full((n, NAMES), length), torch.zeros(n, n_ctx), SHARE
+    if spread:
+        lengths = torch.randint(LENGTHS[0], LENGTHS[1] + 1, (n, NAMES), generator=generator)
+        gaps = torch.randint(GAPS[0], GAPS[1] + 1, (n, n_ctx), generator=generator)
+        share = 1.0
     cumulative = bigram_probabilities().cumsum(1)
-    tokens, rows = torch.zeros(n, N_CTX, dtype=torch.long), torch.arange(n)
-    name, place = torch.zeros_like(rows), torch.full_like(rows, LENGTH)  # place LENGTH: in no name
-    for i in range(1, N_CTX):
-        begins = (place == LENGTH) & (chance[:, i, 0] < SHARE)
-        name = torch.where(begins, (chance[:, i, 0] * NAMES / SHARE).long(), name)
-        place = torch.where(begins, 0, place)
+    tokens, rows = torch.zeros(n, n_ctx, dtype=torch.long), torch.arange(n)
+    name, left = torch.zeros_like(rows), torch.zeros_like(rows)  # tokens of the name that are still to come
+    gap = gaps[:, 0]  # and tokens of text
+    for i in range(1, n_ctx):
+        begins = (left == 0) & (gap == 0) & (chance[:, i, 0] < share)
+        name = torch.where(begins, (chance[:, i, 0] * NAMES / share).long(), name)
+        left = torch.where(begins, lengths[rows, name], left)
         bigram = (cumulative[tokens[:, i - 1]] < chance[:, i, 1:]).sum(1).clamp(max=D_VOCAB - 1)
-        tokens[:, i] = torch.where(place < LENGTH, names[rows, name, place.clamp(max=LENGTH - 1)], bigram)
-        place = (place + 1).clamp(max=LENGTH)
+        place = (lengths[rows, name] - left).clamp(max=longest - 1)
+        tokens[:, i] = torch.where(left > 0, names[rows, name, place], bigram)
+        gap = torch.where(left == 1, gaps[:, i], torch.where(left > 0, gap, (gap - 1).clamp(min=0)))
+        left = (left - 1).clamp(min=0)
     return tokens
 
 
@@ -54,3 +71,52 @@ def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]
             found[row, i] = followed.get(current) == following
             followed[current] = following
     return found
+
+
+@checked
+def sources(tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos-1"]:
+    """How far back stands what each token, from the second on, repeats; 0 where it is not `predictable`.
+
+    A token repeats what followed the last earlier occurrence of the token before it: if A B … A B, the second B is as
+    far from the first as the second A from the first.
+    """
+    ago = torch.zeros_like(tokens[:, 1:])
+    for row, document in enumerate(tokens.tolist()):
+        last: dict[int, int] = {}  # where each token stood last
+        for i, (current, following) in enumerate(itertools.pairwise(document)):
+            if current in last and document[last[current] + 1] == following:
+                ago[row, i] = i - last[current]
+            last[current] = i
+    return ago
+
+
+@checked
+def readers(tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, " pos"]:
+    """How many later tokens of its document repeat the token at each position, on average: who will ever look there.
+
+    A key of an induction head is read where its token is repeated. A position without readers has no use for a
+    previous token, and so no gradient to look for it.
+    """
+    ago = sources(tokens)
+    read = torch.zeros(tokens.shape[1])
+    rows, columns = ago.nonzero(as_tuple=True)  # column i is about the token at i + 1
+    read.index_add_(0, columns + 1 - ago[rows, columns], torch.ones(len(rows)))
+    return read / len(tokens)
+
+
+@checked
+def profit(tokens: Int[Tensor, "batch pos"], distance: Count) -> float:
+    """What a single head could save by always guessing the token that stands `distance` before the next, in nats.
+
+    Per token, against a table of the bigrams counted in these very documents: the guess is mixed into its
+    probabilities with the best weight. One layer can do that, and needs no memory of what followed what.
+    """
+    counts = torch.ones(D_VOCAB, D_VOCAB, dtype=torch.double)  # add one
+    pairs = tokens[:, :-1].flatten(), tokens[:, 1:].flatten()
+    counts.index_put_(pairs, torch.ones(len(pairs[0]), dtype=torch.double), accumulate=True)
+    table = counts / counts.sum(1, keepdim=True)
+    following = tokens[:, distance:]
+    bigram = table[tokens[:, distance - 1 : -1], following]  # [batch, pos]
+    hit = (tokens[:, :-distance] == following).double()
+    losses = [-((1 - weight) * bigram + weight * hit).log().sum().item() for weight in WEIGHTS]
+    return (losses[0] - min(losses)) / tokens[:, 1:].numel()  # all count, those too that have nothing so far behind

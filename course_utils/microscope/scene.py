@@ -95,7 +95,8 @@ def cut_of(key: str) -> Cut:
 def in_words(scene: Scene) -> str:
     """What the picture shows, in words, for those who do not see it."""
     cfg, i, now, before = scene.model.cfg, scene.position, scene.now, scene.base
-    heads = f", {cfg.n_layers * cfg.n_heads} heads" if cfg.n_layers else ""
+    count = cfg.n_layers * cfg.n_heads
+    heads = f", {count} head{'s' * (count != 1)}" if count else ""
     words = [f"A model with {cfg.n_layers} layer{'s' * (cfg.n_layers != 1)}{heads}, on {len(scene.names)} tokens."]
     words.append(f"After {scene.names[i]} at position {i} it expects {_best(scene, now)}.")
     for head in scene.heads if scene.view == "attention" else []:

@@ -1,14 +1,15 @@
-"""Pictures of lesson 02: the residual stream, and one prediction taken apart."""
+"""Pictures of lesson 02: the residual stream, and one prediction taken apart, with the numbers of its last table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS
@@ -113,10 +114,11 @@ def _short(token: str) -> str:
 
 
 def _shares(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: str) -> Axes:
-    _, axes = plt.subplots(figsize=(10, 0.9 + 0.5 * len(rows)))
+    _, axes = plt.subplots(figsize=(10, 1.5 + 0.5 * len(rows)))
     drawn = axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     plt.colorbar(drawn, ax=axes, label=label, pad=0.01, fraction=0.02)
     axes.set_xticks(range(len(columns)), list(map(_short, columns)), family="monospace", parse_math=False)
+    plt.setp(axes.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
     axes.set_yticks(range(len(rows)), rows)
     axes.spines[:].set_visible(False)
     return axes
@@ -157,6 +159,60 @@ def zero_or_mean(zero: Mapping[str, float], mean: Mapping[str, float], title: st
     axes.legend(title="in its place", loc="lower right")
     axes.set(title=title, xlabel=unit)
     return axes
+
+
+@checked
+def worth(
+    model: HookedTransformer,
+    clean: Int[Tensor, "1 pos"],
+    corrupted: Int[Tensor, "1 pos"],
+    token: int,
+    others: Int[Tensor, "text longer"],
+    stream_terms: Callable[..., Tensor],
+    replaced: Callable[..., Tensor],
+) -> dict[str, Float[Tensor, " part"]]:
+    """What the embedding and each head are worth to the last logit of `token`, in nats, by every method.
+
+    `others` are the texts for mean and resample; `stream_terms` and `replaced` are the exercises of lesson 02.
+    """
+    usual, kept = (model.run_with_cache(tokens)[1] for tokens in (others, clean))
+    texts = clean.expand(len(others), -1)  # one for each text that z is taken from
+    terms, changed = (stream_terms(model, tokens)[:, -1] @ model.W_U[:, token] for tokens in (clean, corrupted))
+    high, low = (model(tokens)[0, -1, token] for tokens in (clean, corrupted))
+    direct = terms[0] - (model.W_E[others] @ model.W_U[:, token]).mean()  # cutting the direct path needs no run
+    cuts = {"zero": [terms[0]], "mean": [direct], "resample": [direct], "patching": [terms[0] - changed[0]]}
+    for layer, head in np.ndindex(model.cfg.n_layers, model.cfg.n_heads):
+        z = usual["z", layer][:, :, head]
+        for method, value in (("zero", 0), ("mean", z.mean((0, 1))), ("resample", z[:, : clean.shape[1]])):
+            cuts[method].append(high - replaced(model, texts, layer, head, value)[:, -1, token].mean())
+        back = replaced(model, corrupted, layer, head, kept["z", layer][:, :, head])
+        cuts["patching"].append(back[0, -1, token] - low)
+    return {"attribution": terms} | {method: torch.stack(values) for method, values in cuts.items()}
+
+
+@checked
+def worth_most(
+    model: HookedTransformer,
+    tokens: Int[Tensor, "batch pos"],
+    others: Int[Tensor, "text longer"],
+    replaced: Callable[..., Tensor],
+) -> dict[str, Int[Tensor, "batch pos"]]:
+    """The head worth most to the likeliest token's logit at every position, by attribution, zero and mean.
+
+    Heads are counted through the layers; `others` are the texts for the mean, `replaced` the exercise of lesson 02.
+    """
+    cache, usual = (model.run_with_cache(texts)[1] for texts in (tokens, others))
+    logits: Tensor = model(tokens, return_type="logits")
+    likely = logits.argmax(-1, keepdim=True)  # [batch, pos, 1]
+    column = model.W_U.T[likely[..., 0]]  # [batch, pos, d_model]
+    values: dict[str, list[Tensor]] = {"attribution": [], "zero": [], "mean": []}
+    for layer, head in np.ndindex(model.cfg.n_layers, model.cfg.n_heads):
+        wrote = cache["z", layer][:, :, head] @ model.W_O[layer, head]
+        values["attribution"].append((wrote * column).sum(-1))
+        for method, value in (("zero", 0), ("mean", usual["z", layer][:, :, head].mean((0, 1)))):
+            lost = logits - replaced(model, tokens, layer, head, value)
+            values[method].append(lost.gather(-1, likely)[..., 0])
+    return {method: torch.stack(each).abs().argmax(0) for method, each in values.items()}
 
 
 @checked

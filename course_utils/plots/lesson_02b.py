@@ -14,18 +14,32 @@ from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 
 GREY = COLOURS[6]
+BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # of a label that may stand on a line
 
 
 def _arrow(axes: Axes, end: Tensor, colour: str, label: str, style: str = "-") -> None:
     arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.6, "linestyle": style, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", tuple(end.tolist()), (0, 0), arrowprops=arrow)
-    away = end * (1 + 0.22 / max(end.norm().item(), 0.2))
-    axes.text(away[0].item(), away[1].item(), label, ha="center", va="center", color=colour)
+    along = end / end.norm()
+    away = end + 0.22 * along + 0.16 * torch.stack([-along[1], along[0]])  # beside the arrow, not on its line
+    axes.text(away[0].item(), away[1].item(), label, ha="center", va="center", color=colour, bbox=BEHIND)
+
+
+def _kept(axes: Axes, W: Tensor) -> None:
+    """Dotted, the directions that x → x W keeps, with what it multiplies vectors along them by."""
+    values, vectors = torch.linalg.eig(W.T)
+    if values.imag.abs().max() > 1e-4:
+        return  # a rotation keeps none
+    for value, (x, y) in zip(values.real.tolist(), vectors.real.T.tolist(), strict=True):
+        side = 1 if y > 1e-3 or (abs(y) <= 1e-3 and x > 0) else -1  # the same end on every machine
+        axes.plot([-1.75 * x, 1.75 * x], [-1.75 * y, 1.75 * y], ":", color=GREY, linewidth=1)
+        factor = f"×{round(value, 1) + 0:g}".replace("-", "−")
+        axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
 
 
 @checked
 def acts(matrices: Mapping[str, Float[Tensor, "2 2"]], vectors: Mapping[str, Float[Tensor, "2"]]) -> Axes:
-    """What matrices do to the unit circle (dashed, to the solid line) and to named vectors, x → x W."""
+    """What matrices do to the unit circle (dashed, to the solid line) and to named vectors; dotted, what they keep."""
     _, panels = plt.subplots(1, len(matrices), figsize=(2.6 * len(matrices), 2.9), squeeze=False)
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
@@ -35,6 +49,7 @@ def acts(matrices: Mapping[str, Float[Tensor, "2 2"]], vectors: Mapping[str, Flo
         for (name, x), colour in zip(vectors.items(), (COLOURS[1], COLOURS[2]), strict=False):
             _arrow(axes, x, GREY, name, "--")
             _arrow(axes, x @ W, colour, f"{name}W")
+        _kept(axes, W)
         axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
     return panels[0][0]
@@ -42,9 +57,9 @@ def acts(matrices: Mapping[str, Float[Tensor, "2 2"]], vectors: Mapping[str, Flo
 
 @checked
 def singular(W: Float[Tensor, "2 2"]) -> Axes:
-    """The three steps of the SVD on the unit circle: turn, stretch along the axes, turn again."""
+    """The three steps of the SVD on the unit circle: turn, stretch along the axes, turn again; det W > 0."""
     U, S, V = torch.linalg.svd(W)
-    signs = U[0].sign()  # so that every machine draws the same arrows
+    signs = U[0, 0].sign() * torch.stack([torch.ones(()), torch.linalg.det(U)])  # U a turn, and so V, on every machine
     U, V = U * signs, V * signs[:, None]
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
@@ -123,16 +138,14 @@ def deleters(points: Mapping[str, tuple[float, float, bool]]) -> Axes:
         axes.plot([p[0] for p in chosen.values()], [p[1] for p in chosen.values()], marker, color=colour, label=label)
         for name, (sign, own, _) in chosen.items():
             if own > 0.09 or sign < -0.5:
-                axes.annotate(
-                    name.split()[-1], (sign, own), (-6, 6), textcoords="offset points", ha="right", fontsize=9
-                )
+                axes.annotate(name.split()[0], (sign, own), (-6, 6), textcoords="offset points", ha="right", fontsize=9)
     axes.axvline(0, color=GREY, linewidth=0.8)
     axes.fill_between([-1, -0.5], 0.5, 1, color=GREY, alpha=0.25)
     axes.text(-0.97, 0.9, "here: a deleter")
     axes.legend(loc="upper center")
     axes.set(xlim=(-1, 1.05), ylim=(-0.02, 1), ylabel="attention to its own position")
     axes.set_title("Does a head delete what it finds at its own position?")
-    axes.set_xlabel("eigenvalues of $W_V W_O$: all negative −1, all positive +1")
+    axes.set_xlabel("sign of the eigenvalues, Σλ / Σ|λ| (not their size)")
     return axes
 
 

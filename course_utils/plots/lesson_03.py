@@ -56,6 +56,7 @@ def writing(
                 x, y = 0, y + 1
             edge = COLOURS[1] if last else ("#555555" if seen is not None and i and not seen[i - 1] else "white")
             box = Rectangle((x, y - 0.75), len(piece), 1, facecolor=colour, edgecolor=edge, linewidth=2 if last else 1)
+            box.set_zorder(1 if edge == "white" else 1.5)  # an outline lies above the neighbours' white edges
             left.add_patch(box)
             left.text(x + len(piece) / 2, y, piece, family="monospace", fontsize=8.5, ha="center", parse_math=False)
             x += len(piece)
@@ -182,14 +183,15 @@ class LiveTable:
     def _draw(self, table: Tensor, title: str) -> None:
         _, axes = plt.subplots(1, 3, figsize=(11, 4.6), width_ratios=(1, 1, 1.1))
         ids, names = torch.tensor(list(self.words.values())), list(self.words)
-        for ax, T, name in ((axes[0], table, title), (axes[1], self.counted, "counted (brighter: likelier)")):
-            ax.imshow(T.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
+        for ax, T, name in ((axes[0], table, title), (axes[1], self.counted, "counted")):
+            drawn = ax.imshow(T.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
             ax.set_xticks(
                 range(len(ids)), [visible(n) for n in names], rotation=90, family="monospace", parse_math=False
             )
             ax.set_yticks(range(len(ids)), [visible(n) for n in names], family="monospace", parse_math=False)
             ax.set(title=name, xlabel="next token")
         axes[0].set_ylabel("current token")
+        plt.colorbar(drawn, ax=list(axes[:2]), label="log p, nats", shrink=0.7)
         for kept, style, name in (
             (self.like_bigrams, "o-", "with the bigram table"),
             (self.like_frequencies, "s--", "with tokens' frequencies alone"),
@@ -213,22 +215,24 @@ def agreement(
         return (table - mean)[often]
 
     x, ys = centred(counted), [centred(table) for table in tables.values()]
-    _, axes = plt.subplots(1, len(tables), figsize=(10.5, 5))
+    _, axes = plt.subplots(1, len(tables), figsize=(10.5, 5), sharey=True)
+    limits = min(x.min(), *(y.min() for y in ys)).item() - 0.5, max(x.max(), *(y.max() for y in ys)).item() + 0.5
     for ax, name, y in zip(axes, tables, ys, strict=True):
         plots.density(x, y, name, "log p(next | current), row-centred", "", ax)
         ax.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
-        both = min(x.min(), y.min()).item() - 0.5, max(x.max(), y.max()).item() + 0.5
-        ax.set(xlim=both, ylim=both, aspect="equal")
+        ax.set(xlim=limits, ylim=limits, aspect="equal")
         ax.legend(loc="lower right", fontsize=9)
     clouds = [ax.collections[0] for ax in axes]
-    for cloud in clouds:  # one scale of colours
+    for cloud in clouds:  # one scale of colours, and one bar for it
         cloud.set_clim(1, max(other.get_array().max() for other in clouds))
+    for cloud in clouds[:-1]:
+        cloud.colorbar.remove()
     axes[0].set_ylabel("logit, row-centred")
     return list(axes)
 
 
-def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str) -> None:
-    """Curves of nats against rank, one for each way to make a table, and others' values as lines without a rank."""
+def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str, ylabel: str) -> Axes:
+    """Curves against rank, one for each way to make a table, and others' values as lines without a rank."""
     _, axes = plt.subplots(figsize=(8.5, 5))
     for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=False):
         axes.plot(list(curve), list(curve.values()), style, label=name)
@@ -237,21 +241,31 @@ def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, floa
     ranks = list(next(iter(curves.values())))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
-    axes.set(title=title, xlabel="rank", ylabel="nats")
+    axes.set(title=title, xlabel="rank", ylabel=ylabel)
     axes.legend(fontsize=9)
+    return axes
 
 
 @checked
 def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
-    """Show the lead of hidden pairs over absent ones, by trained rank, and what it is for other tables."""
-    _by_rank({"trained": lead}, others, "How much likelier are hidden pairs than absent ones?")
-    plots.show("The lead rises with the rank to the middle and falls again; the other tables' is far below.")
+    """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other tables."""
+    ylabel = "share of hidden pairs above the median absent one"
+    axes = _by_rank({"trained": lead}, others, "Can a table tell hidden pairs from absent ones?", ylabel)
+    axes.axhline(0.5, color="#999999", linewidth=0.8)
+    axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
+    axes.set(ylim=(-0.03, 1))
+    axes.legend(loc=(0.55, 0.15), fontsize=9)
+    plots.show(
+        "Rank 2 is no better than the counts, the other ranks are clearly better. Frequencies are below the counts, "
+        "and a table without factors tells nothing."
+    )
 
 
 @checked
 def costs(losses: Mapping[str, Mapping[int, float]], best: float) -> None:
     """Show the losses of tables by rank, a curve for each way to make them, and that of the best possible table."""
-    _by_rank(losses, {"the best possible table": best}, "What does a rank cost? (less is better)")
+    ylabel = "nats per token of the counted text (less is better)"
+    _by_rank(losses, {"the best possible table": best}, "What does a rank cost?", ylabel)
     plots.show("Losses fall with the rank; the trained curve is far below both cuts at small ranks.")
 
 

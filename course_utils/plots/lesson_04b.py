@@ -8,22 +8,25 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, heatmap
+from course_utils.plots import COLOURS
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # lines are told apart without colours
 
 
 @checked
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:
-    """Small tables of destinations against outs side by side, the number in each cell."""
-    _, axes = plt.subplots(1, len(panels), figsize=(3.8 * len(panels), 3.2))
+    """Small tables of destinations against outs side by side, the number in each cell; 0 and below are white."""
+    _, axes = plt.subplots(1, len(panels), figsize=(4 * len(panels), 2.6))
     for one, (title, table) in zip(axes, panels.items(), strict=True):
-        heatmap(table, dests, outs, title, axes=one, centred=bool(table.min() < 0))
-        drawn = one.images[0]
+        drawn = one.imshow(table, aspect="auto", cmap="Blues", vmin=0)
         for (i, j), value in ((divmod(n, table.shape[1]), v) for n, v in enumerate(table.flatten().tolist())):
             red, green, blue, _ = drawn.cmap(drawn.norm(value))
             dark = 0.3 * red + 0.6 * green + 0.1 * blue < 0.5
             one.text(j, i, _short(value), ha="center", va="center", fontsize=10, color="white" if dark else "black")
+        one.set_xticks(range(len(outs)), outs, rotation=15, family="monospace", parse_math=False)
+        one.set_yticks(range(len(dests)), dests, family="monospace", parse_math=False)
+        one.set_title(title)
+        one.spines[:].set_visible(False)
 
 
 def _short(value: float) -> str:

@@ -71,8 +71,12 @@ def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], 
 
 @checked
 def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None, rows: int = 2) -> Axes:
-    """Each value at its place on the number line, the line cut into `rows`; those with errors are larger and orange."""
-    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + 0.85 * rows), squeeze=False)
+    """Each value at its place on the number line, the line cut into `rows`; those with errors are larger and orange.
+
+    The four with most errors have their number beside the value.
+    """
+    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + (0.85 if errors is None else 1.15) * rows), squeeze=False)
+    most = [] if errors is None else errors.argsort(descending=True)[:4].tolist()
     pieces = torch.arange(len(g)).chunk(rows)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
     for axes, piece in zip(panels[:, 0], pieces, strict=True):
@@ -83,9 +87,14 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
             style = {"marker": "D", "ms": 4 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 5}
             axes.plot(float(g[value]), 0, color=ORANGE if wrong else BLUE, alpha=0.7, **style)
             up = value % 2
-            label = axes.text(float(g[value]), 0.5 if up else -0.5, str(value), ha="center", fontsize=8)
+            words = str(value)
+            if wrong and value in most:  # every other number a line further out, clear of its neighbours'
+                apart, total = "\n" * (1 + sorted(most).index(value) % 2), f"({wrong:,.0f})"
+                words = f"{total}{apart}{words}" if up else f"{words}\n{total}"
+            label = axes.text(float(g[value]), 0.5 if up else -0.5, words, ha="center", fontsize=8)
             label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
-        axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), ylim=(-1.2, 1.2), yticks=[])
+        axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), yticks=[])
+        axes.set_ylim((-1.2, 1.2) if errors is None else (-2, 2.8))
         axes.spines["left"].set_visible(False)
         axes.tick_params(labelsize=8)
     panels[0, 0].set_title(title)
@@ -121,6 +130,8 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
         along = (angles[other] - angles[1]).cos()
         foot = along * angles[1].cos(), along * angles[1].sin()
         left.plot([angles[other].cos(), foot[0]], [angles[other].sin(), foot[1]], ":", color="black", lw=1.2)
+    arrow = {"arrowstyle": "->", "lw": 0.8}
+    left.annotate("neighbours reach\nonly to here", foot, (0, -0.4), ha="center", fontsize=8, arrowprops=arrow)
     left.set(title=f"{points} winners in 2 dimensions", aspect="equal", xticks=[], yticks=[])
     left.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
     left.axis("off")
@@ -134,11 +145,11 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
 @checked
 def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
     """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(8.2, 4))
+    _, axes = plt.subplots(figsize=(8.2, 3.6))
     last = max(cases for cases, _ in proofs.values())
     for (name, place), marker in zip(proofs.items(), "osD^", strict=False):
         axes.plot(*place, marker, ms=8, color=BLUE)
-        away = (-9, -3) if place[0] == last else (9, 3)  # the name of the last point is left of it
+        away = (6, 9) if place[0] == last else (9, -4)  # the name of the last point is above it, and ends there
         axes.annotate(name, place, away, textcoords="offset points", ha="right" if place[0] == last else "left")
     axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-8, 4))
     axes.set(title="What does each proof leave open?", xlabel="cases to look at")
@@ -150,19 +161,32 @@ def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
 def danger(
     step: Float[Tensor, " value"], voice: Float[Tensor, " value"], errors: Int[Tensor, " value"], room: int
 ) -> Axes:
-    """Each largest value by its step in score and by how much louder it votes than its neighbour; the worst named."""
-    _, axes = plt.subplots(figsize=(8.2, 3.8))
+    """Each largest value by its step in score and by how much louder it votes than its neighbour.
+
+    Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
+    """
+    _, axes = plt.subplots(figsize=(8.2, 4.6))
     wrong = errors > 0
+    named = (step.exp() * voice < room) != wrong
+    named[errors.argmax()] = True
     for chosen, name, marker, colour in ((~wrong, "never wrong", "o", BLUE), (wrong, "sometimes wrong", "D", ORANGE)):
         axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.7)
     x = torch.linspace(0, float(step.max()), 200)
     axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
-    for M in errors.argsort(descending=True)[:4].tolist():
-        place = float(step[M]), float(voice[M])
-        axes.annotate(f"{M + 1}", place, (-4, -12), textcoords="offset points", fontweight="bold", ha="right")
-    axes.set(xlabel="step from M − 1 to M, in score", ylabel="voice of M (ratio of leads)")
+    axes.set(xlabel="step from M − 1 to M, in score", ylabel="voice of M (ratio of leads),\nlogarithmic")
     axes.set(title="Who can be outvoted?", yscale="log", xlim=(0, None), ylim=(0.8, 5.2))
     axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
+    axes.text(0.25, 1.1, "in danger: below the line", fontsize=9)
+    dots = torch.tensor(axes.transData.transform(torch.stack([step, voice], 1).numpy())) / axes.figure.dpi * 72
+    for M in named.nonzero().flatten().tolist():
+        others = torch.cat([dots[:M], dots[M + 1 :]])
+        sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
+        room_there = [(others - dots[M] - side).norm(dim=1).min().item() for side in sides]
+        x, y = sides[room_there.index(max(room_there))].tolist()
+        place = float(step[M]), float(voice[M])
+        label = axes.annotate(f"{M + 1}", place, (x, y), textcoords="offset points", ha="center", va="center")
+        label.set(fontsize=9, fontweight="bold")
+        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.7})
     return axes

@@ -49,8 +49,10 @@ def test_readme_links_each_executed_lesson_in_its_order():
     lessons = [path for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
     assert [(ROOT / row[2]).resolve() for row in rows] == lessons
     titles = authoring.titles()
-    for number, title, target, *_ in rows:
+    for number, title, target, _, minutes in rows:
         assert titles[lesson_of(ROOT / target)].startswith(f"{number} · {title}")
+        opening = "\n".join(cell.source for cell in authoring.read(ROOT / target).cells[:5])
+        assert re.search(r"(\d+) minutes", opening)[1] == minutes
 
 
 def test_every_link_and_picture_of_readme_is_there():

@@ -28,7 +28,7 @@ from course_utils import (
     train,
     transforms,
 )
-from course_utils.formation import events, language, runs
+from course_utils.formation import events, experiments, forward, language, measures, runs
 
 
 def _model(n_layers):
@@ -39,6 +39,7 @@ def _model(n_layers):
 
 MODEL, SHALLOW = _model(2), _model(1)
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
+STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
 PATTERN = torch.ones(5, 5).tril() / 5
 NAMES = ["a", "b", "c", "d", "e"]
 FACTORED = FactoredMatrix(torch.rand(6, 2), torch.rand(2, 6))
@@ -78,16 +79,30 @@ GOOD = {  # a call of each function that is right
     max_of_list.try_all: {"votes": VOTES},
     max_of_list.worst_cases: {"votes": VOTES},
     max_of_list.census: {"votes": VOTES, "most": 9},
+    max_of_list.values_allowed: {"model": MODEL, "n": 3, "weight": torch.rand(30, 30)},
     language.bigram_probabilities: {"seed": 0},
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
-    runs.logits: {"model": MODEL, "tokens": TOKENS},
-    runs.previous_token_weights: {"W_pos": models.sinusoids(9, 8), "d_head": 4, "scale": 2.0},
-    runs.offsets: {"model": MODEL, "tokens": TOKENS, "period": 3, "most": 2},
-    runs.match_positivity: {"model": MODEL},
-    runs.door_scores: {"model": MODEL, "tokens": TOKENS, "period": 3},
+    language.sources: {"tokens": TOKENS},
+    language.readers: {"tokens": TOKENS},
+    language.profit: {"tokens": TOKENS, "distance": 2},
+    forward.logits: {"model": MODEL, "tokens": TOKENS, "silent": []},
+    forward.held_logits: {"model": MODEL, "tokens": TOKENS, "other": MODEL, "held": ["look"]},
+    forward.inputs: {"model": MODEL, "tokens": TOKENS},
+    forward.pattern: {"model": MODEL, "layer": 0, "dest": STREAM, "src": STREAM},
+    forward.write: {"model": MODEL, "layer": 0, "attention": torch.ones(2, 2, 9, 9).tril() / 9, "src": STREAM},
+    runs.previous_token_weights: {"W_pos": models.sinusoids(9, 8), "d_head": 4, "scale": 2.0, "back": 2},
+    measures.offsets: {"model": MODEL, "tokens": TOKENS, "period": 3, "most": 2},
+    measures.match_positivity: {"model": MODEL},
+    measures.match_lead: {"model": MODEL},
+    measures.door_scores: {"model": MODEL, "tokens": TOKENS, "period": 3},
+    measures.door_savings: {"model": MODEL, "tokens": TOKENS, "period": 3},
+    measures.saving: {"logits": torch.zeros(2, 9, 30), "tokens": TOKENS, "period": 3},
+    measures.diagonal: {"model": MODEL, "tokens": TOKENS},
     events.best_head_curve: {"history": [{"copying": [[0.1, 0.2]]}], "score": "copying", "layer": 0},
     events.event_time: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "share": 0.5, "least": 0.1},
+    events.reached: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "level": 0.5, "rising": True},
+    events.paired_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     events.sign_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     events.permutation_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     heads.patterns: {"model": MODEL, "tokens": TOKENS},
@@ -98,6 +113,7 @@ GOOD = {  # a call of each function that is right
     heads.prefix_matching_score: {"pattern": PATTERN, "period": 2},
     models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
+    models.from_circuits: {"QK": torch.rand(2, 9, 9), "OV": torch.rand(2, 9, 9), "d_vocab": 4, "n_ctx": 3},
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
     paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
@@ -150,7 +166,7 @@ GOOD = {  # a call of each function that is right
 # What gets learners' functions, or anything at all, what authors and teachers call, and what has a table of its own
 UNREACHED = {"check", "claim", "claims", "formation", "identity", "load", "microscope", "predict", "tools"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
-MODULES += [events, language, runs]
+MODULES += [events, experiments, forward, language, measures, runs]
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(
         bigrams.save,
@@ -170,6 +186,11 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         runs.write,
     ),
     *(runs.planned, runs.as_stored),
+    *(
+        function
+        for function in vars(experiments).values()
+        if getattr(function, "__module__", "") == experiments.__name__
+    ),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 
@@ -207,12 +228,13 @@ def _bad(name, value):
     return {"a number": 3, "a string": "abc"}
 
 
+KNOW_NONE = {gpt.beam_search, text.windows, language.predictable, language.sources, language.readers, language.profit}
 CALLS = [
     pytest.param(function, name, bad, id=f"{function.__module__.split('.')[-1]}.{function.__name__}-{name}-{wrong}")
     for function, good in GOOD.items()
     for name, value in good.items()
     for wrong, bad in _bad(name, value).items()
-    if not ("outside" in wrong and function in (gpt.beam_search, text.windows, language.predictable))  # know none
+    if not ("outside" in wrong and function in KNOW_NONE)
     and not (wrong == "negative" and function is language.documents and name == "seed")  # negative ones: held out
     and not (function is plots.heatmap and wrong in ("NaN", "whole numbers"))  # it draws both
 ]

@@ -168,7 +168,7 @@ def test_a_prediction_shows_beside_its_claim(capsys, monkeypatch, tmp_path):
     assert "▪ a share: 0.450\n  your prediction: 0.4 ✓\n" in out  # within a quarter
     assert claims.guesses()["door"] == {"guess": "query", "truth": "key", "right": False}
     claims.calibration()
-    assert capsys.readouterr().out == "Your predictions: 1 of 2 came true.\n"
+    assert capsys.readouterr().out == "Your predictions: 1 of 2 came true (a number: to within a quarter).\n"
 
 
 def test_a_blank_prediction_stops_nothing(capsys, monkeypatch):

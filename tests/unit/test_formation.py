@@ -1,5 +1,6 @@
 """The formation runs: their language, their instruments, and sweeps that lose nothing."""
 
+import itertools
 import json
 import math
 from dataclasses import asdict, replace
@@ -8,9 +9,9 @@ import joblib
 import pytest
 import torch
 
-from course_utils import _files, heads, models, text
+from course_utils import _files, composition, heads, models, text
 from course_utils.formation import __main__ as command
-from course_utils.formation import events, language, runs
+from course_utils.formation import events, experiments, forward, language, measures, runs
 
 TINY = runs.Run(steps=2, batch=2)
 CONDITIONS = pytest.mark.parametrize("condition", runs.CONDITIONS)
@@ -74,6 +75,51 @@ def test_predictable_by_hand():
     assert hits == [[0, 4], [0, 7], [0, 8], [1, 3], [1, 5], [1, 6]]  # 0 5 6 7 5[6]5 7[5][7] and 0 5 6 5[6]6[6][6]1 1
 
 
+def test_spread_names_leave_no_name_without_text_before_it(monkeypatch):
+    """With text of one token alone, every name shows: its tokens are drawn from the others."""
+    only = torch.zeros(64, 64)
+    only[:, 1] = 1
+    monkeypatch.setattr(language, "bigram_probabilities", lambda: only)
+    lengths, gaps = set(), set()
+    for document in language.documents(300, 0, spread=True)[:, 1:].tolist():
+        runs_of = [(text, len(list(group))) for text, group in itertools.groupby(document, lambda token: token == 1)]
+        gaps |= {n for text, n in runs_of[:-1] if text}
+        lengths |= {n for text, n in runs_of[:-1] if not text}
+    # a name's token is 1 in one case of 63: it then looks like text, and splits the name or lengthens the gap
+    assert {1, 2, 3, 4} <= gaps and set(range(4, 17)) <= lengths and max(lengths) == 16 and sum(n > 4 for n in gaps) < 4
+
+
+def test_lengths_and_contexts_can_be_chosen():
+    assert language.documents(3, 0, n_ctx=96).shape == language.documents(3, 0, spread=True, n_ctx=96).shape == (3, 96)
+    ago = language.sources(language.documents(500, 0, length=5))
+    assert ago[ago > 0].bincount().argmax() == 5
+
+
+def test_sources_by_hand():
+    tokens = torch.tensor([[0, 5, 6, 7, 5, 6, 5, 7, 5, 7], [0, 5, 6, 5, 6, 6, 6, 6, 1, 1]])
+    ago = language.sources(tokens)
+    assert ago.nonzero().tolist() == language.predictable(tokens).nonzero().tolist()
+    assert ago[0, 4] == 3 and ago[0, 7] == 4 and ago[0, 8] == 2 and ago[1, 3] == 2 and ago[1, 5] == ago[1, 6] == 1
+    readers = language.readers(tokens[:1])  # the 6 at 5 repeats that at 2, the 5 at 8 that at 4, the 7 at 9 that at 7
+    assert readers.tolist() == [0, 0, 1, 0, 1, 0, 0, 1, 0, 0]
+
+
+def test_a_fixed_distance_pays_only_where_names_follow_at_once():
+    at_once, spread = (language.documents(1_000, 3, spread=spread) for spread in (False, True))
+    profits = [[language.profit(tokens, d) for d in range(1, 25)] for tokens in (at_once, spread)]
+    assert profits[0].index(max(profits[0])) == 7 and max(profits[0]) > 0.1 and max(profits[1]) < 0.045
+    assert min(map(min, profits)) == 0  # a guess that is never right gets no weight
+    shares = [language.sources(tokens) for tokens in (at_once, spread)]
+    most = [ago[ago > 0].bincount().max() / (ago > 0).sum() for ago in shares]
+    assert most[0] > 0.18 and most[1] < 0.09
+
+
+def test_no_position_near_the_end_has_readers():
+    readers = language.readers(language.documents(1_000, 3))
+    assert readers[40] > 0.3 and readers[55] > 0.05 and readers[56:].max() < 0.02
+    assert language.readers(language.documents(300, 3, n_ctx=96))[87] > 0.02
+
+
 # Models and measurements
 
 
@@ -93,7 +139,7 @@ def test_all_positions_start_as_the_same_sinusoids(condition):
 
 
 def test_planting_changes_where_one_head_looks_and_nothing_else(repeated):
-    plain, planted = (runs.start(replace(TINY, planted=planted)) for planted in (False, True))
+    plain, planted = (runs.start(replace(TINY, planted=planted)) for planted in (0, 1))
     with torch.no_grad():
         before, after = (heads.previous_token_score(heads.patterns(m, repeated)).mean(-1)[0] for m in (plain, planted))
     assert after[0] > 0.85 and before.max() < 0.1
@@ -107,6 +153,99 @@ def test_previous_token_weights_look_back_by_one():
     scores = (W_pos @ W_Q) @ (W_pos @ W_K).T
     assert (scores.argmax(1)[1:] == torch.arange(49)).all()
     assert not W_Q[16:].any() and not W_K[16:].any()
+
+
+@pytest.mark.parametrize("back", [1, 2, 3, 8])
+def test_sham_plants_look_as_sharply_elsewhere(back, repeated):
+    looks = runs.offsets(runs.start(replace(TINY, planted=back)), repeated, runs.PERIOD, most=12)["back"]
+    assert torch.tensor(looks[0]).argmax() == back and looks[0][back] == pytest.approx(0.915, abs=0.01)
+
+
+def test_a_model_held_by_itself_is_itself():
+    models_of = [runs.start(replace(TINY, seed=seed)).requires_grad_(False) for seed in (1, 2)]
+    tokens = language.documents(3, 0)
+    for n in range(4):
+        for held in itertools.combinations(forward.PARTS, n):
+            found = forward.held_logits(models_of[0], tokens, models_of[0], held)
+            torch.testing.assert_close(found, forward.logits(models_of[0], tokens), atol=1e-5, rtol=1e-4)
+            other = forward.held_logits(*[models_of[0], tokens, models_of[1]], held)
+            assert torch.equal(other, found) == (n == 0)
+    with pytest.raises(ValueError, match="parts among"):
+        forward.held_logits(models_of[0], tokens, models_of[1], ["looks"])
+    with pytest.raises(ValueError, match="two layers; this one has 1"):
+        forward.held_logits(runs.start(replace(TINY, n_layers=1)), tokens, models_of[1])
+
+
+def test_each_part_needs_its_own_weights_and_no_others():
+    """All of a good model's parts but one, and that one from an untrained model: nothing is left of induction."""
+    good, bad = planted_induction(), runs.start(replace(runs.Run(), seed=3)).requires_grad_(False)
+    attn = good.blocks[1].attn
+    attn.W_V[2], attn.W_O[2, :, :64] = torch.eye(256)[:, :64], torch.eye(64)
+    good.unembed.W_U.data[:64] = 10 * torch.eye(64)
+    repeated = text.repeated_tokens(runs.PERIOD, d_vocab=language.D_VOCAB)
+
+    def saves(held):
+        return measures.saving(forward.held_logits(good, repeated, bad, held), repeated, runs.PERIOD)
+
+    assert saves([]) > 2 and all(saves([part]) < 0.3 * saves([]) for part in forward.PARTS)
+
+
+def test_a_silent_head_is_an_ablated_one(repeated):
+    model = runs.start(replace(TINY, seed=3)).requires_grad_(False)
+    with heads.ablated(model, (1, 1), (1, 3)):
+        expected = model(repeated)
+    torch.testing.assert_close(forward.logits(model, repeated, [1, 3]), expected, atol=1e-4, rtol=1e-4)
+
+
+def test_the_lead_is_in_units_of_score_and_chance_is_that_of_shuffled_columns():
+    model = planted_induction()
+    lead, chance = measures.match_lead(model)
+    attn = model.blocks[1].attn
+    M = model.W_E @ attn.W_Q[2] @ attn.W_K[2].T @ (model.W_V[0, 0] @ model.W_O[0, 0]).T @ model.W_E.T / 8
+    assert lead[0, 2] == pytest.approx(((M.diagonal() - M.mean(1)).mean()).item(), rel=1e-4) and lead[0, 2] > 10
+    random = runs.start(replace(TINY, seed=5))
+    lead, chance = measures.match_lead(random)
+    assert (lead.abs() < 4 * chance).all()
+    M = composition.match_matrix(random, (1, 2), (0, 1)).AB.detach() / 4
+    rng = torch.Generator().manual_seed(0)
+    orders = torch.stack([torch.randperm(64, generator=rng) for _ in range(4_000)])
+    shuffled = (M[torch.arange(64), orders] - M.mean(1)).mean(1)
+    assert shuffled.std() == pytest.approx(chance[1, 2].item(), rel=0.05)
+    with torch.no_grad():
+        random.blocks[1].attn.W_Q.mul_(3)
+    assert torch.allclose(measures.match_lead(random)[0], 3 * lead, rtol=1e-3)  # positivity would stay as it is
+
+
+def test_doors_tell_what_is_copied(repeated):
+    model = planted_induction()
+    attn0, attn1 = model.blocks[0].attn, model.blocks[1].attn
+    attn1.W_V[2], attn1.W_O[2, :, :64] = torch.eye(256)[:, :64], torch.eye(64)
+    model.unembed.W_U.data[:64] = 10 * torch.eye(64)
+    textbook = measures.door_savings(model, repeated, runs.PERIOD)
+    assert abs(textbook["values"] - textbook["whole"]) < 0.01 and textbook["keys"] < 0.2 * textbook["whole"]
+    assert textbook["whole"] > 2 and textbook["queries"] > 0.9 * textbook["whole"]
+    # the detour: 8 back and 7 back are brought along; the key is what was 8 back, the copy what was 7 back
+    brought = slice(192, 256)
+    for head, back in ((0, 8), (1, 7)):
+        weights = runs.previous_token_weights(models.sinusoids(64, 64), 16, scale=8.0, back=back)
+        attn0.W_Q[head, 128:192, :16], attn0.W_K[head, 128:192, :16] = weights
+    attn0.W_V[1, :64], attn0.W_O[1, :, brought] = torch.eye(64), torch.eye(64)
+    attn1.W_V[2], attn1.W_O[2, :, :64] = torch.eye(256)[:, brought], torch.eye(64)
+    detour = measures.door_savings(model, repeated, runs.PERIOD)
+    assert detour["whole"] > 1 and abs(detour["values"]) < 0.01
+    assert experiments.way({"savings": textbook}) == "textbook" and experiments.way({"savings": detour}) == "detour"
+    assert experiments.way({"savings": dict.fromkeys(textbook, 0.1)}) == "none"
+
+
+def test_the_diagonal_is_followed_to_its_end():
+    model = planted_induction()
+    tokens = language.documents(5, 0)
+    looks = measures.diagonal(model, tokens)
+    assert looks.shape == (63,) and looks[1:].min() > 0.9
+    assert math.isnan(experiments.diagonal_end({"diagonal": looks.tolist()}))  # it never ends
+    looks[55:] = 0.1  # destinations 56, …
+    assert experiments.diagonal_end({"diagonal": looks.tolist()}) == 56
+    assert math.isnan(experiments.diagonal_end({"diagonal": [0.01] * 63}))
 
 
 def planted_induction():
@@ -177,8 +316,8 @@ def test_matching_finds_the_pair_and_only_the_pair():
 @CONDITIONS
 def test_a_history_holds_what_the_lesson_draws(condition):
     seen = []
-    run = replace(runs.CONDITIONS[condition], steps=2, batch=2)
-    model, history = runs.train(run, lambda rows: seen.append(len(rows)), every=1)
+    run = replace(runs.CONDITIONS[condition], steps=2, batch=2, every=1)
+    model, history = runs.train(run, lambda rows: seen.append(len(rows)))
     assert [row["step"] for row in history] == [0, 1, 2] and seen == [1, 2, 3]
     assert not model.training and not any(p.requires_grad for p in model.parameters())
     for row in history:
@@ -186,24 +325,26 @@ def test_a_history_holds_what_the_lesson_draws(condition):
         assert (
             torch.tensor(row["prefix_matching"]).shape == (run.n_layers, 4) == torch.tensor(row["previous_token"]).shape
         )
-        assert torch.tensor(row["back"]).shape == torch.tensor(row["after"]).shape == (4, 6)
-        for key in ("k_composition", "match"):
+        assert torch.tensor(row["back"]).shape == torch.tensor(row["after"]).shape == (4, 12)
+        assert row["saves"] == pytest.approx(row["first_pass_loss"] - row["second_pass_loss"], abs=1e-4)
+        for key in ("k_composition", "match", "lead", "chance"):
             assert (key in row) == (run.n_layers == 2)
             assert run.n_layers == 1 or torch.tensor(row[key]).shape == (4, 4)
 
 
 def test_how_often_one_looks_changes_nothing():
-    ends = [runs.train(TINY, every=every)[1][-1] for every in (1, 2)]
+    ends = [runs.train(replace(TINY, every=every))[1][-1] for every in (1, 2)]
     assert ends[0] == ends[1]
-    assert runs.train(replace(TINY, seed=1), every=2)[1][-1] != ends[0]
+    assert runs.train(replace(TINY, seed=1))[1][-1] != ends[0]
 
 
 def test_training_learns():
-    history = runs.train(replace(TINY, steps=25, batch=16), every=25)[1]
+    history = runs.train(replace(TINY, steps=25, batch=16))[1]
     assert history[1]["held_out_loss"] < history[0]["held_out_loss"] - 0.03
 
 
 def test_a_result_leaves_the_threads_alone():
+    runs.finished.cache_clear()
     before = torch.get_num_threads()
     kept = runs.result(TINY)
     assert torch.get_num_threads() == before
@@ -211,8 +352,8 @@ def test_a_result_leaves_the_threads_alone():
     one_layer = runs.result(replace(TINY, n_layers=1))
     assert set(kept["composition"]) == set("QKV") and not {"paths", "composition"} & one_layer.keys()
     for looks, history in ((kept["looks"], kept["history"]), (one_layer["looks"], one_layer["history"])):
-        assert torch.tensor([looks["back"], looks["after"]]).shape == (2, 4, 12)
-        assert [head[:6] for head in looks["after"]] == history[-1]["after"]
+        assert torch.tensor([looks["back"], looks["after"]]).shape == (2, 4, 20)
+        assert [head[:12] for head in looks["after"]] == history[-1]["after"]
 
 
 # Times and tests
@@ -263,6 +404,24 @@ def test_the_permutation_test_deals_all_ways():
     assert events.permutation_test([0.1, 0.2], [0.1, 0.2]) == 1
 
 
+def test_a_level_is_reached_for_good():
+    assert events.reached(STEPS, [0, 1, 0, 0, 1, 1, 1, 1], 0.5) == 35
+    assert events.reached(STEPS, [4, 4, 4, 1, 1, 1, 1, 1], 2.5, rising=False) == 25
+    assert events.reached(STEPS, [1] * 8, 0.5) == 0
+    assert math.isnan(events.reached(STEPS, [0] * 8, 0.5)) and math.isnan(events.reached(STEPS, [1] * 7 + [0], 0.5))
+
+
+def test_the_paired_test_swaps_within_pairs_alone():
+    assert events.paired_test([1, 2, 3, 4, 5], [11, 12, 13, 14, 15]) == 2 / 2**5  # permutation_test: 2 in 252
+    assert events.paired_test([1.2, 5], [4.1, 4]) == 4 / 8 * 2  # 3 and -1: both orders of the sum lie as far out
+    assert events.paired_test([0, 0, 0], [3, 2, 1]) == 2 / 8
+    assert events.paired_test([0, 0, 0], [3, 2, -1]) == 4 / 8  # 6, 4, 2 or 0 in size: two ways give 6, two give 4
+    assert events.paired_test([0, 0, math.nan], [3, 3, 3]) == 2 / 4
+    assert events.paired_test([], []) == 1
+    values = [3, -1, 4, -1, 5, -9, 2, 6, 5, 3, 5, 8, 9, 7, 9, 3, 2, 3, 8, 4, 6, 2, 6, 4, 3, 3, 8, 3, 2, 7]
+    assert events.paired_test([0] * 30, values) < 1e-4  # 2³⁰ ways, counted in no time
+
+
 # Many runs
 
 
@@ -285,6 +444,7 @@ def test_a_finished_run_is_not_made_again(swept, monkeypatch):
 
 
 def test_an_interrupted_sweep_goes_on(swept, tmp_path, monkeypatch):
+    runs.finished.cache_clear()
     train, trained = runs.train, []
 
     def stops_at_the_second(run):
@@ -296,6 +456,7 @@ def test_an_interrupted_sweep_goes_on(swept, tmp_path, monkeypatch):
     monkeypatch.setattr(runs, "train", stops_at_the_second)
     with pytest.raises(KeyboardInterrupt):
         runs.sweep(RUNS, tmp_path)
+    runs.finished.cache_clear()
     assert runs.sweep(RUNS, tmp_path) == swept[1]
     assert trained == [1, 2, 2]
 
@@ -327,6 +488,133 @@ def test_the_command_writes_what_the_lesson_reads(tmp_path, monkeypatch, capsys)
     (tmp_path / "histories.json").write_text("{}")
     with pytest.raises(OSError, match="damaged"):
         runs.histories(tmp_path)
+
+
+# The experiments
+
+
+def made_up(seed=1, at=3, **fields):
+    """A result whose heads 0.1 and 1.1 form at measurement `at` of ten, and whose lead is 2 from the second on."""
+    rows = []
+    for i in range(10):
+        late, early = float(i >= at), float(i >= 2)
+        rows.append(
+            {
+                "step": 10 * i,
+                "saves": 3 * late,
+                "in_context_learning": -late,
+                "previous_token": [[0.0, late], [0.0, 0.0]],
+                "prefix_matching": [[0.0, 0.0], [0.0, late]],
+                "lead": [[0.0, 0.5 * early], [0.1, 2 * early]],
+                "match": [[0.0, 0.0], [0.0, float(i > 0)]],
+                "chance": [[0.1, 0.1], [0.1, 0.1]],
+            }
+        )
+    looks = {"back": [[0, 0.1, 0.0, 0.8], [0, 0.9, 0.0, 0.1]], "after": [[0.0] * 4] * 2}
+    savings = {"whole": 3.0, "queries": 3.0, "keys": 0.0, "values": 2.9}
+    run = asdict(replace(experiments.RECIPE, seed=seed, **fields))
+    return {"run": run, "history": rows, "looks": looks, "savings": savings, "diagonal": [0.9] * 55 + [0.0] * 8}
+
+
+def test_the_pair_is_chosen_at_the_end_and_followed_back():
+    kept = made_up()
+    assert experiments.pair(kept) == (1, 1)
+    assert (
+        experiments.curve(kept, "lead") == [0, 0] + [2] * 8
+        and experiments.curve(kept, "controls") == [0, 0] + [0.5] * 8
+    )
+    assert experiments.curve(kept, "prefix matching") == experiments.curve(kept, "previous token") == [0] * 3 + [1] * 7
+    found = experiments.times(kept)
+    assert found == {
+        "positivity": 5,
+        "lead": 15,
+        "previous token": 25,
+        "prefix matching": 25,
+        "saves": 25,
+        "in-context learning": 25,
+    }
+    assert experiments.far_offset(kept) == 3 and experiments.far_offset(kept, 0.85) == 0
+
+
+def test_arms_are_compared_seed_by_seed_at_one_level():
+    late, never = made_up(2, at=5), made_up(3, at=11)
+    results = {"spread": [made_up(seed) for seed in (1, 2, 3)], "arm": [late, never]}
+    assert experiments.level_time(made_up(), made_up()) == 25 and experiments.level_time(never, made_up()) == 90
+    compared = experiments.comparison(results, "arm")
+    assert compared["differences"] == [20, 65] and compared["never"] == 1 and compared["seeds"] == 2
+    assert compared["p"] == 0.5 and compared["saves"] == [1, 0]
+    table = experiments.table(results)
+    assert (
+        "| saves | 3 of 3 | 25 | 25 | 25 |" in table
+        and "| arm | 2 | 68 | 25 | +20, +65 | 0.5 | 1 | 0.00 to 1.00 |" in table
+    )
+    assert "| positivity, lead | 3 of 3 | +10 | 0.25 | 0.25 |" in table
+    assert (
+        "| 2 | 5 | 0.00 | 0.00 | 2.00 | 0.50 | 0.30 |" in table and "| arm | 2 | 2 | 0 | 0 | 3, 3 | 56, 56 |" in table
+    )
+
+
+def test_what_others_take_over():
+    baseline = made_up() | {"silenced": [2.5, 1.0]}  # head 1.1 is the best: without it, 1 of 3 is left
+    assert experiments.taken_over(made_up(silent="best", at=11), baseline) == pytest.approx(-0.5)
+    assert experiments.taken_over(made_up(silent="best"), baseline) == 1
+    assert "| arm | 1.00 |" in experiments.table({"spread": [baseline], "arm": [made_up(silent="best")]})
+
+
+def test_a_held_run_ends_with_another_ones_parts():
+    runs.finished.cache_clear()
+    end = runs.finished(TINY)[0]
+    for held_as, other in (("end", end), ("start", runs.start(TINY))):
+        training = runs.OnLanguage(replace(TINY, held=("match",), held_as=held_as))
+        tokens = training.held_out
+        expected = forward.held_logits(training.model, tokens, other, ["match"])
+        torch.testing.assert_close(training.logits(tokens, 0), expected, atol=1e-5, rtol=1e-4)
+    run = replace(TINY, held=("match", "look"))
+    model, history = runs.train(run)
+    start = runs.start(run)
+    assert torch.equal(model.W_Q, start.W_Q) and not torch.equal(model.W_V[1], start.W_V[1])  # nobody reads W_Q
+    assert history[-1]["saves"] != pytest.approx(
+        history[-1]["first_pass_loss"] - history[-1]["second_pass_loss"], abs=1e-6
+    )
+
+
+def test_a_head_is_off_from_its_step_on():
+    runs.finished.cache_clear()
+    scores = runs.finished(TINY)[1][-1]["prefix_matching"][1]
+    for silent, off in (("best", scores.index(max(scores))), ("least", scores.index(min(scores)))):
+        training = runs.OnLanguage(replace(TINY, silent=silent, silent_from=1))
+        tokens = training.held_out
+        assert torch.equal(training.logits(tokens, 0), forward.logits(training.model, tokens))
+        assert torch.equal(training.logits(tokens, 1), forward.logits(training.model, tokens, [off]))
+    model, start = runs.train(replace(TINY, silent="best"))[0], runs.start(TINY)
+    moved = (model.W_O[1] - start.W_O[1]).norm(dim=(1, 2))
+    assert moved.argmin() == scores.index(max(scores)) and moved.min() < 0.1 * moved.max()
+
+
+def test_the_experiments_plan_every_arm_and_its_seeds():
+    planned = experiments.planned()
+    assert len(planned) == sum(seeds for _, seeds in experiments.ARMS.values())
+    assert planned["planted 8 back 3"] == replace(experiments.RECIPE, planted=8, seed=3)
+    assert {run.seed for run in planned.values()}.isdisjoint({0, 101, 102})  # the recipe was chosen on these
+    assert not any(set(name) & set('<>:"/\\|?*') for name in planned)  # they become names of files, on Windows too
+    altered = [run.seed for run in planned.values() if run != run.unaltered()]
+    assert altered == sorted(altered)
+
+
+def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
+    arms = {"spread": 2, "match held at its end": 1, "without the best head": 1, "one layer": 1}
+    tiny = {name: (replace(experiments.ARMS[name][0], steps=2, batch=2), n) for name, n in arms.items()}
+    monkeypatch.setattr(experiments, "ARMS", tiny)
+    command.main(["--arms", "--out", str(tmp_path)])
+    assert capsys.readouterr().out == f"{tmp_path / 'experiments.json'}: 5 runs\n"
+    stored = experiments.stored(tmp_path)
+    assert {name: len(made) for name, made in stored.items()} == arms
+    assert (tmp_path / "results.md").read_text(encoding="utf-8").count("\n## ") == 6
+    full, held = stored["spread"][0], stored["match held at its end"][0]
+    assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
+    assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
+    command.main(["--arms", "spread", "--out", str(tmp_path)])
+    assert list(experiments.stored(tmp_path)) == ["spread"]
 
 
 def test_the_stored_runs_are_those_that_the_command_plans():

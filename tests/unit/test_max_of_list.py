@@ -61,9 +61,32 @@ def test_trying_all_finds_what_the_model_gets_wrong(model, n):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_the_census_finds_every_wrong_list_and_no_other(model, n):
-    classes, left, proved, errors = max_of_list.census(_votes(model, n))
+    classes, left, proved, looked, errors = max_of_list.census(_votes(model, n))
     assert errors.tolist() == _wrong(model, n)
-    assert 0 < left <= classes and 0 < proved <= 5**n - len(errors)
+    assert 0 < left <= classes and 0 < proved <= 5**n - len(errors) and len(errors) <= looked
+
+
+def test_a_search_meets_each_beginning_that_it_has_to_extend():
+    votes = torch.zeros(2, 2, 2, 2)  # [query, pos, value, out]: nobody votes, so all four lists are draws
+    assert max_of_list.census(votes)[3] == 4  # one rival in each of 4 classes, one free position with one allowed value
+
+
+def test_lists_of_allowed_values_are_right_and_one_value_more_is_too_many():
+    line, one, none = torch.tensor([0.0, 0.4, 2.0, 2.5, 5.0]), torch.eye(5), torch.zeros(5, 5)
+    reads, writes = torch.cat([one, none[:2], none]), torch.cat([none, none[:2], one])
+    W_E = torch.cat([one, line[:, None], torch.ones(5, 1), none], 1)
+    W_Q, W_K = torch.zeros(2, 12, 5)
+    W_Q[6, 0], W_K[5, 0] = 5**0.5, 1
+    weights = {"W_E": W_E, "W_Q": W_Q, "W_K": W_K, "W_V": reads, "W_O": writes.T.clone(), "W_U": writes}
+    made = max_of_list.built(weights)
+    allowed = max_of_list.values_allowed(made, 4, (line - line[:, None]).exp().double())
+    assert allowed == [1, 1, 3, 3, 5]  # M beats three of the runner-up from a step of ln 3 on
+    lists = torch.cartesian_prod(*[torch.arange(5)] * 4)
+    largest, right = lists.amax(1), made(lists)[:, -1].argmax(1) == lists.amax(1)
+    for M, r in enumerate(allowed):
+        inside = (largest == M) & ((lists < r - 1) | (lists == M)).all(1)
+        assert inside.sum() == r**4 - (r - 1) ** 4 and right[inside].all()
+        assert r == M + 1 or not right[(largest == M) & ((lists < r) | (lists == M)).all(1)].all()
 
 
 def test_every_list_is_in_one_class(model):

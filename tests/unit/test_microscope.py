@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 
 from course_utils import composition, heads, load, microscope, models, paths, text
 from course_utils.microscope import drawing, runs, shapes
-from course_utils.microscope.scene import VIEWS
+from course_utils.microscope.scene import VIEWS, in_words
 from course_utils.microscope.widget import Microscope
 
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
@@ -53,6 +53,12 @@ def words(part):
 def is_close(shown, expected, unit=0.01):
     """Whether a printed number is `expected`, rounded to `unit`."""
     return abs(value(shown) - float(expected)) <= 0.501 * unit + 1e-4 * abs(float(expected))
+
+
+def test_the_words_count_layers_and_heads():
+    counted = {"max-of-list": "1 layer, 1 head, on", "two-layer": "2 layers, 16 heads, on"}
+    for name, part in counted.items():
+        assert part in in_words(scene_of(name))
 
 
 # the numbers that a run holds

@@ -45,9 +45,10 @@ def test_surprises_are_the_heights_of_the_bars():
 
 def test_the_steps_show_every_number_and_what_is_hidden():
     hidden = SCORES.masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
-    first, second, third = draw.steps(NAMES, {"scores": SCORES, "mask": hidden, "values": torch.zeros(3, 2)})
+    tables = {"scores": SCORES, "mask": hidden, "values": torch.zeros(3, 2)}
+    first, second, third = draw.steps(NAMES, tables, "from $b", torch.tensor([0.5, -0.25]))
     assert _words(first)[:3] == ["0.50", "−1.00", "2.00"]
-    assert _words(second).count("−∞") == 3 and len(_words(third)) == 6
+    assert _words(second).count("−∞") == 3 and _words(third)[6:] == ["0.50", "−0.25", "from $b"]
 
 
 def test_a_notice_table_is_black_where_the_output_changed():

@@ -1,0 +1,344 @@
+"""The experiments of lesson 08: which runs there are, when their events came, and the tables that compare them."""
+
+import itertools
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from course_utils._arguments import checked
+from course_utils._files import DATA, write_atomically
+from course_utils.formation import runs
+from course_utils.formation.events import event_time, paired_test, reached, sign_test
+from course_utils.formation.runs import Run
+
+RECIPE = Run(spread=True, batch=64, steps=400, every=20)  # chosen on seeds 0, 101 and 102, which no arm has
+LATE = 300  # after the phase change of all seeds that the recipe was chosen on
+HELD = {  # name of the arm → the parts that another model does
+    "look": ("look",),
+    "match": ("match",),
+    "copy": ("copy",),
+    "look and match": ("look", "match"),
+    "look and copy": ("look", "copy"),
+    "match and copy": ("match", "copy"),
+    "all": ("look", "match", "copy"),
+}
+ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds from 1 on it gets
+    "spread": (RECIPE, 30),
+    "at once": (replace(RECIPE, spread=False), 10),
+    "one layer": (replace(RECIPE, n_layers=1), 5),
+    "one layer, at once": (replace(RECIPE, spread=False, n_layers=1), 5),
+    "at once, longer documents": (replace(RECIPE, spread=False, n_ctx=96), 4),
+    "longer documents": (replace(RECIPE, n_ctx=96), 4),
+    **{f"planted {back} back": (replace(RECIPE, planted=back), 6) for back in (1, 2, 3, 8)},
+    "at once, names of 5": (replace(RECIPE, spread=False, name_length=5), 8),
+    **{
+        f"{name} held at its end": (replace(RECIPE, held=held), 4 if len(held) > 1 else 6)
+        for name, held in HELD.items()
+    },
+    **{
+        f"{name} held at its start": (replace(RECIPE, held=(name,), held_as="start"), 4)
+        for name in ("look", "match", "copy")
+    },
+    "without the best head": (replace(RECIPE, silent="best"), 6),
+    "without the best head, late": (replace(RECIPE, silent="best", silent_from=LATE), 6),
+    "without the least head": (replace(RECIPE, silent="least"), 4),
+}
+FULL = ("spread", "at once", "one layer")  # arms (and those that begin like them) whose heads' scores are kept, too
+LEAN_ROW = ("step", "held_out_loss", "predictable_loss", "saves", "lead")
+FULL_ROW = (*LEAN_ROW, "in_context_learning", "previous_token", "prefix_matching", "match", "chance", "back", "after")
+
+
+@checked
+def planned(arms: Iterable[str] = tuple(ARMS)) -> dict[str, Run]:
+    """Every arm with every one of its seeds, named like "planted 1 back 3".
+
+    The unaltered runs come first. Then seed by seed, so that runs which hold on to the end of the same unaltered run
+    follow each other, and find it made (see `runs.finished`).
+    """
+    chosen = {name: ARMS[name] for name in arms}
+    all_of_them = [
+        (run != run.unaltered(), seed, f"{name} {seed}", replace(run, seed=seed))
+        for name, (run, seeds) in chosen.items()
+        for seed in range(1, seeds + 1)
+    ]
+    return {
+        name: run for altered, seed, name, run in sorted(all_of_them, key=lambda item: (item[0], item[1] * item[0]))
+    }
+
+
+@checked
+def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
+    """What is stored of a result: of its history the columns that a table or a figure needs."""
+    full = name.startswith(FULL)
+    rows = [{key: row[key] for key in (FULL_ROW if full else LEAN_ROW) if key in row} for row in kept["history"]]
+    for row in rows:
+        for key in {"back", "after"} & row.keys():  # the best head at each offset
+            row[key] = [max(at) for at in zip(*row[key], strict=True)]
+    if kept["run"]["held"]:  # what the model alone would do, without the part that another one did, tells nothing
+        return {"run": kept["run"], "history": rows}
+    return {**kept, "history": rows}
+
+
+@checked
+def write(results: dict[str, dict[str, Any]], folder: Path) -> Path:
+    """Write what `stored` reads, the results of runs that `planned` names, and say where; beside it, the `table`."""
+    small = {name: compact(name, kept) for name, kept in results.items()}
+    arms = [name for name in ARMS if f"{name} 1" in small]
+    file = runs.write(small, folder, arms, "experiments.json")
+    if "spread" in arms:
+        tables = f"# What came of the experiments\n\n{table(stored(folder))}"
+        write_atomically(folder / "results.md", lambda path: path.write_text(tables, encoding="utf-8"))
+    return file
+
+
+@checked
+def stored(folder: Path = DATA / "formation") -> dict[str, list[dict[str, Any]]]:
+    """The stored results of every arm, one per seed: see `runs.result` and `compact`, and ARMS for the names."""
+    return runs.histories(folder, "experiments.json")
+
+
+# What the runs say
+
+
+@checked
+def curve(kept: dict[str, Any], name: str) -> list[float]:
+    """One curve of a run: "saves", "in-context learning", or one of the pair's or its heads'.
+
+    The pair is chosen once, at the end: the head of layer 0 with the best previous-token score and the head of layer 1
+    with the best prefix matching. "previous token", "prefix matching", "lead", "positivity" follow it back. "controls"
+    is the largest lead that the same head of layer 1 has with another head of layer 0; "chance" the standard deviation
+    of the pair's lead under shuffled columns (see `measures.match_lead`).
+    """
+    rows = kept["history"]
+    if name == "saves":
+        return [row["saves"] for row in rows]
+    if name == "in-context learning":
+        return [-row["in_context_learning"] for row in rows]
+    first, second = pair(kept)
+    if name == "controls":
+        return [max(lead[second] for head, lead in enumerate(row["lead"]) if head != first) for row in rows]
+    single = {"previous token": ("previous_token", 0, first), "prefix matching": ("prefix_matching", 1, second)}
+    if name in single:
+        key, layer, head = single[name]
+        return [row[key][layer][head] for row in rows]
+    return [row[{"positivity": "match"}.get(name, name)][first][second] for row in rows]
+
+
+@checked
+def pair(kept: dict[str, Any]) -> tuple[int, int]:
+    """The head of layer 0 and the head of layer 1 that a run is followed by: see `curve`."""
+    last = kept["history"][-1]
+    previous, prefix = last["previous_token"][0], last["prefix_matching"][-1]
+    return previous.index(max(previous)), prefix.index(max(prefix))
+
+
+EVENTS = {  # curve → the rise below which nothing happened
+    "positivity": 0.3,
+    "lead": 0.5,
+    "previous token": 0.1,
+    "prefix matching": 0.05,
+    "saves": 0.5,
+    "in-context learning": 0.1,
+}
+
+
+@checked
+def times(kept: dict[str, Any], share: float = 0.5) -> dict[str, float]:
+    """When each of EVENTS came in a run, in steps; not a number where it did not."""
+    steps = [row["step"] for row in kept["history"]]
+    return {name: event_time(steps, curve(kept, name), share, least) for name, least in EVENTS.items()}
+
+
+@checked
+def level_time(kept: dict[str, Any], baseline: dict[str, Any], share: float = 0.5) -> float:
+    """When a run saves `share` of what the same seed's unaltered run saves in the end; the last step if it never does.
+
+    A run that never gets there is at least as late as the last step, so differences of such times are too small, and
+    their signs are right.
+    """
+    saved = [row["saves"] for row in baseline["history"][-4:]]
+    steps = [row["step"] for row in kept["history"]]
+    time = reached(steps, curve(kept, "saves"), share * sum(saved) / 4)
+    return float(steps[-1]) if math.isnan(time) else time
+
+
+@checked
+def way(kept: dict[str, Any]) -> str:
+    """Which way a finished run goes: "textbook", "detour" or "none", by its own mechanism's measures.
+
+    None: repeating saves less than half a nat. Textbook: without layer 0 in the values, four fifths of that are left;
+    what is copied stands one past the earlier copy. Detour: less is left, for layer 0 has brought along what is copied.
+    """
+    savings = kept["savings"]
+    if savings["whole"] < 0.5:
+        return "none"
+    return "textbook" if savings["values"] > 0.8 * savings["whole"] else "detour"
+
+
+@checked
+def far_offset(kept: dict[str, Any], more_than: float = 0.3) -> int:
+    """How far back layer 0 looks, if one head spends so much on one place, from two back on; else 0."""
+    best = [max(at) for at in zip(*kept["looks"]["back"], strict=True)]
+    far = max(range(2, len(best)), key=lambda offset: best[offset])
+    return far if best[far] > more_than else 0
+
+
+@checked
+def diagonal_end(kept: dict[str, Any]) -> float:
+    """The destination from which on the best previous-token head looks back half as much as on places 10 to 40.
+
+    For good; not a number if it never looked there much (less than 0.2), or never stops.
+    """
+    looks = [0.0, *kept["diagonal"]]  # by destination; position 0 has nothing before it
+    middle = sum(looks[10:41]) / 31
+    below = [dest for dest in range(41, len(looks)) if looks[dest] < middle / 2]
+    last = max((dest for dest in range(len(looks)) if looks[dest] >= middle / 2), default=0)
+    return float(last + 1) if below and last + 1 < len(looks) and middle >= 0.2 else math.nan
+
+
+@checked
+def comparison(results: dict[str, list[dict[str, Any]]], arm: str, against: str = "spread") -> dict[str, Any]:
+    """An arm beside the same seeds of another: mean times to the level, the differences, and how likely by luck.
+
+    "mean" and "against" in steps; "differences" seed by seed, negative where the arm is earlier; "p" of the exact
+    paired test; "never" how many runs of the arm do not get there. See `level_time`.
+    """
+    baseline = {kept["run"]["seed"]: kept for kept in results["spread"]}
+    other = {kept["run"]["seed"]: kept for kept in results[against]}
+    seeds = [kept["run"]["seed"] for kept in results[arm] if kept["run"]["seed"] in baseline.keys() & other.keys()]
+    mine = {kept["run"]["seed"]: kept for kept in results[arm]}
+    a = [level_time(mine[seed], baseline[seed]) for seed in seeds]
+    b = [level_time(other[seed], baseline[seed]) for seed in seeds]
+    last = [mine[seed]["history"][-1]["step"] for seed in seeds]
+    return {
+        "seeds": len(seeds),
+        "mean": sum(a) / len(a),
+        "against": sum(b) / len(b),
+        "differences": [x - y for x, y in zip(a, b, strict=True)],
+        "p": paired_test(b, a),
+        "never": sum(x >= end for x, end in zip(a, last, strict=True)),
+        "saves": [kept_saves(mine[seed]) / kept_saves(baseline[seed]) for seed in seeds],
+    }
+
+
+@checked
+def kept_saves(kept: dict[str, Any]) -> float:
+    """What repeating saves at the end of a run, as the mean of its last four measurements, in nats."""
+    return sum(row["saves"] for row in kept["history"][-4:]) / 4
+
+
+@checked
+def taken_over(kept: dict[str, Any], baseline: dict[str, Any]) -> float:
+    """How much of what a missing head was worth the others have taken over: 0 nothing, 1 all of it.
+
+    What it was worth: what repeating saves with the unaltered run's finished model, less what it saves when the head is
+    switched off there and nothing is trained after.
+    """
+    scores = baseline["history"][-1]["prefix_matching"][1]
+    off = scores.index(max(scores) if kept["run"]["silent"] == "best" else min(scores))
+    without = baseline["silenced"][off]
+    return (kept["history"][-1]["saves"] - without) / (baseline["history"][-1]["saves"] - without)
+
+
+@checked
+def table(results: dict[str, list[dict[str, Any]]]) -> str:
+    """The tables of lesson 08, as Markdown. They need the arm "spread"; of the others, those that are there."""
+    spread = results["spread"]
+    parts = {
+        "When each event came, spread": _events_table(spread),
+        "Which came first, spread": _orders_table(spread),
+        "The match of the pair: size-free and in units of score, spread": _match_table(spread),
+        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms_table(
+            results
+        ),
+        "Which way, and how far back layer 0 looks": _ways_table(results),
+        "How much of the missing head's worth the others took over": _taken_over_table(results),
+    }
+    return "\n\n".join(f"## {title}\n\n{part}" for title, part in parts.items()) + "\n"
+
+
+def _events_table(runs_of_arm: list[dict[str, Any]]) -> str:
+    lines = ["| event | runs | median step | least | most |", "|---|---|---|---|---|"]
+    found = [times(kept) for kept in runs_of_arm]
+    for name in EVENTS:
+        came = sorted(time[name] for time in found if not math.isnan(time[name]))
+        if came:
+            middle = (came[(len(came) - 1) // 2] + came[len(came) // 2]) / 2
+            lines.append(f"| {name} | {len(came)} of {len(found)} | {middle:.0f} | {came[0]:.0f} | {came[-1]:.0f} |")
+    return "\n".join(lines)
+
+
+def _orders_table(runs_of_arm: list[dict[str, Any]]) -> str:
+    lines = [
+        "| first, second | first comes first | mean difference | sign test | paired test |",
+        "|---|---|---|---|---|",
+    ]
+    found = [times(kept) for kept in runs_of_arm]
+    for first, second in itertools.combinations(EVENTS, 2):
+        a, b = ([time[name] for time in found] for name in (first, second))
+        differences = [y - x for x, y in zip(a, b, strict=True) if not math.isnan(y - x)]
+        if differences:
+            earlier, mean = sum(d > 0 for d in differences), sum(differences) / len(differences)
+            tests = f"{sign_test(a, b):.2g} | {paired_test(a, b):.2g}"
+            lines.append(f"| {first}, {second} | {earlier} of {len(differences)} | {mean:+.0f} | {tests} |")
+    return "\n".join(lines)
+
+
+def _arms_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    lines = [
+        "| arm | seeds | mean step | the same seeds, unaltered | differences | p | never | saves in the end, share |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for arm, made in results.items():
+        if arm != "spread" and made:
+            c = comparison(results, arm)
+            differences = ", ".join(f"{d:+.0f}" for d in c["differences"])
+            share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
+            numbers = f"{c['mean']:.0f} | {c['against']:.0f} | {differences} | {c['p']:.2g} | {c['never']} | {share}"
+            lines.append(f"| {arm} | {c['seeds']} | {numbers} |")
+    return "\n".join(lines)
+
+
+def _match_table(runs_of_arm: list[dict[str, Any]]) -> str:
+    """Lead and chance when half of positivity's rise was made, and at the end."""
+    lines = [
+        "| seed | half of positivity | lead then | share of the last | lead in the end | best control | 3 × chance |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for kept in runs_of_arm:
+        step = times(kept)["positivity"]
+        if not math.isnan(step):
+            lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
+            row = next(i for i, row in enumerate(kept["history"]) if row["step"] >= step)
+            then = f"{step:.0f} | {lead[row]:.2f} | {lead[row] / lead[-1]:.2f}"
+            lines.append(
+                f"| {kept['run']['seed']} | {then} | {lead[-1]:.2f} | {controls[-1]:.2f} | {3 * chance[-1]:.2f} |"
+            )
+    return "\n".join(lines)
+
+
+def _ways_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    lines = [
+        "| arm | runs | textbook | detour | none | far offsets | the diagonal's end |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for arm, made in results.items():
+        if made and "savings" in made[0]:
+            ways = [way(kept) for kept in made]
+            counts = " | ".join(str(ways.count(name)) for name in ("textbook", "detour", "none"))
+            far = ", ".join(str(far_offset(kept) or "–") for kept in made)
+            ends = ", ".join("–" if math.isnan(end) else f"{end:.0f}" for end in map(diagonal_end, made))
+            lines.append(f"| {arm} | {len(made)} | {counts} | {far} | {ends} |")
+    return "\n".join(lines)
+
+
+def _taken_over_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    lines = ["| arm | seed by seed |", "|---|---|"]
+    baseline = {kept["run"]["seed"]: kept for kept in results["spread"]}
+    for arm, made in results.items():
+        shares = [taken_over(kept, baseline[kept["run"]["seed"]]) for kept in made if kept["run"]["silent"]]
+        if shares:
+            lines.append(f"| {arm} | {', '.join(f'{share:.2f}' for share in shares)} |")
+    return "\n".join(lines)

@@ -1,0 +1,116 @@
+"""What the small models compute, written out: faster than hooks, and in parts that another model can take over."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils._arguments import NotNegative, checked
+
+PARTS = ("look", "match", "copy")  # where layer 0 looks; what layer 1 looks for; what layer 1 does to the logits
+
+
+@checked
+def logits(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], silent: Sequence[NotNegative] = ()
+) -> Float[Tensor, "batch pos d_vocab"]:
+    """The same as `model(tokens)` in two thirds of the time: on models this small, hooks are much of the work.
+
+    The last layer's heads in `silent` write nothing. For attention-only models without LayerNorm whose biases are zero.
+    """
+    stream, position = inputs(model, tokens)
+    for block in model.blocks:
+        attn: Any = block.attn
+        q = _by_head(stream + position, attn.W_Q)
+        k = _by_head(stream + position, attn.W_K)
+        v = _by_head(stream, attn.W_V)
+        z = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # [batch, head, pos, d_head]
+        if silent and block is model.blocks[-1]:
+            on = torch.ones(z.shape[1], device=z.device)
+            on[list(silent)] = 0
+            z = z * on[:, None, None]
+        stream = stream + z.transpose(1, 2).flatten(2) @ attn.W_O.flatten(0, 1)  # … [pos, head d_head] @ […, d_model]
+    return stream @ model.W_U
+
+
+@checked
+def held_logits(
+    model: HookedTransformer,
+    tokens: Int[Tensor, "batch pos"],
+    other: HookedTransformer,
+    held: Sequence[str] = (),
+) -> Float[Tensor, "batch pos d_vocab"]:
+    """The logits of a two-layer model, of which `other` does the parts in `held`.
+
+    "look": layer 0's attention patterns are those of `other`. "match": layer 1's patterns are those that `other` has
+    when its layer 0 looks where ours does; that fixes M_K, and what positions add. "copy": what layer 1 adds to the
+    logits is what `other` would read from these sources and write. All three together are the whole of `other` but for
+    the direct path and what layer 0 itself adds to the logits. The idea is the clamping of Singh et al. 2024.
+
+    Raises ValueError for a part that does not exist, or a model that has not two layers.
+    """
+    if unknown := set(held) - set(PARTS):
+        raise ValueError(f"held must name parts among {PARTS}, not {sorted(unknown)}.")
+    if model.cfg.n_layers != 2:
+        raise ValueError(f"The parts are those of a model with two layers; this one has {model.cfg.n_layers}.")
+    looker, matcher, copier = (other if part in held else model for part in PARTS)
+    stream, position = inputs(looker, tokens)
+    looks = pattern(looker, 0, stream + position, stream + position)
+    after = {m: _after(m, tokens, looks) for m in {model, matcher, copier}}  # the streams between the layers
+    matching = after[matcher] + inputs(matcher, tokens)[1]
+    found = pattern(matcher, 1, matching, matching)
+    return after[model] @ model.W_U + write(copier, 1, found, after[copier]) @ copier.W_U
+
+
+def _after(model: HookedTransformer, tokens: Tensor, looks: Tensor) -> Float[Tensor, "batch pos d_model"]:
+    """The stream after layer 0, [batch, pos, d_model], if layer 0 looks like this."""
+    stream, _ = inputs(model, tokens)
+    return stream + write(model, 0, looks, stream)
+
+
+@checked
+def inputs(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
+) -> tuple[Float[Tensor, "batch pos d_model"], Float[Tensor, "pos d_model"]]:
+    """The stream before layer 0, and what queries and keys add to it in every layer."""
+    W_pos = model.W_pos[: tokens.shape[1]]
+    if model.cfg.positional_embedding_type == "standard":
+        return model.W_E[tokens] + W_pos, torch.zeros_like(W_pos)
+    return model.W_E[tokens], W_pos
+
+
+@checked
+def pattern(
+    model: HookedTransformer,
+    layer: NotNegative,
+    dest: Float[Tensor, "batch pos d_model"],
+    src: Float[Tensor, "batch pos d_model"],
+) -> Float[Tensor, "batch head pos pos"]:
+    """A layer's attention, if its queries read `dest` and its keys `src`, positions included: [.., dest, src]."""
+    attn: Any = model.blocks[layer].attn
+    scores = _by_head(dest, attn.W_Q) @ _by_head(src, attn.W_K).mT / model.cfg.d_head**0.5
+    mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+    return scores.masked_fill(~mask, -torch.inf).softmax(-1)
+
+
+@checked
+def write(
+    model: HookedTransformer,
+    layer: NotNegative,
+    attention: Float[Tensor, "batch head pos pos"],
+    src: Float[Tensor, "batch pos d_model"],
+) -> Float[Tensor, "batch pos d_model"]:
+    """What a layer adds to the stream, if its heads look like this and their values read `src`."""
+    attn: Any = model.blocks[layer].attn
+    z = attention @ _by_head(src, attn.W_V)  # [batch, head, pos, d_head]
+    return z.transpose(1, 2).flatten(2) @ attn.W_O.flatten(0, 1)
+
+
+def _by_head(x: Float[Tensor, "batch pos d_model"], W: Float[Tensor, "head d_model d_head"]) -> Tensor:
+    """What every head reads from x, [batch, head, pos, d_head], by one product."""
+    joined = W.transpose(0, 1)  # [d_model, head, d_head]
+    return (x @ joined.flatten(1)).unflatten(-1, joined.shape[1:]).transpose(1, 2)
