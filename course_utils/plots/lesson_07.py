@@ -126,7 +126,7 @@ def losses(
         panel.axhline(chance, color=GREY, label="all tokens equally likely")
         panel.set(title=f"tokens drawn {title}", xlabel="position of the predicted token", ylim=(0, 15))
     axes[0].set_ylabel("nats per token")
-    axes[0].legend(fontsize=8, framealpha=1)
+    axes[0].legend(fontsize=8, frameon=True, framealpha=1, edgecolor="none")
     return axes[0]
 
 
