@@ -387,6 +387,7 @@ def composition(answer: Answer) -> None:
         value, right = number(answer(OV1, QK2, OV2, mode)), _ratio(OV1, second)
         for guess, sentence in (
             ((OV1 @ second).norm(), "that is the norm of the product, not yet divided by the norms of its factors."),
+            (_ratio(second, OV1), "that is the product in the other order: head 1 writes first, so OV1 stands left."),
             (right**2, "that is the square of the score."),
             (right - 1 / 3, "the chance level is not subtracted: it is what you compare the score with."),
             (right * 3, "the score is not divided by the chance level: that is what you compare it with."),
@@ -507,14 +508,14 @@ composition.mistakes = {
     ),
     "V transposed": (_with(V=lambda o, q, v: _ratio(o, v.T)), "mode 'V' hardly sees it"),
     "OV1 transposed": (lambda o, q, v, mode: _score(o.T, q, v, mode), "mode 'Q' hardly sees it"),
-    "everything transposed": (lambda o, q, v, mode: _score(o.T, q.T, v.T, mode), "mode 'Q' hardly sees it"),
+    "everything transposed": (lambda o, q, v, mode: _score(o.T, q.T, v.T, mode), "the product in the other order"),
     "columns": (
         _with(lambda o, q, v: _ratio(q, o), lambda o, q, v: _ratio(q.T, o), lambda o, q, v: _ratio(v, o)),
-        "which side of which circuit meets the stream?",
+        "the product in the other order",
     ),
-    "V in the wrong order": (_with(V=lambda o, q, v: _ratio(v, o)), "mode 'V' hardly sees it"),
-    "Q in the wrong order": (_with(Q=lambda o, q, v: _ratio(q, o)), "mode 'Q' hardly sees it"),
-    "K in the wrong order": (_with(K=lambda o, q, v: _ratio(q, o)), "mode 'K' hardly sees it"),
+    "V in the wrong order": (_with(V=lambda o, q, v: _ratio(v, o)), "mode 'V', that is the product in the other"),
+    "Q in the wrong order": (_with(Q=lambda o, q, v: _ratio(q, o)), "mode 'Q', that is the product in the other"),
+    "K in the wrong order": (_with(K=lambda o, q, v: _ratio(q.T, o)), "mode 'K', that is the product in the other"),
     "V with QK": (_with(V=lambda o, q, v: _ratio(o, q)), "in mode 'V', another QK2 should change nothing"),
     "the mode ignored": (lambda o, q, v, mode: _ratio(o, q), "in mode 'V', another QK2 should change nothing"),
     "all modes added": (

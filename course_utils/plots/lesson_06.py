@@ -102,10 +102,10 @@ def lead_shares(shares: Mapping[str, Float[Tensor, " head"]], names: Sequence[st
 
 
 @checked
-def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], chance: float) -> Axes:
+def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
     """Composition scores above (red) and below chance (blue), a table for each mode; the largest have their number."""
+    chance, limit = d_model**-0.5, 0.12  # one scale for all models: the best aligned heads score 1/√32 = chance + 0.11
     figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.1), squeeze=False)
-    limit = max(float((score - chance).abs().max()) for score in scores.values())
     for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
         writers, readers = ([f"{layer}.{head}" for head in range(n)] for layer, n in enumerate(score.shape))
         heatmap(score - chance, writers, readers, f"{mode}-composition", centred=True, limit=limit, axes=axes)
@@ -115,7 +115,7 @@ def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], chance: flo
             axes.text(column, row, f"{score[row, column]:.2f}", ha="center", va="center", fontsize=8, color=colour)
         axes.set_xlabel("head of layer 1, which reads")
     panels[0][0].set_ylabel("head of layer 0, which writes")
-    figure.colorbar(panels[0][-1].images[0], ax=panels, label="score minus chance")
+    figure.colorbar(panels[0][-1].images[0], ax=panels, label="score minus chance\n(−: well below)")
     return panels[0][0]
 
 
@@ -123,18 +123,18 @@ def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], chance: flo
 def against_chance(
     scores: Mapping[str, Float[Tensor, "head0 head1"]],
     null: Mapping[str, Float[Tensor, "sample head0 head1"]],
-    chance: float,
+    d_model: int,
 ) -> Axes:
     """Every pair's score as a point, a row for each mode, over the band that random directions reach."""
     _, axes = plt.subplots(figsize=(9, 3))
     for row, (mode, score) in enumerate(scores.items()):
         low, high = float(null[mode].min()), float(null[mode].max())
         axes.fill_betweenx(
-            [row - 0.4, row + 0.4], low, high, color="#d0d0d0", zorder=0, label=None if row else "chance"
+            [row - 0.4, row + 0.4], low, high, color="#d0d0d0", zorder=0, label=None if row else "all random draws"
         )
         height = row + torch.linspace(-0.3, 0.3, score.numel())
         axes.scatter(score.flatten(), height, s=14, color=COLOURS[row], marker=MARKERS[row])
-    axes.axvline(chance, color="black", lw=1, label="1/√d_model")
+    axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()
     axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads", ylabel="door")

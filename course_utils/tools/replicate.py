@@ -279,6 +279,7 @@ def main(arguments: list[str] | None = None) -> int:
     content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_atomically(RESULT, lambda path: path.write_text(content, encoding="utf-8", newline="\n"))
     write_atomically(PAGE, lambda path: path.write_text(page(result), encoding="utf-8", newline="\n"))
+    write_checksums(DATA)
     for lesson, rows in result.items():
         verdicts = [row["verdict"] for row in rows.values()]
         print(f"{lesson}: " + ", ".join(f"{verdicts.count(kind)} {kind}" for kind in (HOLDS, SIZE, OURS)))

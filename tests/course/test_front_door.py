@@ -96,6 +96,13 @@ def test_the_map_has_every_lesson_once():
         number, _, rest = title.partition(" · ")
         if f"{lesson}.ipynb" != links.CONTENTS:
             assert number.removesuffix("b") in shown and f"{number} {rest}" in words.replace("&#x27;", "'")
+    stored = [
+        output.data.get("text/html", "")
+        for cell in START.cells
+        for output in cell.get("outputs", [])
+        if "data" in output
+    ]
+    assert any(words in page for page in stored), "the stored map is an old one: author 00_start anew"
 
 
 # The server
