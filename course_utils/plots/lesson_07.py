@@ -133,14 +133,14 @@ def losses(
 @checked
 def doors(
     heads: Sequence[str],
-    scores: Mapping[str, Float[Tensor, "head door"]],
+    found: Mapping[str, Float[Tensor, "head door"]],
     whole: Float[Tensor, " head"],
     writer: str,
 ) -> None:
     """Show prefix-matching scores with one door from `writer` cut, bars for each way; `whole` are those uncut."""
     _, axes = plt.subplots(1, len(heads), figsize=(9, 3), sharey=True)
     for i, (panel, head) in enumerate(zip(axes, heads, strict=True)):
-        values, path = {way: score[i] for way, score in scores.items()}, f"door from {writer} that is cut"
+        values, path = {way: score[i] for way, score in found.items()}, f"door from {writer} that is cut"
         plots.grouped_bars(values, ["query", "key", "value"], f"head {head}", "", path, axes=panel)
         panel.axhline(whole[i].item(), color=GREY, label="nothing cut")
         panel.set_ylim(0, 1.1)
