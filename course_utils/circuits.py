@@ -119,6 +119,16 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> flo
 
 
 @checked
+def lead(matrix: FactoredMatrix) -> float:
+    """By how much a token's own entry beats the mean of its row, on average over tokens; in units of the entries.
+
+    A softmax over the row sees nothing but such differences. Unlike `copying_score` and `self_rate`, it says how much.
+    """
+    own, mean = (matrix.A * matrix.B.mT).sum(-1), matrix.A @ matrix.B.mean(-1)  # [row], from [row, rank], [rank, row]
+    return (own - mean).mean().item()
+
+
+@checked
 def row_maxima(matrix: FactoredMatrix) -> Float[Tensor, " row"]:
     """The largest entry of every row of A B. It costs hardly more than the product, which is made piece by piece."""
     maxima = matrix.A.new_full((matrix.A.shape[0],), -torch.inf)  # [row], filled through the views `largest`

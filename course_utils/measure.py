@@ -15,6 +15,13 @@ ROWS = 4  # of tokens that a model reads at a time
 
 
 @checked
+def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
+    """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
+    rows = tokens.to(model.cfg.device).split(ROWS)
+    return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
+
+
+@checked
 @torch.no_grad()
 def on_text(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict[str, float]:
     """Losses on text, in nats per token: "held_out_loss", and "in_context_learning".
@@ -22,7 +29,7 @@ def on_text(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], window: 
     In-context learning is the mean loss of the last `window` predictions less that of the second `window` ones: below
     0, the model profits from a longer context. After Olsson et al. 2022, "In-context Learning and Induction Heads".
     """
-    loss = _losses(model, tokens)  # [batch, pos - 1]: column i is the prediction made at position i
+    loss = losses(model, tokens)  # [batch, pos - 1]: column i is the prediction made at position i
     return {
         "held_out_loss": loss[:, 1:].mean().item(),  # what follows the start token is anybody's guess
         "in_context_learning": (loss[:, -window:].mean() - loss[:, window : 2 * window].mean()).item(),
@@ -37,7 +44,7 @@ def on_repeats(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], perio
     "first_pass_loss" and "second_pass_loss" in nats per token; with layers also "previous_token" and "prefix_matching",
     as [layer][head]: see `heads`.
     """
-    loss = _losses(model, tokens).mean(0)  # [pos - 1]; passes open at positions 1, period + 1, 2 period + 1, …
+    loss = losses(model, tokens).mean(0)  # [pos - 1]; passes open at positions 1, period + 1, 2 period + 1, …
     result: dict[str, Any] = {
         "first_pass_loss": loss[1:period].mean().item(),
         "second_pass_loss": loss[period + 1 : 2 * period].mean().item(),
@@ -70,12 +77,6 @@ def survey(model: HookedTransformer, period: Count = 64, batch: Count = 16) -> d
     if model.cfg.n_layers > 1:
         result["composition"] = {mode: _strongest(composition.scores(model, mode)) for mode in "QKV"}
     return result
-
-
-def _losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
-    """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
-    rows = tokens.to(model.cfg.device).split(ROWS)
-    return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
 
 
 def _repeated(model: HookedTransformer, period: int, batch: int) -> Tensor:

@@ -158,9 +158,8 @@ def level_time(kept: dict[str, Any], baseline: dict[str, Any], share: float = 0.
     A run that never gets there is at least as late as the last step, so differences of such times are too small, and
     their signs are right.
     """
-    saved = [row["saves"] for row in baseline["history"][-4:]]
     steps = [row["step"] for row in kept["history"]]
-    time = reached(steps, curve(kept, "saves"), share * sum(saved) / 4)
+    time = reached(steps, curve(kept, "saves"), share * kept_saves(baseline))
     return float(steps[-1]) if math.isnan(time) else time
 
 
@@ -205,10 +204,8 @@ def comparison(results: dict[str, list[dict[str, Any]]], arm: str, against: str 
     "mean" and "against" in steps; "differences" seed by seed, negative where the arm is earlier; "p" of the exact
     paired test; "never" how many runs of the arm do not get there. See `level_time`.
     """
-    baseline = {kept["run"]["seed"]: kept for kept in results["spread"]}
-    other = {kept["run"]["seed"]: kept for kept in results[against]}
-    seeds = [kept["run"]["seed"] for kept in results[arm] if kept["run"]["seed"] in baseline.keys() & other.keys()]
-    mine = {kept["run"]["seed"]: kept for kept in results[arm]}
+    mine, baseline, other = (_by_seed(results[name]) for name in (arm, "spread", against))
+    seeds = [seed for seed in mine if seed in baseline.keys() & other.keys()]
     a = [level_time(mine[seed], baseline[seed]) for seed in seeds]
     b = [level_time(other[seed], baseline[seed]) for seed in seeds]
     last = [mine[seed]["history"][-1]["step"] for seed in seeds]
@@ -221,6 +218,10 @@ def comparison(results: dict[str, list[dict[str, Any]]], arm: str, against: str 
         "never": sum(x >= end for x, end in zip(a, last, strict=True)),
         "saves": [kept_saves(mine[seed]) / kept_saves(baseline[seed]) for seed in seeds],
     }
+
+
+def _by_seed(runs_of_arm: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    return {kept["run"]["seed"]: kept for kept in runs_of_arm}
 
 
 @checked
@@ -336,7 +337,7 @@ def _ways_table(results: dict[str, list[dict[str, Any]]]) -> str:
 
 def _taken_over_table(results: dict[str, list[dict[str, Any]]]) -> str:
     lines = ["| arm | seed by seed |", "|---|---|"]
-    baseline = {kept["run"]["seed"]: kept for kept in results["spread"]}
+    baseline = _by_seed(results["spread"])
     for arm, made in results.items():
         shares = [taken_over(kept, baseline[kept["run"]["seed"]]) for kept in made if kept["run"]["silent"]]
         if shares:

@@ -33,7 +33,7 @@ def logits(
             on = torch.ones(z.shape[1], device=z.device)
             on[list(silent)] = 0
             z = z * on[:, None, None]
-        stream = stream + z.transpose(1, 2).flatten(2) @ attn.W_O.flatten(0, 1)  # … [pos, head d_head] @ […, d_model]
+        stream = stream + _written(z, attn.W_O)
     return stream @ model.W_U
 
 
@@ -106,11 +106,15 @@ def write(
 ) -> Float[Tensor, "batch pos d_model"]:
     """What a layer adds to the stream, if its heads look like this and their values read `src`."""
     attn: Any = model.blocks[layer].attn
-    z = attention @ _by_head(src, attn.W_V)  # [batch, head, pos, d_head]
-    return z.transpose(1, 2).flatten(2) @ attn.W_O.flatten(0, 1)
+    return _written(attention @ _by_head(src, attn.W_V), attn.W_O)
 
 
 def _by_head(x: Float[Tensor, "batch pos d_model"], W: Float[Tensor, "head d_model d_head"]) -> Tensor:
     """What every head reads from x, [batch, head, pos, d_head], by one product."""
     joined = W.transpose(0, 1)  # [d_model, head, d_head]
     return (x @ joined.flatten(1)).unflatten(-1, joined.shape[1:]).transpose(1, 2)
+
+
+def _written(z: Float[Tensor, "batch head pos d_head"], W_O: Float[Tensor, "head d_head d_model"]) -> Tensor:
+    """What all heads together write, [batch, pos, d_model], by one product."""
+    return z.transpose(1, 2).flatten(2) @ W_O.flatten(0, 1)  # [batch, pos, head d_head] @ [head d_head, d_model]

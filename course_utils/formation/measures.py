@@ -1,10 +1,13 @@
 """What is measured of a small model: where its heads look, what its layers look for, and through which door."""
 
+import itertools
+from collections.abc import Iterator
+
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformer_lens import HookedTransformer
+from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, heads
 from course_utils._arguments import Count, checked
@@ -45,13 +48,9 @@ def match_positivity(model: HookedTransformer) -> Float[Tensor, "head1 head2"]:
     Near 1, a head of layer 1 looks for the token that a head of layer 0 read and passed on: half of an induction head.
     It says nothing of how strongly: see `match_lead`.
     """
-    n = model.cfg.n_heads
-    found = torch.zeros(n, n)
-    for head1 in range(n):
-        for head2 in range(n):
-            M = composition.match_matrix(model, (1, head2), (0, head1))
-            M.B = M.B - M.B.mean(-1, keepdim=True)
-            found[head1, head2] = circuits.copying_score(M)
+    found = torch.zeros(model.cfg.n_heads, model.cfg.n_heads)
+    for pair, M in _matches(model):
+        found[pair] = circuits.copying_score(M)
     return found
 
 
@@ -68,15 +67,20 @@ def match_lead(model: HookedTransformer) -> tuple[Float[Tensor, "head1 head2"], 
     """
     n, d_vocab, d_head = model.cfg.n_heads, model.cfg.d_vocab, model.cfg.d_head
     lead, chance = torch.zeros(2, n, n)
-    for head1 in range(n):
-        for head2 in range(n):
-            M = composition.match_matrix(model, (1, head2), (0, head1))
-            A, B = M.A, M.B - M.B.mean(1, keepdim=True)  # [looks for, d_head], [d_head, was passed on]
-            lead[head1, head2] = (A * B.T).sum(1).mean() / d_head**0.5
-            A = A - A.mean(0)
-            squares = ((A.T @ A) * (B @ B.T)).sum()  # Σ D², where D = A B: the trace of Aᵀ A B Bᵀ
-            chance[head1, head2] = (squares / (d_vocab - 1) / d_head).sqrt() / d_vocab
+    for pair, M in _matches(model):
+        lead[pair] = circuits.lead(M) / d_head**0.5
+        A, B = M.A - M.A.mean(0), M.B  # [looks for, d_head], [d_head, was passed on]
+        squares = ((A.T @ A) * (B @ B.T)).sum()  # Σ D², where D = A B: the trace of Aᵀ A B Bᵀ
+        chance[pair] = (squares / (d_vocab - 1) / d_head).sqrt() / d_vocab
     return lead, chance
+
+
+def _matches(model: HookedTransformer) -> Iterator[tuple[tuple[int, int], FactoredMatrix]]:
+    """(head of layer 0, head of layer 1) and their M_K, each row less its mean."""
+    for head1, head2 in itertools.product(range(model.cfg.n_heads), repeat=2):
+        M = composition.match_matrix(model, (1, head2), (0, head1))
+        M.B = M.B - M.B.mean(-1, keepdim=True)
+        yield (head1, head2), M
 
 
 @checked

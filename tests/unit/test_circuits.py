@@ -227,6 +227,16 @@ def test_self_rate_goes_through_blocks():
     assert isinstance(rate, float) and rate == 2_499 / 2_500 and circuits.self_rate(-table) < 0.001
 
 
+def test_the_lead_is_that_of_the_diagonal_over_its_rows(model):
+    OV = circuits.full_ov(model, 0, 0)
+    table = OV.AB
+    assert circuits.lead(OV) == pytest.approx((table.diagonal() - table.mean(1)).mean().item(), rel=1e-4)
+    constants = torch.randn(table.shape[0], 1, generator=torch.Generator().manual_seed(0))
+    ones = torch.ones(1, table.shape[1])
+    moved = FactoredMatrix(torch.cat([OV.A, constants], 1), torch.cat([OV.B, ones]))  # a softmax sees the same
+    assert circuits.lead(moved) == pytest.approx(circuits.lead(OV), abs=1e-4)
+
+
 # The largest entries
 
 
