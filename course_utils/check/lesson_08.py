@@ -532,8 +532,9 @@ def _with_pattern(
         return pattern
 
     if leave:
+        add: Any = model.add_hook  # whose type knows no hook that is a plain function
         for name in names:
-            model.add_hook(name, put)
+            add(name, put)
         return model(tokens)
     return model.run_with_hooks(tokens, fwd_hooks=[(name, put) for name in names])
 

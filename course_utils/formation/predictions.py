@@ -94,7 +94,8 @@ def _lead_with_saves(results: Results) -> Iterator[Part]:
     shares, lags = [], []
     for kept in results["spread"]:
         found, lead = experiments.times(kept), experiments.curve(kept, "lead")
-        row = next(i for i, row in enumerate(kept["history"]) if row["step"] >= found["positivity"])
+        late = (i for i, row in enumerate(kept["history"]) if row["step"] >= found["positivity"])
+        row = next(late, -1)  # where it never comes, all of the lead is there before
         shares.append(lead[row] / lead[-1])
         lags.append(found["lead"] - found["saves"])
     yield f"share of the lead then: at most {max(shares):.2f}", max(shares) < 0.25

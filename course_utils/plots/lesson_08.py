@@ -40,7 +40,7 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"], a_row: 
     _, axes = plt.subplots(figsize=(9.6, 0.5 + 0.5 * rows))
     for i, token in enumerate(tokens.tolist()):
         x, y, hit = i % a_row, -(i // a_row), bool(i and known[i - 1])
-        style = {"facecolor": "#ffd9b8" if hit else "white", "edgecolor": ORANGE if hit else "#cccccc"}
+        style: Any = {"facecolor": "#ffd9b8" if hit else "white", "edgecolor": ORANGE if hit else "#cccccc"}
         axes.add_patch(FancyBboxPatch((x - 0.36, y - 0.3), 0.72, 0.6, boxstyle="round,pad=0.06", **style))
         weight = "bold" if hit else "normal"
         axes.text(x, y, str(token), ha="center", va="center", fontsize=8, fontweight=weight)
@@ -155,7 +155,10 @@ def clamp(held: str = "match") -> Axes:
         axes.text(-0.3, y, who, ha="right", va="center")
         for x, (name, words) in enumerate(parts.items()):
             off = name == held and y > 0
-            style = {"facecolor": "#eeeeee" if off else "#ffe9d6" if name == held else "white", "edgecolor": "black"}
+            style: Any = {
+                "facecolor": "#eeeeee" if off else "#ffe9d6" if name == held else "white",
+                "edgecolor": "black",
+            }
             style["linestyle"] = "--" if off else "-"
             axes.add_patch(FancyBboxPatch((2.3 * x, y - 0.4), 1.6, 0.8, boxstyle="round,pad=0.06", **style))
             label = f"{name}: {words}"
