@@ -171,10 +171,11 @@ def steps(
 
 @checked
 def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
-    """One head's attention with every number in its place, in the colours of `steps`."""
+    """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
     axes = plt.subplots(figsize=(7.5, 5))[1]
-    for dest, row in enumerate(attention):
-        _numbers(axes, row, dest, 2.2)
+    axes.imshow(attention, cmap="PuOr_r", vmin=-2.2, vmax=2.2)
+    for dest, src in (attention >= 0.005).nonzero().tolist():
+        axes.text(src, dest, f"{attention[dest, src]:.2f}", ha="center", va="center", fontsize=8.5)
     shown = [visible(name) for name in names]
     axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", fontsize=9, **MONO)
     axes.set_yticks(range(len(names)), shown, fontsize=9, **MONO)
