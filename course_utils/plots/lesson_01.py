@@ -173,7 +173,7 @@ def steps(
 def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
     """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
     axes = plt.subplots(figsize=(7.5, 5))[1]
-    axes.imshow(attention, cmap="PuOr_r", vmin=-2.2, vmax=2.2)
+    axes.imshow(attention.numpy(), cmap="PuOr_r", vmin=-2.2, vmax=2.2)
     for dest, src in (attention >= 0.005).nonzero().tolist():
         axes.text(src, dest, f"{attention[dest, src]:.2f}", ha="center", va="center", fontsize=8.5)
     shown = [visible(name) for name in names]

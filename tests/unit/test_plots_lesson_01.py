@@ -66,7 +66,7 @@ def test_what_is_normed_has_mean_0():
 
 def test_the_pairs_lose_less_than_single_tokens_where_every_other_token_follows_from_the_last():
     drawn = torch.randint(1, 50, (1000,), generator=torch.Generator().manual_seed(0))  # 0 is the start token
-    stream = torch.stack([drawn, drawn * 7 % 49 + 1], dim=1).flatten()
+    stream = torch.stack([drawn, drawn * 5 % 49 + 1], dim=1).flatten()
     single, pairs = draw.plain_losses(stream, stream.view(20, 100), d_vocab=50).values()
     assert single == pytest.approx(3.89, abs=0.1) and 1 < pairs < 3
 
