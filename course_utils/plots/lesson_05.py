@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
+from course_utils import plots
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 
@@ -18,7 +19,7 @@ BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 @checked
 def two_jobs(numbers: Sequence[int]) -> Axes:
     """A drawing of the idea: a place on a line gives each number its weight, and it votes for its own name."""
-    _, axes = plt.subplots(figsize=(8.4, 2.9))
+    _, axes = plt.subplots(figsize=(10, 3.5))
     where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
     axes.text(0, -0.75, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
@@ -45,7 +46,7 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
 
     All bars of a list are divided by the longest of its positions'.
     """
-    _, panels = plt.subplots(1, len(cases), figsize=(3.0 * len(cases), 2.8), sharey=True, squeeze=False)
+    _, panels = plt.subplots(1, len(cases), figsize=(10, 3.5), sharey=True, squeeze=False)
     for axes, numbers, given, title in zip(panels[0], cases, parts, titles, strict=True):
         heights = (given / given.abs().max()).tolist()
         colours = [ORANGE if number == max(numbers) else BLUE for number in numbers]
@@ -58,9 +59,34 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
 
 
 @checked
+def leads(lead: Float[Tensor, "pos value"], last: float) -> Axes:
+    """What each value at each position adds to the lead of the largest, and what the `last` one, just below, adds.
+
+    Boxes mark the worst value at each position, a dashed one the largest where it helps least. All divided by the most.
+    """
+    n, M = lead.shape[0], lead.shape[1] - 1
+    shown = torch.zeros(n + 1, M + 1)
+    shown[:n], shown[n, M - 1] = lead, last
+    shown = shown / lead.abs().max()
+    _, axes = plt.subplots(figsize=(10, 3.4))
+    names = [*(f"position {place}" for place in range(n)), "the last one"]
+    title, label = f"How much does each value help {M} against {M - 1}?", f"lead of {M}, share of the most"
+    rows = shown, names, [str(value) for value in range(M + 1)]
+    plots.heatmap(*rows, title, "", "value there", label=label, centred=True, numbers_from=0.05, axes=axes)
+    for value, width in ((0, M - 1), (M, 1)):  # other values than the last one's
+        axes.add_patch(plt.Rectangle((value - 0.5, n - 0.5), width, 1, color="#dddddd"))
+    least = lead.amin(1)
+    helps = int((lead[:, M] - least).argmin())
+    boxes = [(place, int(lead[place].argmin()), "-") for place in range(n)] + [(helps, M, "--")]
+    for place, value, style in boxes:
+        axes.add_patch(plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2))
+    return axes
+
+
+@checked
 def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> Axes:
     """Two tables of scores side by side on one scale, row-centred beforehand."""
-    figure, panels = plt.subplots(1, 2, figsize=(8.2, 3.5))
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4))
     limit = float(max(left.abs().max(), right.abs().max()))
     for axes, table, title in zip(panels, (left, right), titles, strict=True):
         drawn = axes.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
@@ -75,7 +101,7 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 
     The four with most errors have their number beside the value.
     """
-    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + (0.85 if errors is None else 1.15) * rows), squeeze=False)
+    _, panels = plt.subplots(rows, 1, figsize=(10, 0.9 + (1.1 if errors is None else 1.4) * rows), squeeze=False)
     most = [] if errors is None else errors.argsort(descending=True)[:4].tolist()
     pieces = torch.arange(len(g)).chunk(rows)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
@@ -105,7 +131,7 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 @checked
 def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> Axes:
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
-    _, axes = plt.subplots(figsize=(8.4, 3))
+    _, axes = plt.subplots(figsize=(10, 4))
     axes.plot(by_value, "o", mfc="white", color=BLUE, ms=4, label="by its value alone")
     axes.plot(with_position, "s", color=ORANGE, ms=4, label="with its position, length 6")
     axes.axhline(0, color="black", lw=0.8)
@@ -120,7 +146,7 @@ def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " va
 @checked
 def winners(share: Mapping[int, float], points: int = 12) -> Axes:
     """Left: points on a circle, each with itself as its largest product. Right: winners against directions kept."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.3), width_ratios=[1, 1.6])
+    _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
     angles = 2 * torch.pi * torch.arange(points) / points
     left.plot(angles.cos(), angles.sin(), "o", color=BLUE)
     left.annotate(
@@ -165,7 +191,7 @@ def danger(
 
     Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
     """
-    _, axes = plt.subplots(figsize=(8.2, 4.6))
+    _, axes = plt.subplots(figsize=(10, 5))
     wrong = errors > 0
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True
