@@ -30,6 +30,7 @@ from course_utils._files import DATA, NOTEBOOKS, write_atomically
 
 CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"  # how the lines begin; tests/nbval_sanitize.cfg knows the first
 MODE = "COURSE_CLAIMS"
+VERDICTS = "holds", "differs in size", "ours alone"  # what siblings say of a claim: see tools.replicate
 PREDICTIONS = "my_predictions.json"  # beside the notebook that asks
 
 
@@ -202,10 +203,10 @@ def siblings(lesson: str, statements: Sequence[str]) -> Any:
         theirs = spread(row["siblings"].values(), entry.get("unit", ""))
         ours = shown(row["ours"], entry.get("unit", ""), entry)
         lines.append(f"| {statement} | {ours} | {theirs} | {row['verdict']} |")
-    verdicts = [row["verdict"] for row in rows.values()]
-    counts = ", ".join(f"{verdicts.count(one)} {one}" for one in dict.fromkeys(sorted(verdicts)))
+    holds, size, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
+    count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold, {size} differ in size and "
     head = ["| claim | ours | the siblings | verdict |", "|---|---|---|---|"]
-    return Markdown("\n".join([*head, *lines, "", f"Of all {len(verdicts)} claims of the lesson: {counts}."]))
+    return Markdown("\n".join([*head, *lines, "", f"{count}{alone} are ours alone."]))
 
 
 def spread(values: Iterable[Any], unit: str = "") -> str:

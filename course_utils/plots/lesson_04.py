@@ -7,7 +7,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Complex, Float, Int
-from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 from transformer_lens import HookedTransformer
@@ -123,7 +122,7 @@ class Explorer:
 
 
 @checked
-def one_head(source: str, between: Sequence[str], dest: str, out: str) -> Axes:
+def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     """A schematic of a skip-trigram: the destination looks back for the source, the source says what comes next."""
     words = [source, *between, dest]
     _, axes = plt.subplots(figsize=(10, 3.9))
@@ -147,7 +146,10 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> Axes:
     axes.text(last + 1, -0.75, "out", ha="center", fontsize=9)
     axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
     axes.axis("off")
-    return axes
+    plots.show(
+        "A row of tokens, open ( path , '. An arrow from the quotation mark, the destination, back to open, "
+        "the source, is labelled QK. An arrow from open forward to rb, the out, is labelled OV."
+    )
 
 
 @checked
@@ -157,19 +159,23 @@ def two_tables(
     names: tuple[Sequence[str], Sequence[str], Sequence[str]],
 ) -> None:
     """A corner of a head's two tables, side by side; `names` are those of destinations, sources and outs."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), width_ratios=[len(names[1]), len(names[2])])
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), width_ratios=[len(names[1]), len(names[2])])
     style: dict[str, Any] = {"centred": True, "numbers_from": 0.005}
     title = "QK: who looks for whom?"
     plots.heatmap(QK, *names[:2], title, "destination", "source", label="score", axes=left, **style)
     title = "OV: who says what?"
     plots.heatmap(OV, *names[1:], title, "source", "out", label="logit", axes=right, **style)
+    plots.show(
+        "Corners of two tables of head 0.6. QK: the quotation mark looks for open most. OV: open says rb and "
+        "wb, an opening bracket says its closing ones, try says except."
+    )
 
 
 @checked
 def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]) -> None:
     """Show for each finding that `Explorer.test` tried: P(out) against the distance of its source, and without it."""
     columns = min(3, len(tests))
-    figure, panels = plt.subplots(-(-len(tests) // columns), columns, figsize=(10, 3.8), sharey=True, squeeze=False)
+    figure, panels = plt.subplots(-(-len(tests) // columns), columns, figsize=(10, 4.2), sharey=True, squeeze=False)
     for axes, (name, (without, tried)) in zip(panels.flat, tests.items(), strict=False):
         axes.plot(distances, tried[:, 0], "o-", color=COLOURS[1], label="with its source")
         axes.plot(distances, without * tried[:, 2], "s--", color=COLOURS[0], label="with a random token")
@@ -182,6 +188,11 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
     figure.suptitle("Does it do what it says?")
     figure.supxlabel("the source stands so many tokens back")
     figure.supylabel("P(out), median of the texts")
+    plots.show(
+        "A panel for each finding. P(out) without the source is about 0.03 to 0.05 per cent, and so it is "
+        "with a random token at any distance. With its source rb reaches a quarter next door and falls to "
+        "about 0.1 per cent at 32 tokens; except stays above a half up to 16 tokens."
+    )
 
 
 @checked
@@ -197,6 +208,11 @@ def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     figure.suptitle("Where does each head look? (dark 0, yellow 1)")
     figure.supxlabel("source")
     figure.supylabel("destination")
+    plots.show(
+        "Eight attention patterns on a short text. In head 0.4 all attention goes to the start token, from "
+        "every destination. In heads 0.1, 0.2 and 0.5 most of it does, but not always. The others spread "
+        "theirs, some over the last few tokens."
+    )
 
 
 @checked

@@ -47,7 +47,7 @@ LESSONS = {  # whose models are replaced, all at once; a companion goes with its
     "07": ("two-layer", "one-layer"),
 }
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
-HOLDS, SIZE, OURS = "holds", "differs in size", "ours alone"
+HOLDS, SIZE, OURS = claims.VERDICTS
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
 
