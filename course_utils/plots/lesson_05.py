@@ -73,10 +73,10 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     shown[:n], shown[n, M - 1] = lead, last
     shown = shown / lead.abs().max()
     _, axes = plt.subplots(figsize=(10, 3.4))
-    names = [*(f"position {place}" for place in range(n)), "the last one"]
+    names = [*map(str, range(n)), "last"]
     title, label = f"How much does each value help {M} against {M - 1}?", f"lead of {M}, share of the most"
     rows = shown, names, [str(value) for value in range(M + 1)]
-    plots.heatmap(*rows, title, "", "value there", label=label, centred=True, numbers_from=0.05, axes=axes)
+    plots.heatmap(*rows, title, "position", "value there", label=label, centred=True, numbers_from=0.05, axes=axes)
     for value, width in ((0, M - 1), (M, 1)):  # other values than the last one's
         axes.add_patch(plt.Rectangle((value - 0.5, n - 0.5), width, 1, color="#dddddd"))
     least = lead.amin(1)
@@ -86,7 +86,7 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
         axes.add_patch(plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2))
     plots.show(
         "A table of three positions by the values 0 to 16. A 15 lowers the lead of 16 at each position, a 16 "
-        "raises it by more, all other values hardly change it. The last 15 lowers it too. Boxes mark the "
+        "raises it by more, smaller values hardly change it. The last 15 lowers it too. Boxes mark the "
         "worst value at each position, 15, a dashed box a 16 in one's place."
     )
 
