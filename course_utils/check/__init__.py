@@ -28,14 +28,13 @@ from course_utils.check.lesson_03 import (
     hidden_lead,
 )
 from course_utils.check.lesson_04 import (
-    copying_score,
     fixed_on_start,
     path_terms,
     positive_yet_lowering,
     skip_trigrams,
 )
 from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
-from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, worst_lead
+from course_utils.check.lesson_05 import by_hand, move_key, qk_scores, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
     one_door,
