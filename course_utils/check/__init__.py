@@ -45,14 +45,12 @@ from course_utils.check.lesson_06 import (
 from course_utils.check.lesson_07 import cut_door, induction_by_hand, induction_targets, move_label, mystery_targets
 from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences, variant_pairs
 from course_utils.check.lesson_08 import (
-    best_head_curve,
     event_time,
-    in_context_learning_score,
-    pattern_from,
-    permutation_test,
-    predictable,
+    looks_held,
+    objections,
+    paired_test,
     previous_token_weights,
-    sign_test,
+    sources,
 )
 from course_utils.check.lesson_09 import (
     corrupt_early,

@@ -28,7 +28,7 @@ from course_utils import (
     train,
     transforms,
 )
-from course_utils.formation import events, experiments, forward, language, measures, runs
+from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
 
 
 def _model(n_layers):
@@ -108,7 +108,6 @@ GOOD = {  # a call of each function that is right
     events.reached: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "level": 0.5, "rising": True},
     events.paired_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     events.sign_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
-    events.permutation_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     heads.patterns: {"model": MODEL, "tokens": TOKENS},
     heads.value_weighted: {"model": MODEL, "tokens": TOKENS},
     heads.ablated: {"model": MODEL},
@@ -183,7 +182,7 @@ GOOD = {  # a call of each function that is right
 # What gets learners' functions, or anything at all, what authors and teachers call, and what has a table of its own
 UNREACHED = {"check", "claim", "claims", "formation", "identity", "load", "microscope", "predict", "tools"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
-MODULES += [events, experiments, forward, language, measures, runs]
+MODULES += [events, experiments, forward, language, measures, predictions, runs]
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(
         bigrams.save,
@@ -199,14 +198,13 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         runs.train,
         runs.result,
         runs.sweep,
-        runs.histories,
-        runs.write,
     ),
-    *(runs.planned, runs.as_stored),
+    runs.as_stored,
     *(
         function
-        for function in vars(experiments).values()
-        if getattr(function, "__module__", "") == experiments.__name__
+        for module in (experiments, predictions)
+        for function in vars(module).values()
+        if getattr(function, "__module__", "") == module.__name__
     ),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
