@@ -27,6 +27,7 @@ HELD = {  # name of the arm → the parts that another model does
 ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds from 1 on it gets
     "spread": (RECIPE, 30),
     "at once": (replace(RECIPE, spread=False), 10),
+    "at once, batches of 32": (replace(RECIPE, spread=False, batch=32, steps=500), 10),  # as in the first edition
     "one layer": (replace(RECIPE, n_layers=1), 5),
     "one layer, at once": (replace(RECIPE, spread=False, n_layers=1), 5),
     "at once, longer documents": (replace(RECIPE, spread=False, n_ctx=96), 4),
