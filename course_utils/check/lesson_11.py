@@ -158,7 +158,6 @@ def _stands_in(box: Box, when: tuple, head: runs.Head, missing: runs.Head) -> Ve
 
 
 def _looks(box: Box, when: tuple, head: runs.Head, where: str) -> Verdict:
-    where = where.replace("same tokens", "same token").replace("two token", "two tokens").replace("tokenss", "tokens")
     if where.endswith("back"):
         own, elsewhere, texts = _at_one_distance(box, when, head, int(where.split()[0]))
     else:
@@ -172,16 +171,11 @@ def _looks(box: Box, when: tuple, head: runs.Head, where: str) -> Verdict:
         return Verdict(-1, f"{_share(own)} of its attention on its texts, and {_share(elsewhere)} {texts}")
     if box.idle(head):
         return Verdict(0, f"true, {_share(elsewhere)} of its attention; but no point: does anything depend on it?")
+    if when and _looks(box, (), head, where).points == 1:
+        return Verdict(
+            0, f"true, {_share(elsewhere)} of its attention; but no point: so it does without your condition"
+        )
     return Verdict(1, f"{_share(elsewhere)} of its attention {texts}", (head,), looks=True)
-
-
-STATEMENTS: dict[str, Callable[..., Verdict]] = {
-    f"{HEAD} matters": _matters,
-    f"{HEAD} does not matter": _does_not_matter,
-    f"{HEAD} needs {HEAD} through its (queries|keys|values)": _needs,
-    f"{HEAD} stands in for {HEAD}": _stands_in,
-    rf"{HEAD} looks (\d+ back|at the same token|behind the same(?: two)? tokens?|at certain tokens)": _looks,
-}
 
 
 def _unless_said_without(when: tuple, cost: float, verdict: Verdict) -> Verdict:
@@ -306,6 +300,15 @@ _PLACES: dict[str, Callable[..., tuple[float, float, str]]] = {
     "behind the same token": lambda box, when, head: _by_one_token(box, when, head, -1),
     "behind the same two tokens": _by_two_tokens,
     "at certain tokens": _by_certain_tokens,
+}
+
+
+STATEMENTS: dict[str, Callable[..., Verdict]] = {
+    f"{HEAD} matters": _matters,
+    f"{HEAD} does not matter": _does_not_matter,
+    f"{HEAD} needs {HEAD} through its (queries|keys|values)": _needs,
+    f"{HEAD} stands in for {HEAD}": _stands_in,
+    rf"{HEAD} looks (\d+ back|{'|'.join(_PLACES)})": _looks,
 }
 
 

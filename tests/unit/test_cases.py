@@ -148,6 +148,7 @@ def test_the_sentence_points_at_the_evidence(name, statement, sentence):
         ("0.{junk} does not matter", "nobody would have suspected it"),
         ("{decoy} looks behind the same token", "does anything depend on it?"),
         ("when {decoy} is cut, {reader} matters", "without your condition"),
+        ("when {decoy} is cut, {reader} looks behind the same token", "without your condition"),
         ("when {decoy} is cut, {reader} needs {writer} through its keys", "without your condition"),
     ],
 )
