@@ -121,9 +121,14 @@ GOOD = {  # a call of each function that is right
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
     paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
+    gpt.words: {"documents": ["a b", "b a"]},
+    gpt.count_pairs: {"words": {"ab": 1}, "spelled": {"ab": ["a", "b"]}},
     gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
     gpt.shapes: {"d_vocab": 9, "n_ctx": 5, "d_model": 8, "n_heads": 2, "n_layers": 1},
     gpt.initial_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
+    gpt.random_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
+    gpt.favourite: {"d_model": 8, "d_head": 4, "divided": False},
+    gpt.batches: {"stream": TOKENS[0], "name": "a", "steps": 2, "n_ctx": 4},
     gpt.by_layer: {"weights": {"blocks.0.ln1.w": BIAS}},
     gpt.beam_search: {
         "log_probs": lambda texts: torch.rand(len(texts), 7).log_softmax(-1),
@@ -234,7 +239,15 @@ def _bad(name, value):
     return {"a number": 3, "a string": "abc"}
 
 
-KNOW_NONE = {gpt.beam_search, text.windows, language.predictable, language.sources, language.readers, language.profit}
+KNOW_NONE = {
+    gpt.batches,
+    gpt.beam_search,
+    text.windows,
+    language.predictable,
+    language.sources,
+    language.readers,
+    language.profit,
+}
 CALLS = [
     pytest.param(function, name, bad, id=f"{function.__module__.split('.')[-1]}.{function.__name__}-{name}-{wrong}")
     for function, good in GOOD.items()
