@@ -80,3 +80,4 @@ from course_utils.check.lesson_10 import (
     through_layer,
     undo_scaling,
 )
+from course_utils.check.lesson_11 import case, case_1, case_2, case_3, case_4, case_5, case_6, case_7, case_8

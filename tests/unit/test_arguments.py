@@ -13,6 +13,7 @@ from transformer_lens import FactoredMatrix
 import course_utils
 from course_utils import (
     bigrams,
+    cases,
     circuits,
     composition,
     fourier,
@@ -57,6 +58,8 @@ GOOD = {  # a call of each function that is right
     bigrams.kneser_ney: {"table": (9 * TABLE).round()},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
+    cases.unrelated: {"period": 5, "batch": 2, "seed": 1},
+    cases.compiled: {"name": "decoy", "seed": 1},
     circuits.qk: HEAD,
     circuits.ov: HEAD,
     circuits.full_qk: HEAD,
@@ -206,6 +209,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         for function in vars(module).values()
         if getattr(function, "__module__", "") == module.__name__
     ),
+    cases.trained,
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 
