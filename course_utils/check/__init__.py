@@ -56,13 +56,12 @@ from course_utils.check.lesson_08 import (
     sign_test,
 )
 from course_utils.check.lesson_09 import (
-    corrupt_early,
-    fourier_power,
+    foretell,
     layer_parameters,
     preactivations,
-    projected,
-    wave_phase,
+    wave_neurons,
     with_attention,
+    without_neurons,
 )
 from course_utils.check.lesson_10 import (
     attention_across,
