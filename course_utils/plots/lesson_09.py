@@ -67,7 +67,7 @@ def folding() -> Axes:
     panels[0, 0].set_ylabel("before the ReLU")
     panels[1, 0].set_ylabel("after it")
     for axis in panels[:, 2]:
-        axis.legend(fontsize=8, loc="upper right")
+        axis.legend(fontsize=8, loc="upper center", ncols=2)
     return panels[0, 0]
 
 
@@ -264,3 +264,19 @@ def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
         axes.set(title=f"length {n}", xlabel="position")
     panels[0, 0].set_ylabel("attention of the last")
     return panels[0, 0]
+
+
+@checked
+def attention_forced(
+    pairs: Int[Tensor, "pair 2"], attention: Float[Tensor, " pair"], forced: Float[Tensor, " p"], right: Sequence[float]
+) -> Axes:
+    """Left: attention to the first operand over all pairs. Right: the share of right answers if it is forced."""
+    figure, (left, beside) = plt.subplots(1, 2, figsize=(8.6, 3.2))
+    drawn = left.imshow(_grid(pairs, attention), cmap="viridis", vmin=0.4, vmax=0.6, origin="lower")
+    figure.colorbar(drawn, ax=left, label="attention to a")
+    left.set(title="Does the head prefer one operand?", xlabel="a", ylabel="b")
+    beside.plot(forced, right, marker="o", ms=3, color=BLUE)
+    beside.axvspan(float(attention.min()), float(attention.max()), color=COLOURS[4], alpha=0.4, label="its own")
+    beside.set(title="What if it paid p to a?", xlabel="p", ylabel="share of pairs right")
+    beside.legend()
+    return left
