@@ -22,6 +22,7 @@ _MODULES = (
     "models",
     "paths",
     "plots",
+    "superposition",
     "tasks",
     "text",
     "tools",

@@ -37,7 +37,7 @@ def lattices(
         if rulers:
             period, crest = rulers[i]
             for total in torch.arange(2 * crest % period, n, period).tolist():
-                axes.plot([0, total], [total, 0], color=ORANGE, lw=1.2)
+                axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
         axes.set(title=title, xlabel="first number a", xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
     panels[0, 0].set_ylabel("second number b")
     return panels[0, 0]
