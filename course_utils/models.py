@@ -165,9 +165,7 @@ def from_circuits(
 
 
 @checked
-def from_neurons(
-    curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]
-) -> HookedTransformer:
+def from_neurons(curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]) -> HookedTransformer:
     """A model of two tokens made by hand: one head that mixes them half and half, and these neurons; nothing trained.
 
     At the second position a neuron receives the mean of what the two tokens have in its column of `curves`, and adds

@@ -24,7 +24,9 @@ def cases(n: Count) -> Float[Tensor, "case n"]:
     rows = []
     for on in range(n + 1):
         if math.comb(n, on) <= max(MOST, n * (n - 1) // 2):
-            chosen = torch.tensor(list(itertools.combinations(range(n), on)), dtype=torch.long).view(math.comb(n, on), on)
+            chosen = torch.tensor(list(itertools.combinations(range(n), on)), dtype=torch.long).view(
+                math.comb(n, on), on
+            )
         else:
             chosen = torch.rand(MOST, n, generator=generator).argsort(1)[:, :on]
         rows.append(torch.zeros(len(chosen), n).scatter_(1, chosen, 1.0))
@@ -83,7 +85,7 @@ def train(
 def dimensions(W: Float[Tensor, "*model n m"]) -> Float[Tensor, "*model n"]:
     """How much of a dimension each feature has for itself: 1 with one of its own, 1/2 as one of two opposites.
 
-    |W_i|² / Σ_j (Ŵ_i · W_j)², and 0 for a feature that is not there. Elhage et al. 2022, "The Geometry of Superposition".
+    |W_i|² / Σ_j (Ŵ_i · W_j)², and 0 for a feature that is not there. Elhage et al. 2022.
     """
     norm = W.norm(dim=-1)  # [*model, n]
     along = (W / norm.clamp(min=1e-6)[..., None]) @ W.mT  # [*model, i, j]: how far j reaches along i

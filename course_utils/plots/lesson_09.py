@@ -11,6 +11,7 @@ from torch import Tensor
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
 
+LEVELS = plt.get_cmap("viridis", 10)  # few colours, so that a triangle of 8,256 pairs is stored in few bytes
 BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
 
 
@@ -33,7 +34,7 @@ def lattices(
     n = int(pairs.max()) + 1
     _, panels = plt.subplots(1, len(titles), figsize=(3.2 * len(titles), 3.2), sharey=True, squeeze=False)
     for i, (axes, title) in enumerate(zip(panels[0], titles, strict=True)):
-        axes.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap="viridis", interpolation="nearest")
+        axes.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
         if rulers:
             period, crest = rulers[i]
             for total in torch.arange(2 * crest % period, n, period).tolist():
@@ -125,7 +126,7 @@ def neurons(
         top.plot(curves[:, i], color=BLUE)
         top.axhline(0, color=GREY, lw=0.5)
         top.set(title=title, xlabel="value of an operand")
-        middle.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap="viridis", interpolation="nearest")
+        middle.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
         middle.set(xlabel="a", ylabel="b")
         bottom.plot(votes[i], color=ORANGE)
         bottom.axhline(0, color=GREY, lw=0.5)
@@ -268,15 +269,16 @@ def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
 
 @checked
 def attention_forced(
-    pairs: Int[Tensor, "pair 2"], attention: Float[Tensor, " pair"], forced: Float[Tensor, " p"], right: Sequence[float]
+    own: Float[Tensor, " pair"], before: Float[Tensor, " pair"], forced: Float[Tensor, " p"], right: Sequence[float]
 ) -> Axes:
-    """Left: attention to the first operand over all pairs. Right: the share of right answers if it is forced."""
-    figure, (left, beside) = plt.subplots(1, 2, figsize=(8.6, 3.2))
-    drawn = left.imshow(_grid(pairs, attention), cmap="viridis", vmin=0.4, vmax=0.6, origin="lower")
-    figure.colorbar(drawn, ax=left, label="attention to a")
-    left.set(title="Does the head prefer one operand?", xlabel="a", ylabel="b")
-    beside.plot(forced, right, marker="o", ms=3, color=BLUE)
-    beside.axvspan(float(attention.min()), float(attention.max()), color=COLOURS[4], alpha=0.4, label="its own")
-    beside.set(title="What if it paid p to a?", xlabel="p", ylabel="share of pairs right")
-    beside.legend()
-    return left
+    """The share of right answers if attention is forced, and where it lies by itself, trained and untrained."""
+    _, axes = plt.subplots(figsize=(8.2, 3.0))
+    axes.plot(forced, right, marker="o", ms=3, color=BLUE)
+    for values, label, colour, hatch in (
+        (own, "its own, all pairs", COLOURS[4], HATCHES[0]),
+        (before, "before training", GREY, HATCHES[1]),
+    ):
+        axes.axvspan(float(values.min()), float(values.max()), color=colour, alpha=0.45, label=label, hatch=hatch)
+    axes.set(title="What if the head paid p to a?", xlabel="p", ylabel="share of pairs right")
+    axes.legend()
+    return axes
