@@ -26,8 +26,8 @@ def arrows(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
             if x * x + y * y > 0.25:
                 axes.text(1.25 * x, 1.25 * y, str(feature), ha="center", va="center", fontsize=9)
         missing = int((directions.norm(dim=1) <= 0.5).sum())
-        axes.text(0, -1.65, f"{missing} left out" if missing else "none left out", ha="center", fontsize=9)
-        axes.set(title=title, xlim=(-1.6, 1.6), ylim=(-1.8, 1.6), aspect="equal")
+        axes.text(0, -1.9, f"{missing} left out" if missing else "none left out", ha="center", fontsize=9)
+        axes.set(title=title, xlim=(-1.6, 1.6), ylim=(-2.0, 1.6), aspect="equal")
         axes.axis("off")
     return panels[0, 0]
 
