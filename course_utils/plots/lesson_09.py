@@ -32,7 +32,7 @@ def lattices(
 ) -> Axes:
     """For which pairs each neuron fires; with `rulers`, (period, crest), the sums that it should vote for as lines."""
     n = int(pairs.max()) + 1
-    _, panels = plt.subplots(1, len(titles), figsize=(3.2 * len(titles), 3.2), sharey=True, squeeze=False)
+    _, panels = plt.subplots(1, len(titles), figsize=(3.0 * len(titles), 3.0), sharey=True, squeeze=False)
     for i, (axes, title) in enumerate(zip(panels[0], titles, strict=True)):
         axes.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
         if rulers:
@@ -120,7 +120,7 @@ def neurons(
     titles: Sequence[str],
 ) -> Axes:
     """A column for each neuron: what it receives from an operand, for which pairs it fires, and what it says then."""
-    _, panels = plt.subplots(3, len(titles), figsize=(2.4 * len(titles), 6.2), height_ratios=(2, 3, 2), squeeze=False)
+    _, panels = plt.subplots(3, len(titles), figsize=(1.92 * len(titles), 5.4), height_ratios=(2, 3, 2), squeeze=False)
     for i, title in enumerate(titles):
         top, middle, bottom = panels[:, i]
         top.plot(curves[:, i], color=BLUE)
@@ -197,7 +197,7 @@ def leads(curves: Mapping[str, tuple[float, Float[Tensor, " _distance"]]]) -> Ax
 
     Dashed lines stand where it should be blind: at odd multiples of half the period.
     """
-    _, panels = plt.subplots(1, len(curves), figsize=(3.2 * len(curves), 2.8), squeeze=False)
+    _, panels = plt.subplots(1, len(curves), figsize=(2.5 * len(curves), 2.6), squeeze=False)
     for axes, (title, (period, curve)) in zip(panels[0], curves.items(), strict=True):
         reach = 100 if period > 4 else 16
         axes.plot(curve[:reach], marker="o", ms=2, color=BLUE)
@@ -238,14 +238,17 @@ def kept(
     kinds: Sequence[str],
     rest: Float[Tensor, "seed value"],
 ) -> Axes:
-    """Left: right answers by the number of waves kept, for each seed. Right: what 8 waves leave over, by value."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.4))
+    """Left: right answers by the number of waves kept, for each seed. Right: what 8 waves leave over, by value, for the first and
+    for the mean of the others."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.1))
     for seed in range(len(rates)):
         look = {"lw": 2.2, "marker": "o", "ms": 4} if seed == 0 else {"lw": 0.8, "alpha": 0.6}
         for i, kind in enumerate(kinds):
             style = look | {"color": COLOURS[i], "linestyle": LINES[i]}
             left.plot(sizes, rates[seed, :, i], label=kind if seed == 0 else None, **style)
-        right.plot(rest[seed], color=BLUE if seed == 0 else GREY, lw=1.8 if seed == 0 else 0.7)
+    right.plot(rest[0], color=BLUE, lw=1.6, label="our model")
+    right.plot(rest[1:].mean(0), color=GREY, lw=1.2, ls="--", label="mean of the other seeds")
+    right.legend(fontsize=8, loc="upper left")
     left.set(title="How many pairs are right with k waves?", xlabel="k", ylabel="share of pairs", xticks=sizes)
     left.legend(fontsize=8, loc="center right")
     right.set(title="What do 8 waves leave over?", xlabel="value of the operand", yscale="log")
