@@ -238,8 +238,10 @@ def kept(
     kinds: Sequence[str],
     rest: Float[Tensor, "seed value"],
 ) -> Axes:
-    """Left: right answers by the number of waves kept, for each seed. Right: what 8 waves leave over, by value, for the first and
-    for the mean of the others."""
+    """Left: right answers by the number of waves kept, for each seed. Right: what 8 waves leave over of each value.
+
+    The first seed is drawn thick; of the others the right panel has the mean.
+    """
     _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.1))
     for seed in range(len(rates)):
         look = {"lw": 2.2, "marker": "o", "ms": 4} if seed == 0 else {"lw": 0.8, "alpha": 0.6}
