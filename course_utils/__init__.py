@@ -8,6 +8,7 @@ from typing import Any
 
 _MODULES = (
     "bigrams",
+    "cases",
     "check",
     "circuits",
     "claims",

@@ -28,3 +28,10 @@ def tiny_model(scale: float = 0.5, **config: Any) -> HookedTransformer:
     for seed, weight in enumerate(weights):
         weight.data = scale * random(*weight.shape, seed=seed)
     return model
+
+
+def passes(V: int, n_ctx: int, period: int) -> Tensor:
+    """A start token, then the same different tokens again and again, [6, n_ctx]."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.stack([1 + torch.randperm(V - 1, generator=generator)[:period] for _ in range(6)])
+    return torch.cat([torch.zeros(6, 1, dtype=torch.long), drawn.repeat(1, n_ctx // period)], 1)[:, :n_ctx]

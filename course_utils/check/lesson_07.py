@@ -10,8 +10,8 @@ from transformer_lens import HookedTransformer
 
 from course_utils import heads, models, text
 from course_utils.check.exercises import Answer, exercise
-from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import Wrong, close, demand, tensor
+from course_utils.check.fixtures import passes, random, tiny_model
+from course_utils.check.questions import Wrong, close, demand, four_circuits, tensor
 
 Hooks = list[tuple[str, Callable[..., Any]]]
 
@@ -127,9 +127,9 @@ induction_targets.mistakes = {
 def induction_by_hand(answer: Answer) -> None:
     """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: the circuits of two heads that do induction together."""
     for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
-        circuits = _four(answer(V, n_ctx), 2 * V + n_ctx)
+        circuits = four_circuits(answer(V, n_ctx), 2 * V + n_ctx, "2 · V + n_ctx")
         built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
-        tokens = _passes(V, n_ctx, period)
+        tokens = passes(V, n_ctx, period)
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         _demand_looking_back(run["pattern", 0][:, 0])
         _demand_label(run["resid_post", 0], tokens, V)
@@ -145,23 +145,6 @@ def induction_by_hand(answer: Answer) -> None:
             (said == right).all(),
             "the second head looks at B, but the model does not say B: OV2 should bring B's token to where W_U reads.",
         )
-
-
-def _four(answer: Any, d_model: int) -> Tensor:
-    """The four circuits of an answer, [circuit, d_model, d_model]."""
-    if not isinstance(answer, tuple | list) or len(answer) != 4:
-        raise Wrong("it should return four matrices, QK1, OV1, QK2, OV2.")
-    shape, axes = (d_model, d_model), ("[query, key]", "[from, to]")
-    return torch.stack(
-        [tensor(one, shape, f"{axes[i % 2]}, with d_model = 2 · V + n_ctx") for i, one in enumerate(answer)]
-    )
-
-
-def _passes(V: int, n_ctx: int, period: int) -> Tensor:
-    """A start token and the same different tokens again and again, [6, n_ctx]."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.stack([1 + torch.randperm(V - 1, generator=generator)[:period] for _ in range(6)])
-    return torch.cat([torch.zeros(6, 1, dtype=torch.long), drawn.repeat(1, n_ctx // period)], 1)[:, :n_ctx]
 
 
 def _demand_looking_back(pattern: Tensor) -> None:

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from course_utils import heads, models
 from course_utils.check.exercises import Answer, exercise
-from course_utils.check.questions import Wrong, close, demand, tensor
+from course_utils.check.fixtures import passes
+from course_utils.check.questions import Wrong, close, demand, four_circuits
 
 
 @exercise
@@ -104,11 +105,9 @@ def pointers_by_hand(answer: Answer) -> None:
     """`pointers_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: induction by a pointer, through the query."""
     for V, period in ((7, 4), (10, 8)):
         n_ctx = 2 * period + 1
-        circuits = _four(answer(V, n_ctx), V + 2 * n_ctx)
+        circuits = four_circuits(answer(V, n_ctx), V + 2 * n_ctx, "V + 2 · n_ctx")
         built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx, "standard")
-        generator = torch.Generator().manual_seed(0)
-        block = 1 + torch.stack([torch.randperm(V - 1, generator=generator)[:period] for _ in range(6)])
-        tokens = torch.cat([torch.zeros(6, 1, dtype=torch.long), block, block], 1)
+        tokens = passes(V, n_ctx, period)
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         dest = torch.arange(period + 1, n_ctx)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
@@ -140,15 +139,6 @@ def pointers_by_hand(answer: Answer) -> None:
         demand((said == right).all(), "the second head looks at B, but the model does not say B: is OV2 loud enough?")
         none = heads.patterns(models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx), tokens)[1, 0]
         demand(none[:, dest, dest - period + 1].mean() < 0.9, "it works without positions in the stream: no pointer.")
-
-
-def _four(answer: Any, d_model: int) -> Tensor:
-    """The four circuits of an answer, [circuit, d_model, d_model]."""
-    if not isinstance(answer, tuple | list) or len(answer) != 4:
-        raise Wrong("it should return four matrices, QK1, OV1, QK2, OV2.")
-    axes = ("[query, key]", "[from, to]")
-    means = [f"{axes[i % 2]}, with d_model = V + 2 · n_ctx" for i in range(4)]
-    return torch.stack([tensor(one, (d_model, d_model), what) for one, what in zip(answer, means, strict=True)])
 
 
 def _pointers(change: Callable[..., tuple] | None = None, sharp: float = 30, loud: float = 2) -> Answer:

@@ -57,12 +57,12 @@ def wave_neurons(answer: Answer) -> None:
         "the votes should have the same period as the curves.",
     )
     demand(close(votes, right_votes), "the votes should be waves of height 1, with their crests at twice the phase.")
-    for n, period, m in ((30, 7, 3), (17, 19.7, 4), (9, 3, 1)):
-        found = pair(answer(n, period, m), "the curves and the votes")
+    for n, length, m in ((30, 7, 3), (17, 19.7, 4), (9, 3, 1)):
+        found = pair(answer(n, length, m), "the curves and the votes")
         shaped = [tensor(part, shape, "as before") for part, shape in zip(found, ((n, m), (m, n)), strict=True)]
         demand(
-            all(map(close, shaped, _waves(n, period, m))),
-            f"it is right for n = 24, period = 8, m = 5, and wrong for n = {n}, period = {period}, m = {m}.",
+            all(map(close, shaped, _waves(n, length, m))),
+            f"it is right for n = 24, period = 8, m = 5, and wrong for n = {n}, period = {length}, m = {m}.",
         )
 
 

@@ -34,6 +34,14 @@ def tensor(value: object, shape: tuple[int, ...], means: str) -> Tensor:
     return copy
 
 
+def four_circuits(value: object, d_model: int, parts: str) -> Tensor:
+    """QK and OV of two heads as [circuit, d_model, d_model]; `parts` says what d_model is the sum of."""
+    if not isinstance(value, tuple | list) or len(value) != 4:
+        raise Wrong("it should return four matrices, QK1, OV1, QK2, OV2.")
+    means = [f"{axes}, with d_model = {parts}" for axes in ("[query, key]", "[from, to]") * 2]
+    return torch.stack([tensor(one, (d_model, d_model), what) for one, what in zip(value, means, strict=True)])
+
+
 def number(value: object) -> float:
     """The answer as one finite number: Python's, numpy's, a fraction, or a tensor with one entry; no truth value."""
     kind = type(value).__name__

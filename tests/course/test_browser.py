@@ -3,6 +3,7 @@
 The server is started by the README's own command. Without Chromium these tests are skipped; `.ci/run` installs it.
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -34,18 +35,23 @@ SMALL = {  # notebooks of one cell
 }
 
 
+@contextlib.contextmanager
 def settings(home, name, chosen):
-    """What somebody chose in JupyterLab's settings, for pages that are opened from now on."""
+    """JupyterLab as somebody has set it, for the pages that are opened meanwhile."""
     file = home / "settings" / "@jupyterlab" / f"{name}.jupyterlab-settings"
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(json.dumps(chosen))
+    before = file.read_text(encoding="utf-8") if file.exists() else "{}"
+    file.write_text(json.dumps(chosen), encoding="utf-8")
+    try:
+        yield
+    finally:
+        file.write_text(before, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory, commands):
     """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the address."""
     home = tmp_path_factory.mktemp("learner")
-    settings(home, TRACKER, ALL_CELLS)
     (home / "config").mkdir()
     config = {"ServerApp": {"allow_root": True, "open_browser": False, "port": 0}}
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(config))
@@ -72,7 +78,8 @@ def server(tmp_path_factory, commands):
         for name, code in SMALL.items():
             notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
             (folder / name).write_text(v4.writes(notebook))
-        yield folder, json.loads(found[0].read_text(encoding="utf-8"))
+        with settings(home, TRACKER, ALL_CELLS):
+            yield folder, json.loads(found[0].read_text(encoding="utf-8"))
     finally:
         process.terminate()
         process.wait(timeout=60)
@@ -221,13 +228,12 @@ CONTRASTS = """labels => labels.map(label => {  // of each label, on the ground 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
 def test_labels_of_circuitsvis_can_be_read(server, open_notebook, theme):
     folder, _ = server
-    settings(folder.parent, THEMES, {"theme": f"JupyterLab {theme}"})
-    page = open_notebook("heads.ipynb")
-    page.wait_for_selector(f"body[data-jp-theme-name$={theme}]", state="attached")
+    with settings(folder.parent, THEMES, {"theme": f"JupyterLab {theme}"}):
+        page = open_notebook("heads.ipynb")
+        page.wait_for_selector(f"body[data-jp-theme-name$={theme}]", state="attached")
     start_all(page)
     page.wait_for_selector("h3:text-is('0.1 Zoomed')")
     contrasts = page.locator("[id^=circuits-vis] :is(h2, h3, h4)").evaluate_all(CONTRASTS)
-    settings(folder.parent, THEMES, {})
     assert len(contrasts) >= 6 and min(contrasts) >= 4.5
 
 

@@ -232,12 +232,11 @@ def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page
 @pytest.mark.parametrize("exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")])
 def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):  # noqa: F811
     folder, _ = server
-    settings(folder.parent, TRACKER, {})  # as learners have it; with ALL_CELLS JupyterLab stays at a lesson's top
-    page = open_notebook(start.FIRST)
-    start_all(page)
-    page.locator(f".jp-OutputArea-output a[title^='{exercise}']").click()
-    _shows(page, file, exercise)
-    settings(folder.parent, TRACKER, ALL_CELLS)
+    with settings(folder.parent, TRACKER, {}):  # as learners have it; with ALL_CELLS JupyterLab stays at the top
+        page = open_notebook(start.FIRST)
+        start_all(page)
+        page.locator(f".jp-OutputArea-output a[title^='{exercise}']").click()
+        _shows(page, file, exercise)
 
 
 @marked(*in_browser)
