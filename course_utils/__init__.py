@@ -23,6 +23,7 @@ _MODULES = (
     "models",
     "paths",
     "plots",
+    "superposition",
     "tasks",
     "text",
     "tools",

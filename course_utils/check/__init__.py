@@ -53,14 +53,14 @@ from course_utils.check.lesson_08 import (
     sources,
 )
 from course_utils.check.lesson_09 import (
-    corrupt_early,
-    fourier_power,
+    foretell,
     layer_parameters,
     preactivations,
-    projected,
-    wave_phase,
+    wave_neurons,
     with_attention,
+    without_neurons,
 )
+from course_utils.check.lesson_09b import pair_error, polygon, without_direction
 from course_utils.check.lesson_10 import (
     attention_across,
     attention_by_gap,
