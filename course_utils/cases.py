@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -23,8 +24,9 @@ from course_utils._files import DATA, write_atomically, write_checksums
 PERIOD = 8  # of the texts: a block of so many tokens, twice
 START, D_VOCAB, N_CTX = 0, 21, 23  # the start token, and how many tokens and positions there are
 N_HEADS, D_HEAD, D_MODEL = 4, 44, 112
-CONFIG = {"n_layers": 2, "n_heads": N_HEADS, "d_head": D_HEAD, "d_model": D_MODEL, "n_ctx": N_CTX, "d_vocab": D_VOCAB}
-CONFIG |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "standard", "seed": 0}
+CONFIG: dict[str, Any] = {"n_layers": 2, "n_heads": N_HEADS, "d_head": D_HEAD, "d_model": D_MODEL, "n_ctx": N_CTX}
+CONFIG |= {"d_vocab": D_VOCAB, "attn_only": True, "normalization_type": None}
+CONFIG |= {"positional_embedding_type": "standard", "seed": 0}
 # What the dimensions of the stream are for, before it is turned. A place as a label takes the room of the second label.
 TOKEN, PLACE, OUT, LABEL, SECOND = slice(0, 21), slice(21, 44), slice(44, 65), slice(65, 86), slice(86, 107)
 POINTER, FLAG = slice(86, 109), slice(109, 110)
@@ -261,7 +263,7 @@ def compiled(name: str, seed: NotNegative) -> tuple[HookedTransformer, dict[str,
                 weight[head] = value
             attention.W_O[head] = W_O.T
     for weight in (weight for name, weight in model.named_parameters() if ".b_" not in name):
-        weight += NOISE * weight.std() * torch.randn(weight.shape, generator=generator)
+        weight.add_(torch.randn(weight.shape, generator=generator), alpha=NOISE * weight.std().item())
     return model, roles
 
 

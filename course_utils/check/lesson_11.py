@@ -274,7 +274,7 @@ def _by_two_tokens(box: Box, when: tuple, head: runs.Head) -> tuple[float, float
         pattern = box.attention(head, _text(*rest[:4], *first, *rest[4:8], *second, *rest[8:], x, a), *when)[:, -1]
         net.append((pattern[:, 7] - pattern[:, 14]).mean().item() * (1 if first is by_two else -1))
     own, _, _ = _by_one_token(box, when, head, -1)
-    return own, sum(net) / 2, "more behind both of two tokens than behind the second alone"
+    return own, sum(net) / 2, "in favour of two fitting tokens over one"
 
 
 def _by_certain_tokens(box: Box, when: tuple, head: runs.Head) -> tuple[float, float, str]:
@@ -288,11 +288,9 @@ def _by_certain_tokens(box: Box, when: tuple, head: runs.Head) -> tuple[float, f
     other = box.texts.clone()
     other[:, 1:dest] = other.gather(1, order)
     moved = box.attention(head, other, *when)[:, dest, :dest]
-    shares = (
-        (each * (tokens[:, :dest] == token)).sum(-1).mean().item()
-        for each, tokens in ((pattern, box.texts), (moved, other))
-    )
-    return *shares, "at the same token after all before it was shuffled"
+    own = (pattern * (box.texts[:, :dest] == token)).sum(-1).mean().item()
+    elsewhere = (moved * (other[:, :dest] == token)).sum(-1).mean().item()
+    return own, elsewhere, "at the same token after all before it was shuffled"
 
 
 _PLACES: dict[str, Callable[..., tuple[float, float, str]]] = {
@@ -347,15 +345,18 @@ def _head(box: Box, name: str) -> runs.Head:
 def explained(box: Box, verdicts: Sequence[Verdict]) -> float:
     """The share of what all heads save that is left when everything is cut but what true statements name."""
     kept = {part for verdict in verdicts if verdict.points > 0 for part in verdict.named}
-    doors = [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
+    parts: list[runs.Cut] = [*box.heads]
+    parts += [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
     nothing, whole = box.loss(*box.heads), box.loss()
     if nothing - whole < MATTERS:
         return 0.0
-    return (nothing - box.loss(*(part for part in [*box.heads, *doors] if part not in kept))) / (nothing - whole)
+    return (nothing - box.loss(*(part for part in parts if part not in kept))) / (nothing - whole)
 
 
 class Case(Exercise):
     """The claim about one sealed model: the answer returns a list of statements; each gets a line with the evidence."""
+
+    report: list[str]  # what stands behind the verdict, a line for each statement
 
     def __init__(self, number: int) -> None:
         def judged(answer: Answer) -> None:
@@ -373,7 +374,7 @@ class Case(Exercise):
 
         judged.__name__ = f"case_{number}"
         super().__init__(judged)
-        self.report: list[str] = []
+        self.report = []
         EXERCISES[self.name] = self
         self.mistakes = _mistakes()
 

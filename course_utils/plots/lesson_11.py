@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, LINES
+from course_utils.plots import COLOURS, LINES, MARKERS
 
 
 @checked
@@ -27,7 +27,7 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
         style = {"arrowstyle": "->", "color": COLOURS[n], "lw": 1.6}
         axes.annotate("", (ends[0], 0.4), (ends[0], height), arrowprops=style)
         ground = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
-        axes.text(sum(ends) / 2, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground)
+        axes.text(sum(ends) / 2, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground, zorder=5)
     axes.set(xlim=(-0.7, dest + 1.5), ylim=(-0.5, 0.9 + 0.62 * len(places)))
     axes.axis("off")
     return axes
@@ -38,8 +38,16 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
     """The loss of each box by position, and that of somebody who has no idea."""
     axes = plt.subplots(figsize=(8.6, 3.4))[1]
     for n, (name, nats) in enumerate(by_box.items()):
-        style = {"ls": LINES[n % len(LINES)], "color": COLOURS[n % len(COLOURS)], "marker": "os^"[n // len(LINES)]}
-        axes.plot(range(1, len(nats) + 1), nats, **style, ms=3, lw=1.2, label=name)
+        axes.plot(
+            range(1, len(nats) + 1),
+            nats,
+            linestyle=LINES[n % len(LINES)],
+            color=COLOURS[n % len(COLOURS)],
+            marker=MARKERS[n // len(LINES)],
+            markersize=3,
+            linewidth=1.2,
+            label=name,
+        )
     axes.axhline(chance, color="#777777", lw=1)
     axes.text(len(nats), chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
     axes.legend(ncols=3, fontsize=9, loc="lower left")
