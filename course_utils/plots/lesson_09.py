@@ -170,16 +170,14 @@ def spectrum(
 
 
 @checked
-def phases(
-    came: Float[Tensor, " neuron"], votes: Mapping[str, Float[Tensor, " neuron"]], rulers: Sequence[str]
-) -> Axes:
-    """The phase of the votes against the phase of the curve, one panel for each choice of votes.
+def phases(votes: Mapping[str, Float[Tensor, "2 _neuron"]], rulers: Sequence[str]) -> Axes:
+    """The phase of the votes (second row) against the phase of the curve (first row), a panel for each choice of votes.
 
     `rulers` says to which ruler a neuron belongs. The grey lines are twice the phase, up to whole turns.
     """
     _, panels = plt.subplots(1, len(votes), figsize=(4.2 * len(votes), 3.6), sharey=True, squeeze=False)
     turn = torch.linspace(-torch.pi, torch.pi, 2)
-    for axes, (title, went) in zip(panels[0], votes.items(), strict=True):
+    for axes, (title, (came, went)) in zip(panels[0], votes.items(), strict=True):
         for i, ruler in enumerate(dict.fromkeys(rulers)):
             own = torch.tensor([name == ruler for name in rulers])
             axes.plot(came[own], went[own], MARKERS[i], color=COLOURS[i], ms=5, label=ruler)
@@ -187,7 +185,8 @@ def phases(
             axes.plot(turn, 2 * turn + 2 * torch.pi * k, color=GREY, lw=0.8, zorder=0)
         axes.set(title=title, xlabel="phase of the curve", ylim=(-3.4, 3.4))
     panels[0, 0].set_ylabel("phase of the votes")
-    panels[0, -1].legend(title="frequency", loc="center left", bbox_to_anchor=(1, 0.5))
+    if rulers:
+        panels[0, -1].legend(title="frequency", loc="center left", bbox_to_anchor=(1, 0.5))
     return panels[0, 0]
 
 
