@@ -18,7 +18,7 @@ import functools
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,11 @@ import torch
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils._files import NOTEBOOKS, write_atomically
+from course_utils._files import DATA, NOTEBOOKS, write_atomically
 
 CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"  # how the lines begin; tests/nbval_sanitize.cfg knows the first
 MODE = "COURSE_CLAIMS"
+VERDICTS = "holds", "differs in size", "ours alone"  # what siblings say of a claim: see tools.replicate
 PREDICTIONS = "my_predictions.json"  # beside the notebook that asks
 
 
@@ -184,6 +185,36 @@ def sources_and_ours(lesson: str) -> Any:
     sourced = {statement: entry for statement, entry in table(lesson).items() if "source" in entry}
     rows = [f"| {s} | {e['source']} | {_expected(e, e.get('unit', ''))} |" for s, e in sourced.items()]
     return Markdown("\n".join(["| | the source | our model |", "|---|---|---|", *rows]))
+
+
+@checked
+def siblings(lesson: str, statements: Sequence[str]) -> Any:
+    """What models trained with other seeds say of some of a lesson's claims, and how all of its claims fared.
+
+    From `data/replication.json`, made by `python -m course_utils.tools.replicate`; `data/REPLICATION.md` has all of it,
+    and the rule of the verdicts. Raises KeyError for a statement that was not replicated.
+    """
+    from IPython.display import Markdown
+
+    rows = json.loads((DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
+    lines = []
+    for statement in statements:
+        entry, row = table(lesson)[statement], rows[statement]
+        theirs = spread(row["siblings"].values(), entry.get("unit", ""))
+        ours = shown(row["ours"], entry.get("unit", ""), entry)
+        lines.append(f"| {statement} | {ours} | {theirs} | {row['verdict']} |")
+    holds, size, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
+    count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold, {size} differ in size and "
+    head = ["| claim | ours | the siblings | verdict |", "|---|---|---|---|"]
+    return Markdown("\n".join([*head, *lines, "", f"{count}{alone} are ours alone."]))
+
+
+def spread(values: Iterable[Any], unit: str = "") -> str:
+    """The smallest and the largest of numbers; of anything else, each different value once."""
+    measured = [value for value in values if value is not None]
+    if measured and all(isinstance(value, int | float) and not isinstance(value, bool) for value in measured):
+        return " to ".join(dict.fromkeys(shown(end, unit) for end in (min(measured), max(measured))))
+    return "; ".join(dict.fromkeys(shown(value, unit) for value in measured)) or "not measured"
 
 
 # Predictions

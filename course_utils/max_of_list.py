@@ -171,6 +171,49 @@ def _search(votes: Votes, case: Case, rival: int) -> tuple[int, Int[Tensor, "wro
 
 
 @checked
+def number_line(table: Float[Tensor, "query key"]) -> tuple[Float[Tensor, " query"], Float[Tensor, " key"]]:
+    """f and g with f · g nearest to the row-centred table; g rises from the first key to the last by 1 a step.
+
+    The first term of the singular value decomposition. g has the mean 0, and f is in points of score per mean step.
+    """
+    U, S, Vh = torch.linalg.svd(table - table.mean(1, keepdim=True), full_matrices=False)
+    step = (Vh[0, -1] - Vh[0, 0]) / (len(Vh[0]) - 1)
+    return U[:, 0] * S[0] * step, Vh[0] / step  # whatever the signs of U and Vh, they cancel
+
+
+@checked
+def line_weight(model: HookedTransformer, n: Count, exact: bool = False) -> Float[Tensor, "largest value"]:
+    """The most weight, by the number line, that a source of value v can have in a list of length n if one M has 1.
+
+    One line for all positions; it must rise from v to M. The pull is the least of the values up to M, all that can be
+    last; the line's largest error does its worst on both sides, unless `exact` asks what it would give without.
+    """
+    scores, _, _ = tables(model, n)
+    scores = scores - scores.mean((1, 2), keepdim=True)  # [query, pos, value]
+    f, g = number_line(scores.mean(1))
+    error = 0.0 if exact else (scores - f[:, None, None] * g).abs().max()
+    least = f.cummin(0).values[:, None]  # row M: of the queries up to M
+    return (2 * error - least * (g[:, None] - g)).exp()
+
+
+@checked
+def step_and_voice(model: HookedTransformer, n: Count) -> tuple[Float[Tensor, " value"], Float[Tensor, " value"]]:
+    """For M = 1, 2, …: its step in score above M − 1, and how many times as loud it votes, at its worst position.
+
+    M − 1 stands last. The voice is the lead of a vote for M, divided by the mean lead of a vote for M − 1 over M.
+    """
+    scores, say, direct = tables(model, n)
+    M = torch.arange(1, len(direct))
+    q = M - 1
+    step = scores[q, :-1, M] - scores[q, :, q].mean(1, keepdim=True)  # [M, pos]
+    lead = (say[:-1, M, M] - say[:-1, M, q] + direct[q, M] - direct[q, q]).T  # [M, pos]
+    below = (say[:, q, q] - say[:, q, M] + direct[q, q] - direct[q, M]).mean(0)  # [M]
+    voice = lead / below[:, None]
+    worst = (step.exp() * voice).argmin(1, keepdim=True)
+    return step.gather(1, worst)[:, 0], voice.gather(1, worst)[:, 0]
+
+
+@checked
 def values_allowed(model: HookedTransformer, n: Count, weight: Float[Tensor, "largest value"]) -> list[int]:
     """For each largest value M, how many values a list of length n may hold, M among them, if M is to win for sure.
 

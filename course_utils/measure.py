@@ -23,6 +23,27 @@ def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[
 
 @checked
 @torch.no_grad()
+def inserted(
+    model: HookedTransformer,
+    contexts: Int[Tensor, "n pos"],
+    tokens: Int[Tensor, "#n"],
+    back: Int[Tensor, "#n"],
+    out: Int[Tensor, "#n"],
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """log P(out) at the end of each context, in nats: as it is, and with a token written `back` places before the end.
+
+    `tokens`, `back` and `out` hold one entry for each context, or one for all. For models without a last LayerNorm.
+    """
+    n, pos = contexts.shape
+    changed = contexts.clone()
+    changed[torch.arange(n), pos - 1 - back] = tokens
+    streams = (model(some, stop_at_layer=model.cfg.n_layers)[:, -1] for some in (contexts, changed))  # [n, d_model]
+    before, after = ((stream @ model.W_U).log_softmax(-1) for stream in streams)  # [n, V]
+    return before[torch.arange(n), out], after[torch.arange(n), out]
+
+
+@checked
+@torch.no_grad()
 def on_text(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict[str, float]:
     """Losses on text, in nats per token: "held_out_loss", and "in_context_learning".
 

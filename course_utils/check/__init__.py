@@ -28,14 +28,13 @@ from course_utils.check.lesson_03 import (
     hidden_lead,
 )
 from course_utils.check.lesson_04 import (
-    copying_score,
     fixed_on_start,
     path_terms,
     positive_yet_lowering,
     skip_trigrams,
 )
 from course_utils.check.lesson_04b import attention_program, keep_in_mind, without_heads
-from course_utils.check.lesson_05 import by_hand, move_key, number_line, qk_scores, worst_lead
+from course_utils.check.lesson_05 import by_hand, move_key, qk_scores, worst_lead
 from course_utils.check.lesson_06 import (
     composition,
     one_door,
@@ -46,24 +45,22 @@ from course_utils.check.lesson_06 import (
 from course_utils.check.lesson_07 import induction_by_hand, induction_targets, move_label, mystery_targets
 from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences
 from course_utils.check.lesson_08 import (
-    best_head_curve,
     event_time,
-    in_context_learning_score,
-    pattern_from,
-    permutation_test,
-    predictable,
+    looks_held,
+    objections,
+    paired_test,
     previous_token_weights,
-    sign_test,
+    sources,
 )
 from course_utils.check.lesson_09 import (
-    corrupt_early,
-    fourier_power,
+    foretell,
     layer_parameters,
     preactivations,
-    projected,
-    wave_phase,
+    wave_neurons,
     with_attention,
+    without_neurons,
 )
+from course_utils.check.lesson_09b import pair_error, polygon, without_direction
 from course_utils.check.lesson_10 import (
     attention_across,
     attention_by_gap,
@@ -83,3 +80,4 @@ from course_utils.check.lesson_10 import (
     through_layer,
     undo_scaling,
 )
+from course_utils.check.lesson_11 import case, case_1, case_2, case_3, case_4, case_5, case_6, case_7, case_8

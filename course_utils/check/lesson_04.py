@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformer_lens import FactoredMatrix, HookedTransformer
+from transformer_lens import HookedTransformer
 
 from course_utils import circuits, paths
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import close, demand, largest_table, number, pair, tensor
+from course_utils.check.questions import close, demand, pair, tensor
 
 
 @exercise
@@ -510,95 +510,6 @@ skip_trigrams.mistakes = {
         "the result has shape [4]; it should be [13]",
     ),
     "the model changed": (_centring_W_E, "it changes `model.embed.W_E`, which it was given"),
-}
-
-
-@exercise
-def copying_score(answer: Answer) -> None:
-    """`copying_score(OV_A, OV_B) → float`: Σλ / Σ|λ| of the product, without multiplying it out."""
-    for d_vocab, d_head in ((60, 3), (31, 5)):
-        A = random(d_vocab, d_head)
-        back = torch.linalg.inv(A.T @ A) @ A.T
-        for inner, what, score in _planted(d_head):
-            value = number(answer(A, inner @ back))
-            demand(
-                not close(value, torch.linalg.svdvals(inner @ back @ A).sum().reciprocal() * inner.trace())
-                or close(value, score),
-                "you divide by the singular values; asked for are the sizes of the eigenvalues.",
-            )
-            demand(close(value, score), f"with {what} the score should be {score:.4g}, not {value:.6g}.")
-    A, B = random(40, 7), random(7, 40, seed=1)
-    value, right = number(answer(A, B)), circuits.copying_score(FactoredMatrix(A, B))
-    inner = B @ A
-    demand(
-        close(value, right) or not close(value, inner.trace() / torch.linalg.svdvals(inner).sum()),
-        "you divide by the singular values; asked for are the sizes of the eigenvalues.",
-    )
-    demand(close(value, right), f"for a random circuit the score should be {right:.4f}, not {value:.6g}.")
-    A, B = random(1_000, 3), random(3, 1_000, seed=1)
-    demand(
-        largest_table(lambda: answer(A, B)) < 1_000 * 1_000,
-        "the number is right, but on the way [d_vocab, d_vocab] entries were made: 10 GB for GPT-2.",
-    )
-
-
-def _planted(d_head: int) -> list[tuple[Tensor, str, float]]:
-    """Small matrices, the eigenvalues that they have, and the score that follows."""
-    rest = d_head - 3
-    turn = torch.block_diag(torch.tensor([[0.6, -0.8], [0.8, 0.6]]), torch.ones(1, 1), torch.zeros(rest, rest))
-    steep = torch.block_diag(torch.tensor([[-1.0, 3.0], [-2.0, 4.0]]), -torch.ones(1, 1), torch.zeros(rest, rest))
-    zeros = [0.0] * rest
-    return [
-        (torch.diag(torch.tensor([1.0, 2, 3, *zeros])), "the eigenvalues 1, 2, 3", 1.0),
-        (torch.diag(torch.tensor([-1.0, -1, -1, *zeros])), "the eigenvalues −1, −1, −1", -1.0),
-        (torch.diag(torch.tensor([3.0, 1, -1, *zeros])), "the eigenvalues 3, 1, −1", 0.6),
-        (turn, "the eigenvalues 1 and 0.6 ± 0.8i, all of size 1,", 2.2 / 3),
-        (steep, "the eigenvalues 1, 2, −1 of a matrix that is not symmetric", 0.5),
-    ]
-
-
-def _score(combine: Callable[[Tensor], Any]) -> Callable[[Tensor, Tensor], float]:
-    return lambda A, B: float(combine(torch.linalg.eigvals(B @ A)))
-
-
-def _materialised(A: Tensor, B: Tensor) -> float:
-    values = torch.linalg.eigvals(A @ B)
-    return (values.sum().real / values.abs().sum()).item()
-
-
-def _centring_B(A: Tensor, B: Tensor) -> float:
-    B -= B.mean(1, keepdim=True)
-    return circuits.copying_score(FactoredMatrix(A, B))
-
-
-copying_score.mistakes = {
-    "d_vocab squared": (_materialised, "[d_vocab, d_vocab] entries were made"),
-    "sum of eigenvalues": (_score(lambda v: v.sum().real), "the score should be 1, not 6"),
-    "divided by their real parts": (_score(lambda v: v.sum().real / v.real.abs().sum()), "should be 0.7333, not 1"),
-    "upside down": (_score(lambda v: v.abs().sum() / v.sum().real), "the score should be 0.6, not 1.66667"),
-    "share of positive ones": (_score(lambda v: (v.real > 1e-4).float().mean()), "the score should be -1, not 0"),
-    "sizes only": (_score(lambda v: v.abs().sum() / v.abs().sum()), "the score should be -1, not 1"),
-    "size of the sum": (_score(lambda v: v.sum().abs() / v.abs().sum()), "the score should be -1, not 1"),
-    "mean": (_score(lambda v: v.real.mean()), "the score should be 1, not 2"),
-    "mean sign": (_score(lambda v: v.real.sign().mean()), "the score should be 0.6, not 0.333333"),
-    "mean cosine": (_score(lambda v: (v.real / v.abs()).mean()), "the score should be 0.6, not 0.333333"),
-    "singular values": (
-        lambda A, B: ((B @ A).trace() / torch.linalg.svdvals(B @ A).sum()).item(),
-        "you divide by the singular values",
-    ),
-    "trace over norm": (lambda A, B: ((B @ A).trace() / (B @ A).norm()).item(), "the score should be 1, not 1.6"),
-    "symmetric part": (
-        lambda A, B: ((v := torch.linalg.eigvalsh((M := B @ A) + M.T)).sum() / v.abs().sum()).item(),
-        "the score should be 0.7333, not 1",
-    ),
-    "the diagonal": (
-        lambda A, B: ((d := (A * B.T).sum(1)).sum() / d.abs().sum()).item(),
-        "with the eigenvalues",
-    ),
-    "sign": (_score(lambda v: -v.sum().real / v.abs().sum()), "the score should be 1, not -1"),
-    "one per eigenvalue": (lambda A, B: torch.linalg.eigvals(B @ A).real, "it should return one number"),
-    "complex": (lambda A, B: (v := torch.linalg.eigvals(B @ A)).sum() / v.abs().sum(), "it should return one number"),
-    "a factor changed": (_centring_B, "it changes `B`, which it was given"),
 }
 
 

@@ -7,7 +7,7 @@ from transformer_lens import HookedTransformer
 from course_utils import max_of_list
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import Wrong, close, demand, number, pair, tensor
+from course_utils.check.questions import Wrong, close, demand, number, tensor
 
 ONE_HEAD = {"n_layers": 1, "n_heads": 1, "positional_embedding_type": "standard"}
 
@@ -218,83 +218,6 @@ qk_scores.mistakes = {
     ),
     "the model changed": (_shifting_W_E, "it changes `model.embed.W_E`, which it was given"),
     "a hook left": (_with_a_hook, "it leaves a hook on `model`, at blocks.0.attn.hook_attn_scores"),
-}
-
-
-@exercise
-def number_line(answer: Answer) -> None:
-    """`number_line(table) → f [query], g [key]`: the rank-one table f · g nearest to the row-centred one."""
-    for queries, keys, noise in ((5, 7, 0.0), (5, 7, 0.05), (9, 4, 0.05), (6, 6, 0.2)):
-        table = _line_table(queries, keys, noise)
-        f, g = pair(answer(table), "f and g")
-        f, g = tensor(f, (queries,), "one number for each query"), tensor(g, (keys,), "one number for each key")
-        best, product = _rank_one(table - table.mean(1, keepdim=True)), torch.outer(f, g)
-        demand(
-            not close(product, _rank_one(table)),
-            "take the mean of each row away first: a softmax does not see it.",
-        )
-        demand(
-            close(g.mean(), 0.0),
-            f"g should have the mean 0, as centred rows have; yours has {g.mean():.2f}.",
-        )
-        rise = (g[-1] - g[0]).item()
-        demand(rise > 0, "g should rise from the first key to the last: turn the signs of f and of g.")
-        demand(
-            close(rise, keys - 1),
-            f"a mean step of g should be 1, so that g rises by {keys - 1} over {keys} keys; yours rises by {rise:.2f}.",
-        )
-        ratio = (product.norm() / best.norm()).item()
-        demand(
-            close(product, best) or not close(product, ratio * best),
-            f"f · g is {ratio:.2f} times what it should be: what g is divided by, f must be multiplied by, and the "
-            "singular value belongs to it.",
-        )
-        demand(
-            close(product, best),
-            "f · g is not the rank-one table nearest to the centred one: the first singular vectors give it.",
-        )
-
-
-def _line_table(queries: int, keys: int, noise: float) -> Tensor:
-    f = random(queries, seed=1).abs() + 0.5
-    g = torch.linspace(-3, 4, keys) + 0.3 * random(keys, seed=2)
-    return torch.outer(f, g) + 5 * random(queries, 1, seed=3) + noise * random(queries, keys, seed=4)
-
-
-def _rank_one(table: Tensor) -> Tensor:
-    U, S, Vh = torch.linalg.svd(table, full_matrices=False)
-    return S[0] * torch.outer(U[:, 0], Vh[0])
-
-
-def _line(table: Tensor, centre: bool = True, size: float | None = None) -> tuple[Tensor, Tensor]:
-    if centre:
-        table = table - table.mean(1, keepdim=True)
-    U, S, Vh = torch.linalg.svd(table, full_matrices=False)
-    step = (Vh[0, -1] - Vh[0, 0]) / (len(Vh[0]) - 1)
-    return U[:, 0] * S[0] * step, Vh[0] / step
-
-
-def _one_row(table: Tensor) -> tuple[Tensor, Tensor]:
-    centred = table - table.mean(1, keepdim=True)
-    g = centred[0] / (centred[0, -1] - centred[0, 0]) * (len(centred[0]) - 1)
-    return centred @ g / (g @ g), g
-
-
-def _centred_in_place(table: Tensor) -> tuple[Tensor, Tensor]:
-    table -= table.mean(1, keepdim=True)
-    return _line(table)
-
-
-number_line.mistakes = {
-    "row constants left": (lambda t: _line(t, centre=False), "take the mean of each row away first"),
-    "columns centred": (lambda t: _line(t - t.mean(0), centre=False), "g should have the mean 0"),
-    "not scaled": (lambda t: (_line(t)[0] * 2, _line(t)[1] / 2), "a mean step of g should be 1"),
-    "turned round": (lambda t: (-_line(t)[0], -_line(t)[1]), "turn the signs of f and of g"),
-    "the singular value forgotten": (lambda t: (_line(t)[0] / 9, _line(t)[1]), "the singular value belongs to it"),
-    "f and g swapped": (lambda t: _line(t)[::-1], "one number for each query"),
-    "one row for all": (_one_row, "the first singular vectors give it"),
-    "the table centred for good": (_centred_in_place, "it changes `table`, which it was given"),
-    "the product": (lambda t: torch.outer(*_line(t)), "it should return two things"),
 }
 
 

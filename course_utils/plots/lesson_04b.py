@@ -16,7 +16,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # lines are told apart witho
 @checked
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:
     """Small tables of destinations against outs side by side, the number in each cell; 0 and below are white."""
-    _, axes = plt.subplots(1, len(panels), figsize=(4 * len(panels), 2.6))
+    _, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 3.2))
     for one, (title, table) in zip(axes, panels.items(), strict=True):
         drawn = one.imshow(table, aspect="auto", cmap="Blues", vmin=0)
         for (i, j), value in ((divmod(n, table.shape[1]), v) for n, v in enumerate(table.flatten().tolist())):
@@ -40,7 +40,7 @@ def rank_one(
     looks: Float[Tensor, " dest"], says: Float[Tensor, " out"], dests: Sequence[str], outs: Sequence[str]
 ) -> None:
     """A schematic: attention down the side, effects along the top, and their products in the table."""
-    _, axes = plt.subplots(figsize=(5.6, 2.6))
+    _, axes = plt.subplots(figsize=(9, 3.4))
     for i, (name, look) in enumerate(zip(dests, looks.tolist(), strict=True)):
         axes.text(-1.5, -i, f"{name}  {look:g}", ha="right", va="center", family="monospace", parse_math=False)
         for j, say in enumerate(says.tolist()):
@@ -56,7 +56,7 @@ def rank_one(
 @checked
 def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight: Sequence[str]) -> Axes:
     """Bars of mean losses above the optimum, with a dot for each run."""
-    _, axes = plt.subplots(figsize=(7.5, 0.8 + 0.36 * len(results)))
+    _, axes = plt.subplots(figsize=(10, 1 + 0.45 * len(results)))
     for row, (name, values) in enumerate(results.items()):
         chosen = name in highlight
         mean = sum(values) / len(values)
@@ -73,7 +73,7 @@ def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight:
 @checked
 def stacked(parts: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
     """For each head one bar made of several parts, told apart by hatching as well as by colour."""
-    _, axes = plt.subplots(figsize=(8, 3.2))
+    _, axes = plt.subplots(figsize=(10, 4.2))
     n = len(next(iter(parts.values())))
     bottom = [0.0] * n
     for i, (name, values) in enumerate(parts.items()):
@@ -89,7 +89,7 @@ def stacked(parts: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes
 @checked
 def entries(losses: Mapping[str, Sequence[float]], shares: Sequence[float], lines: Mapping[str, float]) -> Axes:
     """The loss against the share of entries kept, one line for each way to choose them, and levels to compare with."""
-    _, axes = plt.subplots(figsize=(8, 4))
+    _, axes = plt.subplots(figsize=(10, 4.8))
     for marker, (name, values) in zip(MARKERS, losses.items(), strict=False):
         axes.plot([100 * share for share in shares], list(values), marker=marker, label=name)
     for style, (name, level) in zip(("--", "-.", ":"), lines.items(), strict=False):

@@ -9,6 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
+from course_utils import plots
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 
@@ -16,9 +17,9 @@ BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 
 
 @checked
-def two_jobs(numbers: Sequence[int]) -> Axes:
+def two_jobs(numbers: Sequence[int]) -> None:
     """A drawing of the idea: a place on a line gives each number its weight, and it votes for its own name."""
-    _, axes = plt.subplots(figsize=(8.4, 2.9))
+    _, axes = plt.subplots(figsize=(10, 3.8))
     where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
     axes.text(0, -0.75, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
@@ -36,7 +37,11 @@ def two_jobs(numbers: Sequence[int]) -> Axes:
         axes.text(6.0, name[1], str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
     axes.set(xlim=(-0.1, 7.6), ylim=(-1.6, 2.6))
     axes.axis("off")
-    return axes
+    plots.show(
+        "A drawing: numbers stand on a line, further right for larger ones. The softmax turns the places into "
+        "weights, and each number votes for its own name with its weight. The largest number's arrow is the "
+        "thickest."
+    )
 
 
 @checked
@@ -45,7 +50,7 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
 
     All bars of a list are divided by the longest of its positions'.
     """
-    _, panels = plt.subplots(1, len(cases), figsize=(3.0 * len(cases), 2.8), sharey=True, squeeze=False)
+    _, panels = plt.subplots(1, len(cases), figsize=(10, 4), sharey=True, squeeze=False)
     for axes, numbers, given, title in zip(panels[0], cases, parts, titles, strict=True):
         heights = (given / given.abs().max()).tolist()
         colours = [ORANGE if number == max(numbers) else BLUE for number in numbers]
@@ -58,15 +63,47 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
 
 
 @checked
-def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> Axes:
+def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
+    """What each value at each position adds to the lead of the largest, and what the `last` one, just below, adds.
+
+    Boxes mark the worst value at each position, a dashed one the largest where it helps least. All divided by the most.
+    """
+    n, M = lead.shape[0], lead.shape[1] - 1
+    shown = torch.zeros(n + 1, M + 1)
+    shown[:n], shown[n, M - 1] = lead, last
+    shown = shown / lead.abs().max()
+    _, axes = plt.subplots(figsize=(10, 3.4))
+    names = [*map(str, range(n)), "last"]
+    title, label = f"How much does each value help {M} against {M - 1}?", f"lead of {M}, share of the most"
+    rows = shown, names, [str(value) for value in range(M + 1)]
+    plots.heatmap(*rows, title, "position", "value there", label=label, centred=True, numbers_from=0.05, axes=axes)
+    for value, width in ((0, M - 1), (M, 1)):  # other values than the last one's
+        axes.add_patch(plt.Rectangle((value - 0.5, n - 0.5), width, 1, color="#dddddd"))
+    least = lead.amin(1)
+    helps = int((lead[:, M] - least).argmin())
+    boxes = [(place, int(lead[place].argmin()), "-") for place in range(n)] + [(helps, M, "--")]
+    for place, value, style in boxes:
+        axes.add_patch(plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2))
+    plots.show(
+        "A table of three positions by the values 0 to 16. A 15 lowers the lead of 16 at each position, a 16 "
+        "raises it by more, smaller values hardly change it. The last 15 lowers it too. Boxes mark the "
+        "worst value at each position, 15, a dashed box a 16 in one's place."
+    )
+
+
+@checked
+def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> None:
     """Two tables of scores side by side on one scale, row-centred beforehand."""
-    figure, panels = plt.subplots(1, 2, figsize=(8.2, 3.5))
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4))
     limit = float(max(left.abs().max(), right.abs().max()))
     for axes, table, title in zip(panels, (left, right), titles, strict=True):
         drawn = axes.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
         axes.set(title=title, xlabel="value of the key", ylabel="value of the query")
     figure.colorbar(drawn, ax=panels, label="score, row-centred")
-    return panels[0]
+    plots.show(
+        "Two tables of 64 queries by 64 keys, which look the same: colours run from low scores at small keys "
+        "to high scores at large keys, in every row. The left one is the model's, the right one is f times g."
+    )
 
 
 @checked
@@ -75,7 +112,7 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 
     The four with most errors have their number beside the value.
     """
-    _, panels = plt.subplots(rows, 1, figsize=(9.6, 0.75 + (0.85 if errors is None else 1.15) * rows), squeeze=False)
+    _, panels = plt.subplots(rows, 1, figsize=(10, 0.9 + (1.3 if errors is None else 1.6) * rows), squeeze=False)
     most = [] if errors is None else errors.argsort(descending=True)[:4].tolist()
     pieces = torch.arange(len(g)).chunk(rows)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
@@ -103,9 +140,9 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 
 
 @checked
-def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> Axes:
+def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> None:
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
-    _, axes = plt.subplots(figsize=(8.4, 3))
+    _, axes = plt.subplots(figsize=(10, 4))
     axes.plot(by_value, "o", mfc="white", color=BLUE, ms=4, label="by its value alone")
     axes.plot(with_position, "s", color=ORANGE, ms=4, label="with its position, length 6")
     axes.axhline(0, color="black", lw=0.8)
@@ -114,13 +151,16 @@ def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " va
     axes.set(title="How hard does each query pull?", xlabel="value of the query", ylabel="f, score per mean step")
     axes.set_ylim(min(0, float(by_value.min())) - 0.35)
     axes.legend(ncols=2)
-    return axes
+    plots.show(
+        "For each query its pull f. By their values alone most lie between 0.1 and 0.7, and three at about "
+        "zero or below. With the position of length 6 all lie well above zero."
+    )
 
 
 @checked
-def winners(share: Mapping[int, float], points: int = 12) -> Axes:
+def winners(share: Mapping[int, float], points: int = 12) -> None:
     """Left: points on a circle, each with itself as its largest product. Right: winners against directions kept."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.4, 3.3), width_ratios=[1, 1.6])
+    _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
     angles = 2 * torch.pi * torch.arange(points) / points
     left.plot(angles.cos(), angles.sin(), "o", color=BLUE)
     left.annotate(
@@ -139,13 +179,17 @@ def winners(share: Mapping[int, float], points: int = 12) -> Axes:
     right.axhline(100, color=GREY, lw=0.8, ls="--")
     right.set(title="How many directions does OV need?", xlabel="directions of OV kept, the strongest first")
     right.set_ylabel("values that win their row, %")
-    return right
+    plots.show(
+        "Left: twelve points on a circle. One is marked by an arrow, and its neighbours' shadows on the arrow "
+        "are shorter than the arrow. Right: the share of values that win their row against the directions "
+        "kept; it reaches all."
+    )
 
 
 @checked
-def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
+def price(proofs: Mapping[str, tuple[float, float]]) -> None:
     """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(8.2, 3.6))
+    _, axes = plt.subplots(figsize=(10, 4.2))
     last = max(cases for cases, _ in proofs.values())
     for (name, place), marker in zip(proofs.items(), "osD^", strict=False):
         axes.plot(*place, marker, ms=8, color=BLUE)
@@ -154,18 +198,22 @@ def price(proofs: Mapping[str, tuple[float, float]]) -> Axes:
     axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-8, 4))
     axes.set(title="What does each proof leave open?", xlabel="cases to look at")
     axes.set_ylabel("share of lists of length 6\nnot proved right")
-    return axes
+    plots.show(
+        "Four proofs as points. The more cases a proof looks at, the fewer lists it leaves open: 64 cases "
+        "leave about a fifth, ten thousand cases about one in sixty. The search and brute force leave only "
+        "the true errors; the search needs far fewer cases."
+    )
 
 
 @checked
 def danger(
     step: Float[Tensor, " value"], voice: Float[Tensor, " value"], errors: Int[Tensor, " value"], room: int
-) -> Axes:
+) -> None:
     """Each largest value by its step in score and by how much louder it votes than its neighbour.
 
     Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
     """
-    _, axes = plt.subplots(figsize=(8.2, 4.6))
+    _, axes = plt.subplots(figsize=(10, 5))
     wrong = errors > 0
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True
@@ -189,4 +237,8 @@ def danger(
         label = axes.annotate(f"{M + 1}", place, (x, y), textcoords="offset points", ha="center", va="center")
         label.set(fontsize=9, fontweight="bold")
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.7})
-    return axes
+    plots.show(
+        "Each largest value by its step in score and its voice, on a logarithmic scale. A dashed line falls "
+        "from left to right. Most values that are sometimes wrong lie below it, and nearly all that are never "
+        "wrong above it. Named are 16, far to the left, and those on the wrong side."
+    )

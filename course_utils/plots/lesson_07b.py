@@ -66,8 +66,8 @@ def find_and_copy(
     for panel, name, values, chance in zip(panels, names, (positivity, lead), random, strict=True):
         panel.scatter(*chance, s=8, color=COLOURS[6], alpha=0.5, label="200 random pairs")
         across, up = chance.abs().amax(1).tolist()
-        edge = {"fill": False, "edgecolor": COLOURS[6], "linestyle": ":", "label": "no random pair outside"}
-        panel.add_patch(plt.Rectangle((-across, -up), 2 * across, 2 * up, **edge))
+        sides = [-across, across, across, -across, -across], [-up, -up, up, up, -up]
+        panel.plot(*sides, ":", color=COLOURS[6], label="no random pair outside")
         others = [h for h in range(values.shape[1]) if h not in induction]
         for these, who, colour, marker in (
             (others, "other heads", 0, "o"),

@@ -47,7 +47,7 @@ LESSONS = {  # whose models are replaced, all at once; a companion goes with its
     "07": ("two-layer", "one-layer"),
 }
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
-HOLDS, SIZE, OURS = "holds", "differs in size", "ours alone"
+HOLDS, SIZE, OURS = claims.VERDICTS
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
 
@@ -241,22 +241,14 @@ def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
         for statement, row in rows.items():
             unit = claims.table(lesson)[statement].get("unit", "")
             seeds = [value for name, value in row["siblings"].items() if name not in biases]
-            extra = [_range([row["siblings"][name]], unit) for name in biases]
-            shown = [claims.shown(row["ours"], unit), _range(seeds, unit), *extra]
+            extra = [claims.spread([row["siblings"][name]], unit) for name in biases]
+            shown = [claims.shown(row["ours"], unit), claims.spread(seeds, unit), *extra]
             lines.append(_row([statement, *shown, row["verdict"]]))
     return "\n".join(lines) + "\n"
 
 
 def _row(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _range(values: Sequence[Any], unit: str) -> str:
-    """The smallest and the largest of numbers; of anything else, each different value once."""
-    values = [value for value in values if value is not None]
-    if values and all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
-        return " to ".join(dict.fromkeys(claims.shown(end, unit) for end in (min(values), max(values))))
-    return "; ".join(dict.fromkeys(claims.shown(value, unit) for value in values)) or "not measured"
 
 
 def main(arguments: list[str] | None = None) -> int:

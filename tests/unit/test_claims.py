@@ -207,3 +207,24 @@ def test_what_a_stored_notebook_shows_of_a_prediction(monkeypatch):
         "Predict: How much?\na number in nats",
     ]
     assert all("application/vnd.jupyter.widget-view+json" in data for data in shown)
+
+
+def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
+    def row(ours, *theirs, verdict):
+        return {"ours": ours, "siblings": {f"seed-{i}": value for i, value in enumerate(theirs)}, "verdict": verdict}
+
+    rows = {
+        "a share": row(0.968, 0.95, 0.99, 0.97, verdict="holds"),
+        "heads": row([3, 5], [1], [3, 5], verdict="ours alone"),
+    }
+    rows |= {"a loss": row(3.5, None, 3.5, verdict="holds")}
+    (tmp_path / "replication.json").write_text(json.dumps({"05_x": rows}), encoding="utf-8")
+    monkeypatch.setattr(claims, "DATA", tmp_path)
+    monkeypatch.setattr(claims, "table", lambda lesson: TABLE)
+    lines = claims.siblings("05_x", ["heads", "a share"]).data.splitlines()
+    assert lines[2:4] == ["| heads | 3, 5 | 1; 3, 5 | ours alone |", "| a share | 0.968 | 0.95 to 0.99 | holds |"]
+    assert (
+        lines[-1] == "Of the lesson's 3 claims about the trained model 2 hold, 0 differ in size and 1 are ours alone."
+    )
+    with pytest.raises(KeyError):
+        claims.siblings("05_x", ["worst"])

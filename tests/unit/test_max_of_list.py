@@ -134,3 +134,37 @@ def test_weights_that_do_not_fit_get_a_sentence(change, sentence):
 def test_a_list_that_is_too_long_gets_a_sentence(model):
     with pytest.raises(ValueError, match="at most 4 values, not 5"):
         max_of_list.tables(model, 5)
+
+
+def test_the_number_line_of_a_table_made_from_one_is_found_and_nothing_else():
+    g, f = torch.tensor([0.0, 0.5, 2.0, 4.0]), torch.tensor([0.5, 1.0, 3.0])
+    table = torch.outer(f, g) + torch.tensor([[7.0], [-2.0], [0.0]])
+    found_f, found_g = max_of_list.number_line(table)
+    torch.testing.assert_close(found_g, (g - g.mean()) * 3 / 4)  # a mean step is 1
+    torch.testing.assert_close(found_f, f * 4 / 3)
+    torch.testing.assert_close(max_of_list.number_line(-table)[0], -f * 4 / 3)  # g still rises
+
+
+def test_no_source_weighs_more_than_the_line_allows(model):
+    scores, _, _ = max_of_list.tables(model, 3)
+    weight = max_of_list.line_weight(model, 3)
+    assert (max_of_list.line_weight(model, 3, exact=True) < weight).all()
+    _, g = max_of_list.number_line((scores - scores.mean((1, 2), keepdim=True)).mean(1))
+    rising = [(M, v) for M, v in itertools.combinations(range(4, -1, -1), 2) if g[M] > g[v]]
+    assert len(rising) > 3  # an untrained line is not in order
+    for M, v in rising:
+        lead = scores[: M + 1, :, v].amax(1) - scores[: M + 1, :, M].amin(1)  # of v over M at the worst places
+        assert (lead.exp() <= weight[M, v]).all()
+
+
+def test_step_and_voice_say_when_a_crowd_draws(model):
+    V = _votes(model, 3)
+    step, voice = max_of_list.step_and_voice(model, 3)
+    scores, say, direct = max_of_list.tables(model, 3)
+    for M in range(1, 5):
+        q, below = M - 1, []
+        for place in range(3):
+            below.append(say[place, q, q] - say[place, q, M] + direct[q, q] - direct[q, M])
+        typical = scores[q, :, q].mean().exp() * sum(below) / 3
+        crowd = [(V[q, place, M, M] - V[q, place, M, q]) / typical for place in range(2)]
+        torch.testing.assert_close(step[q].exp() * voice[q], min(crowd))

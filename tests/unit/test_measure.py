@@ -232,3 +232,17 @@ def test_the_lessons_cell_measures_hub_models(hub):
 def test_the_lessons_cell_says_what_cannot_be_reached(hub):
     (sentence,) = (line for line in hub.printed if "attn-only-1l" in line)
     assert sentence.startswith("'attn-only-1l' comes from the Hugging Face hub, which can't be reached")
+
+
+def test_inserting_a_token_is_running_the_model_on_the_changed_text():
+    model = _model(normalization_type=None, n_layers=2)
+    model.unembed.b_U.zero_()  # as in the course's models
+    tokens, back, out = torch.tensor([4, 5, 6]), torch.tensor([1, 2, 29]), torch.tensor([7, 8, 9])
+    before, after = measure.inserted(model, TOKENS, tokens, back, out)
+    for i in range(3):
+        changed = TOKENS[i : i + 1].clone()
+        changed[0, -1 - back[i]] = tokens[i]
+        for text_of, found in ((TOKENS[i : i + 1], before[i]), (changed, after[i])):
+            torch.testing.assert_close(found, model(text_of)[0, -1].log_softmax(-1)[out[i]], atol=1e-4, rtol=1e-4)
+    one = measure.inserted(model, TOKENS, tokens[:1], back[:1], out[:1])[1]
+    torch.testing.assert_close(one[0], after[0])
