@@ -42,8 +42,8 @@ from course_utils.check.lesson_06 import (
     shut,
     virtual_head,
 )
-from course_utils.check.lesson_07 import cut_door, induction_by_hand, induction_targets, move_label, mystery_targets
-from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences, variant_pairs
+from course_utils.check.lesson_07 import induction_by_hand, induction_targets, move_label, mystery_targets
+from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences
 from course_utils.check.lesson_08 import (
     event_time,
     looks_held,
