@@ -21,6 +21,7 @@ SOURCES = {  # how lessons name a source → its address
     "Elhage et al. 2022": "https://transformer-circuits.pub/2022/toy_model/index.html",
     "Olsson et al. 2022": "https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html",
     "Explaining the Transformer Circuits Framework by Example": "https://www.lesswrong.com/posts/CJsxd8ofLjGFxkmAP/explaining-the-transformer-circuits-framework-by-example",
+    "Edelman et al. 2024": "https://arxiv.org/abs/2402.11004",
     "Gromov 2023": "https://arxiv.org/abs/2301.02679",
     "Gross et al. 2024": "https://arxiv.org/abs/2406.11779",
     "Holtzman et al. 2020": "https://arxiv.org/abs/1904.09751",
@@ -30,7 +31,9 @@ SOURCES = {  # how lessons name a source → its address
     "nostalgebraist 2020": "https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens",
     "Press et al. 2021": "https://arxiv.org/abs/2012.15832",
     "Radford et al. 2019": "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
+    "Reddy 2023": "https://arxiv.org/abs/2312.03002",
     "Shlegeris 2023": "https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag/one-layer-transformers-aren-t-equivalent-to-a-set-of-skip",
+    "Singh et al. 2024": "https://arxiv.org/abs/2404.07129",
     "Vaswani et al. 2017": "https://arxiv.org/abs/1706.03762",
     "Zhong et al. 2023": "https://arxiv.org/abs/2306.17844",
 }
