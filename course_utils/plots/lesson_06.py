@@ -141,16 +141,10 @@ def against_chance(
         )
         height = row + torch.linspace(-0.3, 0.3, score.numel())
         axes.scatter(score.flatten(), height, s=14, color=COLOURS[row], marker=MARKERS[row])
-        for i in (score.flatten() >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist():
+        for n, i in enumerate((score.flatten() >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist()):
             name = f"0.{i // score.shape[1]} → 1.{i % score.shape[1]}"
-            axes.annotate(
-                name,
-                (float(score.flatten()[i]), float(height[i])),
-                (0, 7),
-                fontsize=9,
-                ha="center",
-                textcoords="offset points",
-            )
+            place = float(score.flatten()[i]), float(height[i])
+            axes.annotate(name, place, (0, (7, -14)[n % 2]), textcoords="offset points", ha="center", fontsize=9)
     axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()
