@@ -98,7 +98,7 @@ def coloured(tokens: Sequence[str], values: Float[Tensor, " pos"], title: str, l
 @checked
 def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
     """Show a layer's prefix-matching scores in each panel, "two-layer 1", one bar for each way to draw tokens."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9, 2.8), sharey=True)
+    _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         model, layer = title.split()
         names = [f"{layer}.{h}" for h in range(len(next(iter(values.values()))))]
@@ -116,7 +116,7 @@ def losses(
     panels: Mapping[str, Mapping[str, Float[Tensor, " pos"]]], period: int, chance: float, step: int = 8
 ) -> Axes:
     """Loss by position in each panel, one line for each model, averaged in steps; passes begin at dotted lines."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9, 3), sharey=True)
+    _, axes = plt.subplots(1, len(panels), figsize=(9, 3.8), sharey=True)
     for panel, (title, models) in zip(axes, panels.items(), strict=True):
         for line, (name, loss) in zip(plots.LINES, models.items(), strict=False):
             means = loss.view(-1, step).mean(1)
@@ -134,7 +134,7 @@ def losses(
 @checked
 def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
     """For each panel, what each way of cutting costs at each kind of position."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.6, 3.4), sharey=True)
+    _, axes = plt.subplots(1, len(panels), figsize=(9.6, 4), sharey=True)
     for panel, (title, ways) in zip(axes, panels.items(), strict=True):
         places = list(next(iter(ways.values())))
         values = {way: [by_kind[place] for place in places] for way, by_kind in ways.items()}
@@ -151,7 +151,7 @@ def moved(lines: Mapping[str, Float[Tensor, " place"]], before: int, later: int,
 
     The lines begin `before` places ahead of B; the label moves `later` places on.
     """
-    _, axes = plt.subplots(figsize=(8.4, 3))
+    _, axes = plt.subplots(figsize=(8.4, 3.8))
     for line, mark, (name, attention) in zip(plots.LINES, "os^", lines.items(), strict=False):
         places = range(-before, len(attention) - before)
         axes.plot(places, attention.tolist(), line, marker=mark, ms=4, label=name)
@@ -166,7 +166,7 @@ def matches(
     match: Float[Tensor, "dest src"], alike: Float[Tensor, "dest src"], tokens: Sequence[str], reader: str, writer: str
 ) -> Axes:
     """Two tables of scores on one scale: the match of `reader` through `writer`, and the reader's own QK."""
-    _, panels = plt.subplots(1, 2, figsize=(10, 4))
+    _, panels = plt.subplots(1, 2, figsize=(10, 4.8))
     titles = f"M_K of {reader} with {writer}", f"QK of {reader} alone"
     ends = "token before the source", "token at the source"
     for axes, table, title, end in zip(panels, (match, alike), titles, ends, strict=True):
