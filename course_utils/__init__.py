@@ -8,6 +8,7 @@ from typing import Any
 
 _MODULES = (
     "bigrams",
+    "cases",
     "check",
     "circuits",
     "claims",
@@ -22,6 +23,7 @@ _MODULES = (
     "models",
     "paths",
     "plots",
+    "superposition",
     "tasks",
     "text",
     "tools",

@@ -1,14 +1,35 @@
-"""What lesson 01 needs around the learner's transformer: one merge of BPE, weights to fill it with, beam search."""
+"""What lesson 01 needs around the learner's transformer: BPE, weights to fill it with, batches, beam search."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import torch
 from jaxtyping import Int
+from tokenizers import pre_tokenizers
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from course_utils._arguments import Count, NotNegative, checked
 
 Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
+
+
+@checked
+def words(documents: Iterable[str]) -> Counter[str]:
+    """How often each word stands in texts: a space goes with the word that follows it, each byte is one character."""
+    split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    return Counter(word for document in documents for word, _ in split(document))
+
+
+@checked
+def count_pairs(words: Mapping[str, int], spelled: Mapping[str, Sequence[str]]) -> Counter[tuple[str, str]]:
+    """How often two tokens stand side by side within words, `words` their counts, `spelled` their tokens."""
+    pairs: Counter[tuple[str, str]] = Counter()
+    for word, times in words.items():
+        for pair in pairwise(spelled[word]):
+            pairs[pair] += times
+    return pairs
 
 
 @checked
@@ -62,6 +83,26 @@ def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0
 
 
 @checked
+def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
+    """Weights of standard deviation 0.3, LayerNorms and biases too, so that no part is left out unseen."""
+    generator = torch.Generator().manual_seed(seed)
+    return {name: 0.3 * torch.randn(shape, generator=generator).double() for name, shape in shapes.items()}
+
+
+@checked
+def favourite(d_model: Count, d_head: Count, divided: bool = True) -> float:
+    """The largest of 64 sources' shares of the attention before anything is learnt, scores `divided` by √d_head or not.
+
+    Streams have entries of standard deviation 1, W_Q and W_K such of 0.02, as in GPT-2; the mean of 200 destinations.
+    """
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(200, 64, d_model, generator=generator)
+    W_Q, W_K = (0.02 * torch.randn(d_model, d_head, generator=generator) for _ in "QK")
+    scores = (x[:, -1:] @ W_Q) @ (x @ W_K).mT / (d_head**0.5 if divided else 1)
+    return scores.softmax(-1).max(-1).values.mean().item()
+
+
+@checked
 def by_layer(weights: Mapping[str, Tensor]) -> list[Weights]:
     """The weights of each block, by their names within it: "blocks.0.attn.W_Q" is "attn.W_Q" of the first."""
     layers: dict[int, Weights] = {}
@@ -70,6 +111,20 @@ def by_layer(weights: Mapping[str, Tensor]) -> list[Weights]:
             _, layer, part = name.split(".", 2)
             layers.setdefault(int(layer), {})[part] = weight
     return [layers[layer] for layer in sorted(layers)]
+
+
+@checked
+def batches(
+    stream: Int[Tensor, " pos"], name: str, steps: Count = 300, n_ctx: Count = 64
+) -> Iterator[tuple[Int[Tensor, "16 n_ctx"], float]]:
+    """Sixteen random windows of a stream for each step, and the step's learning rate; a bar shows how far one is.
+
+    The rate rises to 4e-3 for twenty steps, stays there, and falls to zero in the second half.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for step in tqdm(range(steps), name, bar_format="{desc} {bar} {n_fmt}/{total_fmt}"):
+        starts = torch.randint(len(stream) - n_ctx, (16, 1), generator=generator)
+        yield stream[starts + torch.arange(n_ctx)], 4e-3 * min(1, (step + 1) / 20, 2 * (1 - step / steps))
 
 
 @checked

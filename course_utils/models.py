@@ -164,6 +164,28 @@ def from_circuits(
     return model
 
 
+@checked
+def from_neurons(curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]) -> HookedTransformer:
+    """A model of two tokens made by hand: one head that mixes them half and half, and these neurons; nothing trained.
+
+    At the second position a neuron receives the mean of what the two tokens have in its column of `curves`, and adds
+    its row of `votes` to the logits if that is above 0. The stream holds the token, one-hot, then the mixture, then
+    the logits, and nothing else reaches the logits.
+    """
+    n, d_mlp = curves.shape
+    sizes = {"n_layers": 1, "n_heads": 1, "d_model": 3 * n, "d_head": n, "d_mlp": d_mlp, "n_ctx": 2, "d_vocab": n}
+    model = initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": 0}).eval().requires_grad_(False)
+    for parameter in model.parameters():
+        parameter.zero_()  # all scores are 0: the second position looks at both alike
+    token, mixture, logits = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
+    (block,), eye = model.blocks, torch.eye(n)
+    model.embed.W_E[:, token] = eye
+    block.attn.W_V[0, token], block.attn.W_O[0, :, mixture] = eye, eye
+    block.mlp.W_in[mixture], block.mlp.W_out[:, logits] = curves, votes
+    model.unembed.W_U[logits] = eye
+    return model
+
+
 def check_head(model: HookedTransformer, layer: int, head: int) -> None:
     """Raise IndexError, in one sentence, unless the model has this head."""
     cfg = model.cfg

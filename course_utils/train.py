@@ -52,12 +52,14 @@ class TextRecipe:
     batch: int = 8  # small, so that there are many steps
     muon_lr: float | None = 0.02  # the attention matrices; None: AdamW for them too
     muon_decay: float = 0.0  # torch's default, 0.1, keeps queries and keys so small that attention stays blurred
-    adamw_lr: float = 4e-3  # W_E, W_pos, W_U
+    adamw_lr: float = 4e-3  # W_E, W_pos, W_U, and the MLPs if there are any
     warmup: int = 100  # steps up to the full learning rates
     hold: float = 1 / 3  # until this share of the steps they stay there; then they fall to 0 in a straight line
     seed: int = 0
     normalization: str | None = None  # "LN": LayerNorm in front of every layer and of the unembedding
     biases: bool = False  # whether they are trained; if not, they stay zero
+    d_model: int = 256
+    d_mlp: int = 0  # neurons of every layer's MLP; 0 for a model of attention alone
 
     @property
     def adamw(self) -> dict[str, Any]:
@@ -70,15 +72,15 @@ class TextRecipe:
         return None if self.muon_lr is None else {"lr": self.muon_lr, "weight_decay": self.muon_decay}
 
     def config(self) -> dict[str, Any]:
-        """The model, as fields of `HookedTransformerConfig`: attention only, shortformer positions."""
+        """The model, as fields of `HookedTransformerConfig`: shortformer positions, MLPs only if the recipe says so."""
         return {
             "n_layers": self.n_layers,
-            "d_model": 256,
-            "n_heads": 8,
+            "d_model": self.d_model,
+            "n_heads": self.d_model // 32,
             "d_head": 32,
             "n_ctx": 256,
             "d_vocab": text.D_VOCAB,
-            "attn_only": True,
+            **({"d_mlp": self.d_mlp, "act_fn": "relu"} if self.d_mlp else {"attn_only": True}),
             "normalization_type": self.normalization,
             "positional_embedding_type": "shortformer",
             "seed": self.seed,
@@ -91,6 +93,7 @@ RECIPES = {
     "zero-layer": TextRecipe(n_layers=0, steps=8_000, hold=1 / 2),
     "one-layer": ONE_LAYER,
     "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 10
+    "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # neurons on text; not in data/ so far
     "one-layer-biases": replace(ONE_LAYER, biases=True),  # a sibling to compare with; it does not come with the course
     # seed 1: the first with two strong induction heads; snapshots around the phase change
     "two-layer": TextRecipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000), seed=1),

@@ -42,27 +42,25 @@ from course_utils.check.lesson_06 import (
     shut,
     virtual_head,
 )
-from course_utils.check.lesson_07 import cut_door, induction_by_hand, induction_targets, move_label, mystery_targets
-from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences, variant_pairs
+from course_utils.check.lesson_07 import induction_by_hand, induction_targets, move_label, mystery_targets
+from course_utils.check.lesson_07b import pointers_by_hand, two_occurrences
 from course_utils.check.lesson_08 import (
-    best_head_curve,
     event_time,
-    in_context_learning_score,
-    pattern_from,
-    permutation_test,
-    predictable,
+    looks_held,
+    objections,
+    paired_test,
     previous_token_weights,
-    sign_test,
+    sources,
 )
 from course_utils.check.lesson_09 import (
-    corrupt_early,
-    fourier_power,
+    foretell,
     layer_parameters,
     preactivations,
-    projected,
-    wave_phase,
+    wave_neurons,
     with_attention,
+    without_neurons,
 )
+from course_utils.check.lesson_09b import pair_error, polygon, without_direction
 from course_utils.check.lesson_10 import (
     attention_across,
     attention_by_gap,
@@ -82,3 +80,4 @@ from course_utils.check.lesson_10 import (
     through_layer,
     undo_scaling,
 )
+from course_utils.check.lesson_11 import case, case_1, case_2, case_3, case_4, case_5, case_6, case_7, case_8

@@ -56,7 +56,7 @@ class Exercise:
             verdict = self._verdict(guarded)
             if guarded.printed:
                 print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
-            print(verdict)
+            print(verdict + (" The lesson goes on with ours." if verdict.startswith("○") else ""))
             if self.unfit:
                 print(f"  It is right, but {self.unfit}.")
             elif verdict.startswith("✓"):
@@ -76,7 +76,7 @@ class Exercise:
             with randomness_kept():
                 self.check(answer)
         except Blank:
-            return f"○ {self.name}: not attempted yet. The lesson goes on with ours."
+            return f"○ {self.name}: not attempted yet."
         except Unfit as reason:
             self.unfit = str(reason)
             line = f"✓ {self.name}"

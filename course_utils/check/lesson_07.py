@@ -143,7 +143,8 @@ def induction_by_hand(answer: Answer) -> None:
         )
         demand(
             (said == right).all(),
-            "the second head looks at B, but the model does not say B: OV2 should bring B's token to where W_U reads.",
+            "the second head looks at B, but the model does not say B: does OV2 bring B's token to where W_U reads, "
+            "and is it loud enough?",
         )
 
 
@@ -252,6 +253,7 @@ induction_by_hand.mistakes = {
     ),
     "a soft match": (_by_hand(match=1), "of its attention: its query should hold the token"),
     "too quiet": (_by_hand(loud=0.5), "louder than that"),
+    "as loud as the direct path": (_by_hand(loud=1), "is it loud enough"),
     "copies the label": (
         _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, c, _moved(d, t, t, (s, t)))),
         "but the model says A again",
@@ -275,179 +277,6 @@ def _ones(like: Tensor, where: slice) -> Tensor:
     result = torch.zeros(len(like))
     result[where] = 1
     return result
-
-
-@exercise
-def cut_door(answer: Answer) -> None:
-    """`cut_door(model, head, door, where) → hooks`: layer 1 without what 0.head wrote, in one door, at some places."""
-    sizes: tuple[dict[str, int], ...] = ({}, {"n_heads": 2, "d_head": 5, "d_model": 12})
-    for config, tokens in zip(sizes, ([[0, 7, 3, 9, 11, 3], [0, 2, 2, 5, 8, 1]], [[0, 4, 6, 1]] * 3), strict=True):
-        model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
-        for head, door, where in ((1, "k", None), (0, "q", None), (1, "v", None), (1, "k", [2]), (0, "q", [1, 3])):
-            hooks = _hooks(answer(model, head, door) if where is None else answer(model, head, door, where))
-            places = slice(None) if where is None else where
-            plain, asked = _doors(model, batch, []), _doors(model, batch, hooks, f'the door "{door}" of head 0.{head}')
-            wanted = _doors(model, batch, _our_cut(model, head, door, places))
-            _demand_one_door(plain, asked, wanted, door)
-            given = plain[door] - asked[door]
-            right = plain[door] - wanted[door]
-            demand(
-                not close(given, -right),
-                "what the head wrote is added once more, not taken out.",
-            )
-            one = torch.zeros_like(right)
-            one[:, :, head] = right[:, :, head]
-            demand(
-                not close(given, one), "it is cut from one head of layer 1 alone; all of them read through the door."
-            )
-            demand(
-                where is None or not close(given, plain[door] - _whole(model, batch, head, door)),
-                f"where = {where} should cut at these positions alone; you cut everywhere.",
-            )
-            others = [h for h in range(model.cfg.n_heads) if h != head]
-            demand(
-                not any(close(asked[door], _whole(model, batch, h, door, places)) for h in others),
-                "it takes out what another head of layer 0 wrote.",
-            )
-            demand(
-                close(asked[door], wanted[door]),
-                f'the layer\'s "{door}" is not what it is without that write: z[:, :, head] @ W_O[0, head] was written '
-                f"and W_{door.upper()}[1] reads it.",
-            )
-
-
-def _hooks(given: Any) -> Hooks:
-    """An answer as hooks: pairs of a name and a function."""
-    pairs = list(given) if isinstance(given, tuple | list) else []
-    if pairs and isinstance(pairs[0], str):
-        pairs = [tuple(pairs)]
-    if not pairs or not all(isinstance(p, tuple | list) and len(p) == 2 and callable(p[1]) for p in pairs):
-        raise Wrong("it should return a list of hooks, pairs of a name and a function: [(name, function), …].")
-    return [(str(name), function) for name, function in pairs]
-
-
-def _doors(model: HookedTransformer, tokens: Tensor, hooks: Hooks, what: str = "") -> dict[str, Tensor]:
-    """What passes layer 1's doors, and what layer 0 moved, when the model runs with these hooks."""
-    seen: dict[str, Tensor] = {}
-
-    def look(x: Tensor, hook: Any) -> None:
-        seen[hook.name] = x.clone()
-
-    watched = {door: f"blocks.1.attn.hook_{door}" for door in "qkv"} | {"z0": "blocks.0.attn.hook_z"}
-    if unknown := [name for name, _ in hooks if name not in model.hook_dict]:
-        raise Wrong(f"the model has no activation called {unknown[0]!r}; model.hook_dict lists them all.")
-    try:
-        with model.hooks(fwd_hooks=[*hooks, *((name, look) for name in watched.values())]):
-            model(tokens)
-    except Exception as error:
-        raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {what}.") from error
-    return {door: seen[name] for door, name in watched.items()}
-
-
-def _demand_one_door(plain: dict[str, Tensor], asked: dict[str, Tensor], wanted: dict[str, Tensor], door: str) -> None:
-    """Demand that layer 0 and the other two doors stay as they were, and that this door changes."""
-    demand(
-        close(plain["z0"], asked["z0"]),
-        "layer 0 is changed: the write should stay in the stream, and be missing in one door of layer 1 only.",
-    )
-    other = next((d for d in "qkv" if d != door and not close(plain[d], asked[d])), "")
-    demand(not other, f'asked to cut "{door}", you change "{other}" too.')
-    demand(
-        not close(plain[door], asked[door]) or close(plain[door], wanted[door]),
-        f'the "{door}" of layer 1 stay as they are: does the function return what it changed, and does the hook\'s '
-        "name end in the door's letter?",
-    )
-
-
-def _our_cut(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
-    written: dict[str, Tensor] = {}
-
-    def keep(z: Tensor, hook: Any) -> None:  # [batch, pos, head, d_head]
-        written["out"] = z[:, :, head] @ model.W_O[0, head]
-
-    def subtract(x: Tensor, hook: Any) -> Tensor:
-        read = torch.einsum("bpm,hmd->bphd", written["out"], getattr(model, f"W_{door.upper()}")[1])
-        x = x.clone()
-        x[:, where] -= read[:, where]
-        return x
-
-    return [("blocks.0.attn.hook_z", keep), (f"blocks.1.attn.hook_{door}", subtract)]
-
-
-def _whole(model: HookedTransformer, tokens: Tensor, head: int, door: str, where: Any = slice(None)) -> Tensor:
-    return _doors(model, tokens, _our_cut(model, head, door, where))[door]
-
-
-def _cutting(change: Callable[..., Hooks]) -> Answer:
-    """An answer made of ours."""
-    return lambda model, head, door, where=slice(None): change(model, head, door, where)
-
-
-def _zeroed(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
-    def silence(z: Tensor, hook: Any) -> Tensor:
-        z[:, :, head] = 0
-        return z
-
-    return [("blocks.0.attn.hook_z", silence)]
-
-
-def _door_zeroed(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
-    def silence(x: Tensor, hook: Any) -> Tensor:
-        return x * 0
-
-    return [(f"blocks.1.attn.hook_{door}", silence)]
-
-
-def _not_returned(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
-    (name, keep), (late, subtract) = _our_cut(model, head, door, where)
-
-    def forget(x: Tensor, hook: Any) -> None:
-        subtract(x, hook)
-
-    return [(name, keep), (late, forget)]
-
-
-def _times(factor: float, only: bool = False) -> Callable[..., Hooks]:
-    def cut(model: HookedTransformer, head: int, door: str, where: Any) -> Hooks:
-        first, (late, subtract) = _our_cut(model, head, door, where)
-
-        def change(x: Tensor, hook: Any) -> Tensor:
-            changed = x + factor * (x - subtract(x, hook))
-            if only:
-                x = x.clone()
-                x[:, :, head] = changed[:, :, head]
-                return x
-            return changed
-
-        return [first, (late, change)]
-
-    return cut
-
-
-cut_door.mistakes = {
-    "the head switched off": (_cutting(_zeroed), "layer 0 is changed"),
-    "the door switched off": (_cutting(_door_zeroed), "is not what it is without that write"),
-    "nothing returned by the hook": (_cutting(_not_returned), "stay as they are"),
-    "added": (_cutting(_times(1)), "is added once more"),
-    "half": (_cutting(_times(-0.5)), "is not what it is without that write"),
-    "one reader only": (_cutting(_times(-1, only=True)), "it is cut from one head of layer 1 alone"),
-    "always the keys": (_cutting(lambda m, h, d, w: _our_cut(m, h, "k", w)), 'asked to cut "q", you change "k" too'),
-    "all three doors": (
-        _cutting(lambda m, h, d, w: [*_our_cut(m, h, "q", w), *_our_cut(m, h, "k", w)]),
-        'asked to cut "k", you change "q" too',
-    ),
-    "everywhere": (_cutting(lambda m, h, d, w: _our_cut(m, h, d, slice(None))), "you cut everywhere"),
-    "always head 1": (_cutting(lambda m, h, d, w: _our_cut(m, 1, d, w)), "what another head of layer 0 wrote"),
-    "no list": (_cutting(lambda m, h, d, w: []), "it should return a list of hooks"),
-    "a wrong name": (
-        _cutting(lambda m, h, d, w: [_our_cut(m, h, d, w)[0], (f"blocks.1.hook_{d}", _our_cut(m, h, d, w)[1][1])]),
-        "the model has no activation called",
-    ),
-    "a function without a hook": (
-        _cutting(lambda m, h, d, w: [(f"blocks.1.attn.hook_{d}", lambda x: x)]),
-        "the model with your hooks stops",
-    ),
-}
 
 
 @exercise
@@ -478,6 +307,34 @@ def move_label(answer: Answer) -> None:
                 close(given[:, src], -read) and close(given[:, target], read),
                 "the keys at src and target change by something else than what W_K[1] reads of the label.",
             )
+
+
+def _hooks(given: Any) -> Hooks:
+    """An answer as hooks: pairs of a name and a function."""
+    pairs = list(given) if isinstance(given, tuple | list) else []
+    if pairs and isinstance(pairs[0], str):
+        pairs = [tuple(pairs)]
+    if not pairs or not all(isinstance(p, tuple | list) and len(p) == 2 and callable(p[1]) for p in pairs):
+        raise Wrong("it should return a list of hooks, pairs of a name and a function: [(name, function), …].")
+    return [(str(name), function) for name, function in pairs]
+
+
+def _doors(model: HookedTransformer, tokens: Tensor, hooks: Hooks, what: str = "") -> dict[str, Tensor]:
+    """What passes layer 1's doors, and what layer 0 moved, when the model runs with these hooks."""
+    seen: dict[str, Tensor] = {}
+
+    def look(x: Tensor, hook: Any) -> None:
+        seen[hook.name] = x.clone()
+
+    watched = {door: f"blocks.1.attn.hook_{door}" for door in "qkv"} | {"z0": "blocks.0.attn.hook_z"}
+    if unknown := [name for name, _ in hooks if name not in model.hook_dict]:
+        raise Wrong(f"the model has no activation called {unknown[0]!r}; model.hook_dict lists them all.")
+    try:
+        with model.hooks(fwd_hooks=[*hooks, *((name, look) for name in watched.values())]):
+            model(tokens)
+    except Exception as error:
+        raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {what}.") from error
+    return {door: seen[name] for door, name in watched.items()}
 
 
 def _our_move(

@@ -9,7 +9,7 @@ from torch import Tensor
 from course_utils import heads, models
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import passes
-from course_utils.check.questions import Wrong, close, demand, four_circuits
+from course_utils.check.questions import Wrong, demand, four_circuits
 
 
 @exercise
@@ -188,102 +188,4 @@ pointers_by_hand.mistakes = {
     ),
     "QK2 transposed": (_pointers(lambda a, b, c, d, *_: (a, b, c.T, d)), "QK2 should fit a pointer"),
     "too quiet": (_pointers(loud=0.5), "is OV2 loud enough"),
-}
-
-
-@exercise
-def variant_pairs(answer: Answer) -> None:
-    """`variant_pairs(names, change) → [pair, 2]`: each word of three lower-case letters or more, and its variant."""
-    names = [
-        "<|start|>",
-        "and",
-        " and",
-        "ab",
-        " ab",
-        "name",
-        "And",
-        "names",
-        "NAME",
-        "Name",
-        " name",
-        "x1y",
-        "ands",
-        "ümer",
-    ]
-    names += [" ümer", "self", "Self", "a_b", " a_b"]
-    for change, expected in (
-        (lambda word: " " + word, [(1, 2), (5, 10)]),
-        (str.capitalize, [(1, 6), (5, 9), (15, 16)]),
-        (lambda word: word + "s", [(1, 12), (5, 7)]),
-        (str.upper, [(5, 8)]),
-    ):
-        pairs = _as_pairs(answer(list(names), change))
-        demand(
-            {*pairs} != {(b, a) for a, b in expected} or {*pairs} == {*expected},
-            "the pairs stand the other way round: the word first, then its variant.",
-        )
-        odd = [names[a] for a, _ in pairs if not (names[a].isascii() and names[a].isalpha() and names[a].islower())]
-        demand(not odd, f"{odd[:1]} is not made of the letters a to z alone.")
-        short = [names[a] for a, _ in pairs if len(names[a]) < 3]
-        demand(not short, f"{short[:1]} has fewer than three letters.")
-        demand({*expected} <= {*pairs}, f"of {len(expected)} pairs it finds {len({*expected} & {*pairs})}.")
-        demand(len(pairs) == len(expected), "it finds pairs that are none, or one pair twice.")
-        demand(pairs == expected, "the pairs should stand in the order of the vocabulary.")
-    rare = answer(["abc", "xyz"], lambda word: word[::-1])
-    demand(
-        close(torch.tensor([len(rare)]), torch.tensor([0])), "where no variant is in the vocabulary, there is no pair."
-    )
-
-
-def _as_pairs(result: Any) -> list[tuple[int, int]]:
-    """An answer as a list of pairs of ids."""
-    if isinstance(result, Tensor) and result.ndim == 2 and result.shape[1] == 2:
-        result = result.tolist()
-    if not isinstance(result, list | tuple) or not all(isinstance(p, list | tuple) and len(p) == 2 for p in result):
-        raise Wrong("it should return a tensor [pair, 2], or a list of pairs of ids.")
-    if any(isinstance(one, str) for pair in result for one in pair):
-        raise Wrong("it should return ids, the places in the list, not words.")
-    return [(int(a), int(b)) for a, b in result]
-
-
-def _pairs(fits: Callable[[str], bool]) -> Answer:
-    """An answer that takes the words that fit."""
-
-    def answer(names: list[str], change: Callable[[str], str]) -> list[tuple[int, int]]:
-        ids = {name: i for i, name in enumerate(names)}
-        return [(i, ids[change(name)]) for name, i in ids.items() if fits(name) and change(name) in ids]
-
-    return answer
-
-
-def _plain(word: str) -> bool:
-    return len(word) >= 3 and word.isascii() and word.isalpha() and word.islower()
-
-
-variant_pairs.mistakes = {
-    "any word": (_pairs(lambda word: True), "is not made of the letters a to z alone"),
-    "two letters": (
-        _pairs(lambda word: len(word) >= 2 and word.isascii() and word.isalpha() and word.islower()),
-        "has fewer than three letters",
-    ),
-    "other letters": (
-        _pairs(lambda word: len(word) >= 3 and word.isalpha() and word.islower()),
-        "is not made of the letters a to z alone",
-    ),
-    "four letters": (_pairs(lambda word: _plain(word) and len(word) > 3), "of 2 pairs it finds 1"),
-    "the other way round": (
-        lambda names, change: [(b, a) for a, b in _pairs(_plain)(names, change)],
-        "the pairs stand the other way round",
-    ),
-    "the last one left out": (lambda names, change: _pairs(_plain)(names, change)[:-1], "of 2 pairs it finds 1"),
-    "backwards": (
-        lambda names, change: _pairs(_plain)(names, change)[::-1],
-        "should stand in the order of the vocabulary",
-    ),
-    "twice": (lambda names, change: _pairs(_plain)(names, change) * 2, "or one pair twice"),
-    "words": (
-        lambda names, change: [(names[a], names[b]) for a, b in _pairs(_plain)(names, change)],
-        "it should return ids, the places in the list",
-    ),
-    "ids alone": (lambda names, change: [a for a, _ in _pairs(_plain)(names, change)], "it should return a tensor"),
 }

@@ -1,321 +1,20 @@
 """Checks of lesson 08, how induction heads form: each exercise, then its mistakes with the sentence each must get."""
 
 import itertools
-import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_utils.check.exercises import Answer, exercise
-from course_utils.check.fixtures import random
+from course_utils.check.fixtures import random, tiny_model
 from course_utils.check.questions import Wrong, close, demand, number, pair, tensor
 from course_utils.formation import events, language
+from course_utils.formation.forward import held_logits
 from course_utils.models import sinusoids
-
-
-@exercise
-def predictable(answer: Answer) -> None:
-    """`predictable(tokens) → [batch, pos − 1]`: what followed the current token last time comes again."""
-
-    def asked(*rows: list[int]) -> Tensor:
-        result = tensor(
-            answer(torch.tensor(rows)), (len(rows), len(rows[0]) - 1), "[batch, pos − 1], one entry per next token"
-        )
-        demand(
-            ((result == 0) | (result == 1)).all(),
-            "it should hold true and false, or 1 and 0, and it holds other numbers.",
-        )
-        return result != 0
-
-    def positions(*row: int) -> list[int]:
-        return [i + 1 for i, hit in enumerate(asked(list(row))[0].tolist()) if hit]
-
-    found = positions(0, 5, 6, 7, 8, 5, 6)
-    demand(bool(found), "in 0 5 6 7 8 5 6 the last token is what followed 5 before, and nothing is marked.")
-    demand(
-        found == [6],
-        f"in 0 5 6 7 8 5 6 only the last token, number 6, follows its 5 for the second time; you mark {found}: "
-        "entry i of the result is about token i + 1.",
-    )
-    demand(not positions(0, 5, 6, 8, 6, 7), "in 0 5 6 8 6 7 the 7 never followed a 6 before; that 6 did is not enough.")
-    demand(not positions(0, 5, 6, 5, 7), "in 0 5 6 5 7 the second 5 is followed by something new: nothing to mark.")
-    found = positions(0, 5, 6, 5, 7, 5, 6)
-    demand(not found, "in 0 5 6 5 7 5 6 what followed 5 *last* was 7, so the last 6 is not what comes again.")
-    found = positions(0, 5, 6, 5, 7, 5, 7)
-    demand(found == [6], "in 0 5 6 5 7 5 7 the last 7 is what followed 5 last: it and nothing else should be marked.")
-    demand(positions(0, 4, 4, 4) == [3], "in 0 4 4 4 the third 4 follows a 4 for the second time: mark it.")
-    demand(positions(0, 5, 0, 5) == [3], "in 0 5 0 5 the 5 follows a 0 for the second time, wherever the 0 stands.")
-    demand(positions(5, 0, 5, 0) == [3], "in 5 0 5 0 what followed 5 last was 0, a token like any other.")
-    demand(
-        not asked([0, 5, 6, 7], [0, 5, 6, 8])[1].any(), "what one document teaches should not be known in the next one."
-    )
-    for batch, length, most in ((3, 30, 6), (5, 12, 3), (2, 40, 9)):
-        tokens = torch.randint(0, most, (batch, length), generator=torch.Generator().manual_seed(most))
-        demand(
-            torch.equal(asked(*(300 * tokens).tolist()), language.predictable(tokens)),
-            f"in {batch} random documents of {length} tokens some entries are wrong.",
-        )
-
-
-def _remembered(
-    tokens: Tensor,
-    update_first: bool = False,
-    keep_first: bool = False,
-    across: bool = False,
-    shifted: bool = False,
-    missing: int | None = None,
-) -> Tensor:
-    result = torch.zeros(len(tokens), tokens.shape[1] - 1, dtype=torch.bool)
-    followed: dict[int, int] = {}
-    for row, document in enumerate(tokens.tolist()):
-        followed = followed if across else {}
-        for i, (current, following) in enumerate(itertools.pairwise(document)):
-            if update_first:
-                followed[current] = following
-            place = i + shifted
-            if place < result.shape[1]:
-                result[row, place] = followed.get(current, missing) == following
-            if not (keep_first and current in followed):
-                followed[current] = following
-    return result
-
-
-def _truthy(tokens: Tensor) -> Tensor:
-    """Takes token 0 for "nothing yet"."""
-    rows = []
-    for document in tokens.tolist():
-        followed: dict[int, int] = {}
-        row = []
-        for current, following in itertools.pairwise(document):
-            row.append(bool(followed.get(current)) and followed[current] == following)
-            followed[current] = following
-        rows.append(row)
-    return torch.tensor(rows)
-
-
-def _any_pair_before(tokens: Tensor) -> Tensor:
-    rows = [list(itertools.pairwise(row)) for row in tokens.tolist()]
-    return torch.tensor([[now in pairs[:i] for i, now in enumerate(pairs)] for pairs in rows])
-
-
-def _token_before(tokens: Tensor) -> Tensor:
-    return torch.tensor([[row[i] in row[1:i] for i in range(1, len(row))] for row in tokens.tolist()])
-
-
-def _current_before(tokens: Tensor) -> Tensor:
-    return torch.tensor([[row[i] in row[:i] for i in range(len(row) - 1)] for row in tokens.tolist()])
-
-
-def _clearing_start(tokens: Tensor) -> Tensor:
-    tokens[:, 0] = -1
-    return _remembered(tokens)
-
-
-predictable.mistakes = {
-    "the first time instead of the last": (lambda t: _remembered(t, keep_first=True), "what followed 5 *last* was 7"),
-    "learnt before it is asked": (lambda t: _remembered(t, update_first=True), "you mark [1, 2, 3, 4, 5, 6]"),
-    "remembered from document to document": (lambda t: _remembered(t, across=True), "what one document teaches"),
-    "shifted by one": (lambda t: _remembered(t, shifted=True), "and nothing is marked"),
-    "any earlier pair": (_any_pair_before, "what followed 5 *last* was 7"),
-    "the token was seen": (_token_before, "only the last token, number 6"),
-    "the current token was seen": (_current_before, "that 6 did is not enough"),
-    "0 counts as remembered": (lambda t: _remembered(t, missing=0), "the 5 follows a 0 for the second time"),
-    "0 is never remembered": (_truthy, "in 5 0 5 0 what followed"),
-    "three documents": (
-        lambda t: torch.cat([_remembered(t[:3]), torch.zeros_like(t[3:, 1:]).bool()]),
-        "in 5 random documents of 12",
-    ),
-    "one entry too many": (
-        lambda t: torch.cat([torch.zeros_like(t[:, :1]).bool(), _remembered(t)], 1),
-        "one entry per next token",
-    ),
-    "a count": (lambda t: _remembered(t).sum(), "one entry per next token"),
-    "nothing": (lambda t: torch.zeros_like(t[:, 1:]).bool(), "and nothing is marked"),
-    "the tokens changed": (_clearing_start, "it changes `tokens`, which it was given"),
-}
-
-
-@exercise
-def in_context_learning_score(answer: Answer) -> None:
-    """`in_context_learning_score(losses, window) → float`: the last window's mean loss less the second window's."""
-    falling = torch.arange(12.0, 0.0, -1).repeat(2, 1)
-    value = number(answer(falling, 3))
-    demand(value < 0, "when the loss falls along the document, the score should be below 0: late minus early.")
-    losses = random(4, 12).abs()
-
-    def change(start: int, stop: int) -> float:
-        raised = losses.clone()
-        raised[:, start:stop] += 1.0
-        return number(answer(raised, 3)) - number(answer(losses, 3))
-
-    demand(close(change(0, 12), 0), "one nat more everywhere should leave the score as it is.")
-    demand(close(change(0, 3), 0), "the first window should not count: the second one is compared with the last.")
-    demand(close(change(6, 9), 0), "what lies between the second and the last window should not count.")
-    demand(
-        close(change(9, 12), 1),
-        f"one nat more on the last 3 predictions should raise the score by 1, not {change(9, 12):.2f}.",
-    )
-    demand(
-        close(change(3, 6), -1),
-        f"one nat more on predictions 3, 4, 5 should lower the score by 1, not change it by {change(3, 6):.2f}.",
-    )
-    demand(close(value, -6), "over losses that fall by 1 at each of 12 predictions, windows of 3 should give −6.")
-    for batch, length, window in ((4, 12, 3), (2, 30, 7), (5, 9, 1)):
-        losses = random(batch, length, seed=window).abs()
-        demand(
-            close(number(answer(losses, window)), _late_minus_early(losses, window)),
-            f"on random losses [{batch}, {length}] with windows of {window} it is not the difference of two means, "
-            "each over all documents and all positions of its window.",
-        )
-
-
-def _late_minus_early(losses: Tensor, window: int) -> float:
-    return (losses[:, -window:].mean() - losses[:, window : 2 * window].mean()).item()
-
-
-def _shifting(losses: Tensor, window: int) -> Tensor:
-    losses -= losses[:, window : 2 * window].mean()
-    return losses[:, -window:].mean()
-
-
-in_context_learning_score.mistakes = {
-    "sign": (lambda x, w: -_late_minus_early(x, w), "late minus early"),
-    "the first window": (lambda x, w: x[:, -w:].mean() - x[:, :w].mean(), "the first window should not count"),
-    "everything before": (lambda x, w: x[:, -w:].mean() - x[:, :-w].mean(), "the first window should not count"),
-    "against the mean": (lambda x, w: x[:, -w:].mean() - x.mean(), "the first window should not count"),
-    "single positions": (lambda x, w: x[:, -1].mean() - x[:, w].mean(), "windows of 3 should give −6"),
-    "sums": (
-        lambda x, w: x[:, -w:].sum() - x[:, w : 2 * w].sum(),
-        "should raise the score by 1, not 12.00",
-    ),
-    "bits": (lambda x, w: _late_minus_early(x, w) / math.log(2), "should raise the score by 1, not 1.44"),
-    "a ratio": (lambda x, w: x[:, -w:].mean() / x[:, w : 2 * w].mean(), "late minus early"),
-    "medians": (lambda x, w: x[:, -w:].median() - x[:, w : 2 * w].median(), "it is not the difference of two means"),
-    "the first document": (lambda x, w: _late_minus_early(x[:1], w), "each over all documents"),
-    "windows of 3": (lambda x, w: _late_minus_early(x, 3), "on random losses [2, 30] with windows of 7"),
-    "rows for positions": (lambda x, w: x[-w:].mean() - x[w : 2 * w].mean(), "the result is nan"),
-    "one per document": (
-        lambda x, w: x[:, -w:].mean(1) - x[:, w : 2 * w].mean(1),
-        "it should return one number",
-    ),
-    "the losses changed": (_shifting, "it changes `losses`, which it was given"),
-}
-
-
-@exercise
-def best_head_curve(answer: Answer) -> None:
-    """`best_head_curve(history, score, layer) → list`: the head that ends highest, followed back."""
-    curves = torch.tensor(
-        [
-            [[0.1, 0.2, 0.3], [0.4, 0.0, 0.1]],
-            [[0.9, 0.1, 0.3], [0.8, 0.1, 0.6]],
-            [[0.2, 0.6, 0.3], [0.8, 0.3, 0.2]],
-            [[0.3, 0.7, 0.4], [0.2, 0.9, 0.3]],
-        ]
-    )
-    history = _history(curves)
-
-    def asked(score: str, layer: int, history: list[dict] = history) -> Tensor:
-        value = answer(history, score, layer)
-        if isinstance(value, Tensor) and value.ndim == 1:
-            value = value.tolist()
-        if not isinstance(value, list | tuple):
-            raise Wrong(f"it should return a list, one number per row of the history, not {type(value).__name__}.")
-        demand(len(value) == len(history), f"there are {len(history)} rows, and your curve has {len(value)} values.")
-        return torch.tensor([number(item) for item in value])
-
-    curve = asked("induction", 1)
-    demand(not close(curve, curves[:, 0].max(-1).values), "that is the best head of layer 0, asked for layer 1.")
-    demand(
-        not close(curve, curves[:, 1].max(-1).values),
-        "each value belongs to the head that is best at that moment: choose one head, at the end, and follow it.",
-    )
-    demand(not close(curve, curves[:, 1].mean(-1)), "that is the mean over heads; choose one head and follow it.")
-    demand(
-        not close(curve, curves[:, 1, 0]),
-        "you follow the head that was highest at the start or on average: choose by the last row.",
-    )
-    demand(not close(curve, curves[:, 1, 1].flip(0)), "the curve is back to front: its first value is the first row's.")
-    demand(close(curve, curves[:, 1, 1]), "in the last row of layer 1 head 1 is highest; that is no curve of head 1.")
-    demand(close(asked("induction", 0), curves[:, 0, 1]), "layer 0 should give the curve of its own best head.")
-    demand(close(asked("other", 1), 1 - curves[:, 1, 0]), "for another score, choose the head by that one.")
-    demand(close(asked("induction", 1, history[:3]), curves[:3, 1, 0]), "a shorter history has another last row.")
-    curves = random(7, 3, 5)
-    for layer in range(3):
-        best = curves[-1, layer].argmax()
-        demand(
-            close(asked("induction", layer, _history(curves)), curves[:, layer, best]),
-            f"with 3 layers of 5 heads, some scores below 0, layer {layer} gets the curve of another head.",
-        )
-    below = -1 - random(4, 2, 6, seed=1).abs()
-    demand(
-        close(asked("induction", 1, _history(below)), below[:, 1, below[-1, 1].argmax()]),
-        "where all scores are below 0, the highest is the one nearest to 0.",
-    )
-
-
-def _history(curves: Tensor) -> list[dict]:
-    """Curves [step, layer, head] as a history of a score, with another score beside it."""
-    return [
-        {"step": 25 * i, "induction": row.tolist(), "other": (1 - row).tolist(), "loss": 4.0}
-        for i, row in enumerate(curves)
-    ]
-
-
-def _curve_of(choose: Callable[[Tensor], Tensor | int]) -> Answer:
-    """An answer that chooses its head from all rows [step, head]."""
-
-    def answer(history: list[dict], score: str, layer: int) -> list[float]:
-        rows = torch.tensor([row[score][layer] for row in history])
-        return rows[:, choose(rows)].tolist()
-
-    return answer
-
-
-_right_curve = _curve_of(lambda rows: rows[-1].argmax())
-
-
-def _turning_round(history: list[dict], score: str, layer: int) -> list[float]:
-    found = _right_curve(history, score, layer)
-    history.reverse()
-    return found
-
-
-best_head_curve.mistakes = {
-    "the best at each moment": (
-        lambda h, s, layer: [max(row[s][layer]) for row in h],
-        "the head that is best at that moment",
-    ),
-    "the mean head": (
-        lambda h, s, layer: [sum(row[s][layer]) / len(row[s][layer]) for row in h],
-        "that is the mean over heads",
-    ),
-    "the best at the start": (_curve_of(lambda rows: rows[0].argmax()), "choose by the last row"),
-    "the best on average": (_curve_of(lambda rows: rows.mean(0).argmax()), "choose by the last row"),
-    "the one with the highest peak": (
-        _curve_of(lambda rows: rows.max(0).values.argmax()),
-        "layer 0 should give the curve of its own best head",
-    ),
-    "the one that rises most": (_curve_of(lambda rows: (rows[-1] - rows[0]).argmax()), "with 3 layers of 5 heads"),
-    "the largest size": (_curve_of(lambda rows: rows[-1].abs().argmax()), "with 3 layers of 5 heads"),
-    "above 0 only": (_curve_of(lambda rows: rows[-1].clamp(min=0).argmax()), "where all scores are below 0"),
-    "back to front": (lambda h, s, layer: _right_curve(h, s, layer)[::-1], "the curve is back to front"),
-    "layer 0 always": (lambda h, s, layer: _right_curve(h, s, 0), "in the last row of layer 1"),
-    "layer 1 always": (lambda h, s, layer: _right_curve(h, s, 1), "layer 0 should give"),
-    "the last layer for 1": (lambda h, s, layer: _right_curve(h, s, -layer), "with 3 layers of 5 heads"),
-    "its number": (
-        lambda h, s, layer: h[-1][s][layer].index(max(h[-1][s][layer])),
-        "it should return a list, one number per row",
-    ),
-    "head 1 always": (_curve_of(lambda rows: 1), "for another score, choose"),
-    "chosen by another score": (
-        lambda h, s, layer: [row[s][layer][torch.tensor(h[-1]["induction"][layer]).argmax()] for row in h],
-        "for another score, choose",
-    ),
-    "the history changed": (_turning_round, "it changes `history"),
-}
 
 
 @exercise
@@ -442,200 +141,231 @@ event_time.mistakes = {
 
 
 @exercise
-def sign_test(answer: Answer) -> None:
-    """`sign_test(first, second) → float`: is one event before the other more often than a coin would say?"""
+def sources(answer: Answer) -> None:
+    """`sources(tokens) → [batch, pos − 1]`: how far back stands what each token repeats, 0 where it repeats nothing."""
 
-    def asked(first: list[float], second: list[float]) -> float:
-        value = number(answer(first, second))
-        demand(0 < value < 1 + 1e-6, f"a p-value lies between 0 and 1; yours is {value:.3f}.")
-        return value
+    def asked(*rows: list[int]) -> Tensor:
+        shape = len(rows), len(rows[0]) - 1
+        result = tensor(answer(torch.tensor(rows)), shape, "[batch, pos − 1], one entry per next token")
+        demand((result == result.round()).all(), "it should hold whole numbers, distances in tokens.")
+        demand((result >= 0).all(), "no distance is below 0: the earlier copy stands before.")
+        return result
 
-    five, later = [3.0, 1, 5, 2, 4], [4.0, 2, 6, 3, 5]
-    value = asked(five, later)
-    demand(not close(value, 1 / 32), "five of five in one order: the other order would be as extreme, so count both.")
-    demand(not close(value, 1), "five of five pairs in the same order: compare within pairs, not between groups.")
-    demand(close(value, 1 / 16), f"a coin puts 5 of 5 pairs in one order in 2 of 32 cases, not {value:.4f}.")
-    demand(close(asked(later, five), value), "exchanging the two events should not change the p-value.")
-    value = asked([1.0, 2, 3, 4, 5], [2.0, 3, 4, 5, 0])
+    def of(*row: int) -> dict[int, int]:
+        """Position → distance, where there is one."""
+        return {i + 1: int(ago) for i, ago in enumerate(asked(list(row))[0].tolist()) if ago}
+
+    found = of(0, 5, 6, 7, 8, 5, 6)
+    demand(bool(found), "in 0 5 6 7 8 5 6 the last token repeats what followed 5 before, and you find nothing.")
     demand(
-        close(value, 12 / 32),
-        "4 of 5 in one order: count all outcomes that are at least as one-sided, 5 of 5 among them, on both sides.",
+        list(found) == [6],
+        f"in 0 5 6 7 8 5 6 only the last token, number 6, follows its 5 for the second time; you mark {list(found)}: "
+        "entry i of the result is about token i + 1.",
     )
-    demand(close(asked([1.0, 2, 3, 4], [2.0, 3, 0, 0]), 1), "2 of 4 is as even as can be: the p-value is 1, no more.")
-    value = asked([*five, 7.0], [*later, 7.0])
-    demand(close(value, 1 / 16), "a pair at the same time speaks for neither order: leave it out.")
-    demand(close(asked(five, [x + 100 * i for i, x in enumerate(later)]), 1 / 16), "only a pair's order should count.")
-    for n, rarer in ((7, 2), (10, 3), (9, 1)):
-        first = (100 * random(n, seed=n)).tolist()
-        second = [time + (-1 if i < rarer else 2) for i, time in enumerate(first)]
+    demand(found[6] == 4, f"in 0 5 6 7 8 5 6 the two 6 are at positions 2 and 6, so 4 apart, not {found[6]}.")
+    demand(not of(0, 5, 6, 8, 6, 7), "in 0 5 6 8 6 7 the 7 never followed a 6 before; that 6 did is not enough.")
+    demand(not of(0, 5, 6, 5, 7), "in 0 5 6 5 7 the second 5 is followed by something new: nothing is repeated.")
+    demand(not of(0, 5, 6, 5, 7, 5, 6), "in 0 5 6 5 7 5 6 what followed 5 *last* was 7, so the last 6 counts as new.")
+    found = of(0, 5, 6, 9, 5, 7, 5, 7)
+    demand(found == {7: 2}, "in 0 5 6 9 5 7 5 7 the last 7 repeats what followed 5 last, 2 back; nothing else does.")
+    found = of(0, 5, 6, 7, 5, 6, 5, 6)
+    demand(found.get(7) == 2, "in 0 5 6 7 5 6 5 6 the last 6 has its *last* copy 2 back, after the 5 before.")
+    demand(of(0, 4, 4, 4) == {3: 1}, "in 0 4 4 4 the third 4 follows a 4 for the second time, 1 back.")
+    demand(of(0, 5, 0, 5) == {3: 2}, "in 0 5 0 5 the 5 follows a 0 for the second time, wherever the 0 stands.")
+    demand(of(5, 0, 5, 0) == {3: 2}, "in 5 0 5 0 what followed 5 last was 0, a token like any other.")
+    second = asked([0, 5, 6, 7], [0, 5, 6, 8])[1]
+    demand(not second.any(), "what one document teaches should not be known in the next one.")
+    for batch, length, most in ((3, 30, 6), (5, 12, 3), (2, 40, 9)):
+        tokens = torch.randint(0, most, (batch, length), generator=torch.Generator().manual_seed(most))
         demand(
-            close(asked(first, second), events.sign_test(first, second)),
-            f"with {n} pairs, {rarer} of them in the rarer order, add up the cases of every count from 0 to {rarer}.",
+            torch.equal(asked(*(300 * tokens).tolist()).long(), language.sources(tokens)),
+            f"in {batch} random documents of {length} tokens some distances are wrong.",
         )
 
 
-def _coin(
+def _distances(
+    tokens: Tensor,
+    update_first: bool = False,
+    keep_first: bool = False,
+    across: bool = False,
+    shifted: bool = False,
+    of_pair: bool = False,
+    extra: int = 0,
+    falsy: bool = False,
+) -> Tensor:
+    result = torch.zeros(len(tokens), tokens.shape[1] - 1, dtype=torch.long)
+    last: dict[int, int] = {}
+    first_of: dict[tuple[int, int], int] = {}
+    followed: dict[int, int] = {}
+    for row, document in enumerate(tokens.tolist()):
+        if not across:
+            last, followed, first_of = {}, {}, {}
+        for i, (current, following) in enumerate(itertools.pairwise(document)):
+            if update_first:
+                last[current], followed[current] = i, following
+            place = i + shifted
+            known = current in last and (last[current] or not falsy) and followed[current] == following
+            if place < result.shape[1] and known:
+                since = first_of.setdefault((current, following), last[current]) if of_pair else last[current]
+                result[row, place] = i - since + extra
+            if not (keep_first and current in last):
+                last[current], followed[current] = i, following
+    return result
+
+
+def _any_pair_before(tokens: Tensor) -> Tensor:
+    found = torch.zeros_like(tokens[:, 1:])
+    for row, document in enumerate(tokens.tolist()):
+        seen: dict[tuple[int, int], int] = {}
+        for i, now in enumerate(itertools.pairwise(document)):
+            found[row, i] = i - seen.get(now, i)
+            seen[now] = i
+    return found
+
+
+def _token_before(tokens: Tensor) -> Tensor:
+    found = torch.zeros_like(tokens[:, 1:])
+    for row, document in enumerate(tokens.tolist()):
+        for i in range(1, len(document)):
+            earlier = [j for j in range(1, i) if document[j] == document[i]]
+            found[row, i - 1] = i - earlier[-1] if earlier else 0
+    return found
+
+
+def _clearing_start(tokens: Tensor) -> Tensor:
+    tokens[:, 0] = -1
+    return _distances(tokens)
+
+
+sources.mistakes = {
+    "the first time instead of the last": (lambda t: _distances(t, keep_first=True), "what followed 5 *last* was 7"),
+    "learnt before it is asked": (lambda t: _distances(t, update_first=True), "and you find nothing"),
+    "remembered from document to document": (lambda t: _distances(t, across=True), "below 0: the earlier copy"),
+    "shifted by one": (lambda t: _distances(t, shifted=True), "and you find nothing"),
+    "any earlier pair": (_any_pair_before, "what followed 5 *last* was 7"),
+    "the token was seen": (_token_before, "you mark [5, 6]: entry i"),
+    "one too far": (lambda t: _distances(t, extra=1) * (_distances(t) > 0), "so 4 apart, not 5"),
+    "one too near": (lambda t: _distances(t, extra=-1), "so 4 apart, not 3"),
+    "from the first copy": (lambda t: _distances(t, of_pair=True), "has its *last* copy 2 back"),
+    "position 0 is never remembered": (lambda t: _distances(t, falsy=True), "wherever the 0 stands"),
+    "true and false": (lambda t: _distances(t) > 0, "so 4 apart, not 1"),
+    "three documents": (
+        lambda t: torch.cat([_distances(t[:3]), torch.zeros_like(t[3:, 1:])]),
+        "in 5 random documents of 12",
+    ),
+    "one entry too many": (lambda t: torch.cat([torch.zeros_like(t[:, :1]), _distances(t)], 1), "one entry per next"),
+    "a mean": (lambda t: _distances(t).float().mean(), "one entry per next token"),
+    "nothing": (lambda t: torch.zeros_like(t[:, 1:]), "and you find nothing"),
+    "negative": (lambda t: -_distances(t), "no distance is below 0"),
+    "the tokens changed": (_clearing_start, "it changes `tokens`, which it was given"),
+}
+
+
+@exercise
+def paired_test(answer: Answer) -> None:
+    """`paired_test(first, second) → float`: how many swaps within pairs part the means as far as this?"""
+
+    def asked(first: list[float], second: list[float]) -> float:
+        value = number(answer(first, second))
+        demand(value > 0, "what was observed is one of the ways, so the share is never 0.")
+        demand(value < 1 + 1e-6, f"a share lies between 0 and 1; yours is {value:.3f}.")
+        return value
+
+    first, second = [1.0, 7, 3, 9], [2.0, 10, 5, 14]
+    value = asked(first, second)
+    demand(not close(value, 1 / 16), "you count one direction only; a difference the other way would be as surprising.")
+    demand(
+        not close(value, 28 / 70) and not close(value, _dealt(first, second)),
+        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.",
+    )
+    demand(
+        close(value, 2 / 16),
+        f"of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far; your share is {value:.3f}.",
+    )
+    demand(close(asked(second, first), value), "exchanging the groups should not change the share.")
+    value = asked([0.0, 0, 0], [3.0, 2, -1])
+    demand(
+        close(value, 4 / 8),
+        "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of 4 or more in size: sizes "
+        f"count, not only orders. Your share is {value:.3f}.",
+    )
+    value = asked([5.0, 5], [5.0, 9])
+    demand(close(value, 1), "of differences 0 and 4, each swap parts the means as far: the share is 1.")
+    value = asked([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2])
+    demand(
+        close(value, _swapped([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2])),
+        "differences that are equal but for rounding should count: compare with a small tolerance.",
+    )
+    for n in (1, 5, 7, 10):
+        one, two = (20 * random(n, seed=n)).round().tolist(), (20 * random(n, seed=n + 20) + 8).round().tolist()
+        demand(
+            close(asked(one, two), _swapped(one, two)),
+            f"on {n} pairs the share is wrong: try every one of the 2^{n} = {2**n} choices of who is swapped.",
+        )
+
+
+def _swapped(
     first: list[float],
     second: list[float],
-    sides: int = 2,
-    ties: bool = False,
-    exactly: bool = False,
-    ways: Callable[[int, int], int] = math.comb,
-    pairs: Callable[[list, list], Iterable[tuple[float, float]]] = zip,
+    far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9,
+    signs: tuple[int, ...] = (1, -1),
 ) -> float:
-    differences = [b - a for a, b in pairs(first, second) if ties or a != b]
-    n, rarer = len(differences), min(sum(d > 0 for d in differences), sum(d < 0 for d in differences))
-    counts = [rarer] if exactly else range(rarer + 1)
-    return min(1.0, sides * sum(ways(n, k) for k in counts) / 2**n)
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    sums = [
+        sum(sign * d for sign, d in zip(chosen, differences, strict=True))
+        for chosen in itertools.product(signs, repeat=len(differences))
+    ]
+    return sum(far(total, sum(differences)) for total in sums) / len(sums)
 
 
-def _every_pair(first: list[float], second: list[float]) -> Iterable[tuple[float, float]]:
-    return ((a, b) for a in first for b in second)
+def _dealt(first: list[float], second: list[float]) -> float:
+    values, n = [*first, *second], len(first)
+    apart = []
+    for chosen in itertools.combinations(range(len(values)), n):
+        inside = sum(values[i] for i in chosen)
+        apart.append(abs(2 * inside - sum(values)))
+    return sum(distance >= apart[0] - 1e-9 for distance in apart) / len(apart)
 
 
-def _sorted_pairs(first: list[float], second: list[float]) -> Iterable[tuple[float, float]]:
-    return zip(sorted(first), sorted(second), strict=True)
+def _some_signs(first: list[float], second: list[float]) -> float:
+    """Swaps one pair at a time."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    sums = [sum(differences)] + [sum(differences) - 2 * d for d in differences]
+    return sum(abs(total) >= abs(sums[0]) - 1e-9 for total in sums) / len(sums)
 
 
 def _sorting(first: list[float], second: list[float]) -> float:
-    found = _coin(first, second)
+    found = _swapped(first, second)
     first.sort()
     return found
 
 
-sign_test.mistakes = {
-    "one side": (lambda a, b: _coin(a, b, sides=1), "so count both"),
-    "ties counted": (lambda a, b: _coin(a, b, ties=True), "speaks for neither order"),
-    "exactly as many": (lambda a, b: _coin(a, b, exactly=True), "count all outcomes that are"),
-    "permutations for combinations": (lambda a, b: _coin(a, b, ways=math.perm), "every count from 0 to 2"),
-    "the larger count": (lambda a, b: 1.0, "compare within pairs, not between groups"),
-    "sorted, not paired": (lambda a, b: _coin(a, b, pairs=_sorted_pairs), "count all outcomes that are"),
-    "every pair with every other": (lambda a, b: _coin(a, b, pairs=_every_pair), "in 2 of 32 cases"),
-    "above 1": (lambda a, b: 2 * _coin(a, b, sides=1), "a p-value lies between 0 and 1"),
-    "the share of pairs": (
-        lambda a, b: sum(x < y for x, y in zip(a, b, strict=True)) / len(a),
-        "compare within pairs, not between groups",
+paired_test.mistakes = {
+    "one side": (lambda a, b: _swapped(a, b, far=lambda d, o: d >= o - 1e-9), "you count one direction only"),
+    "all dealings": (_dealt, "you deal all the values to two groups"),
+    "the sign test": (events.sign_test, "sizes count, not only orders"),
+    "further, but not as far": (
+        lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
+        "so the share is never 0",
     ),
-    "of groups": (lambda a, b: _dealt(a, b), "in 2 of 32 cases"),
+    "no tolerance": (lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= abs(o)), "compare with a small tolerance"),
+    "swapped or left out": (lambda a, b: _swapped(a, b, signs=(1, 0)), "you count one direction only"),
+    "one pair at a time": (_some_signs, "2 part 1 7 3 9 and 2 10 5 14"),
+    "rounded to whole numbers": (events.paired_test, "compare with a small tolerance"),
+    "the difference": (lambda a, b: abs(sum(a) - sum(b)) / len(a), "a share lies between 0 and 1"),
+    "one minus": (lambda a, b: 1 - _swapped(a, b), "2 part 1 7 3 9 and 2 10 5 14"),
+    "only the two extremes": (lambda a, b: 2 / 2 ** len(a), "sizes count, not only orders"),
     "first sorted": (_sorting, "it changes `first"),
 }
 
 
 @exercise
-def permutation_test(answer: Answer) -> None:
-    """`permutation_test(first, second) → float`: how many ways of dealing part the means as far as this?"""
-
-    def asked(first: list[float], second: list[float]) -> float:
-        value = number(answer(first, second))
-        demand(value > 0, "the dealing that was observed is one of the ways, so the share is never 0.")
-        demand(value < 1 + 1e-6, f"a share lies between 0 and 1; yours is {value:.3f}.")
-        return value
-
-    low, high = [1.0, 2, 3], [11.0, 12, 14]
-    value = asked(low, high)
-    demand(
-        not close(value, 1 / 20), "you count one direction only; that the first group is higher would be as surprising."
-    )
-    demand(
-        close(value, 2 / 20),
-        "of the 20 ways to deal 1, 2, 3, 11, 12, 14 to two groups of three, 2 part the means as far; "
-        f"your share is {value:.3f}.",
-    )
-    demand(close(asked(high, low), value), "exchanging the groups should not change the share.")
-    demand(close(asked([x + 5 for x in low], [x + 5 for x in high]), value), "one shift for all should not matter.")
-    demand(close(asked([1.0, 2], [1.0, 2]), 1), "two equal groups are no further apart than any: the share is 1.")
-    value = asked([5.0], [1.0, 2, 3, 4])
-    demand(close(value, 2 / 5), "groups may differ in size: 5 | 1 2 3 4 is matched by 1 | 2 3 4 5 alone, 2 of 5.")
-    for first, second in ROUNDED:
-        demand(
-            close(asked(first, second), events.permutation_test(first, second)),
-            "differences that are equal but for rounding should count: compare with a small tolerance.",
-        )
-    for first, second in (
-        ([1.0, 4, 2, 9], [3.0, 5, 8, 30]),
-        ([7.0, 1, 12], [3.0, 9, 2, 20, 5]),
-        ([6.0, 40, 3, 8, 2], [11.0, 1]),
-    ):
-        demand(
-            close(asked(first, second), events.permutation_test(first, second)),
-            f"on {_spaced(first)} against {_spaced(second)} the share is wrong: compare means, over every way to "
-            "choose the first group.",
-        )
-
-
-ROUNDED = [([0.1, 0.6, 0.2], [0.7, 0.4]), ([0.1, 0.7, 0.3], [0.4, 0.6])]
-
-
-def _spaced(values: list[float]) -> str:
-    return " ".join(f"{value:g}" for value in values)
-
-
-def _dealt(
-    first: list[float],
-    second: list[float],
-    mean: Callable[[list[float]], float] = statistics.fmean,
-    far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9,
-    deals: Callable[[Iterable[int], int], Iterable[tuple[int, ...]]] = itertools.combinations,
-) -> float:
-    values, n = [*first, *second], len(first)
-    distances = []
-    for chosen in deals(range(len(values)), n):
-        inside = [values[i] for i in chosen]
-        outside = [value for i, value in enumerate(values) if i not in chosen]
-        distances.append(mean(inside) - mean(outside) if outside else 0.0)
-    observed = mean(first) - mean(second)
-    return sum(far(d, observed) for d in distances) / len(distances)
-
-
-def _naive_mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def _with_replacement(values: Iterable[int], n: int) -> Iterable[tuple[int, ...]]:
-    return itertools.combinations_with_replacement(values, n)
-
-
-def _extending(first: list[float], second: list[float]) -> float:
-    found = _dealt(first, second)
-    first.extend(second)
-    return found
-
-
-permutation_test.mistakes = {
-    "one side": (lambda a, b: _dealt(a, b, far=lambda d, o: d <= o + 1e-9), "you count one direction only"),
-    "the other side": (lambda a, b: _dealt(a, b, far=lambda d, o: d >= o - 1e-9), "your share is 1.000"),
-    "further, but not as far": (
-        lambda a, b: _dealt(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
-        "so the share is never 0",
-    ),
-    "no tolerance": (
-        lambda a, b: _dealt(a, b, mean=_naive_mean, far=lambda d, o: abs(d) >= abs(o)),
-        "compare with a small tolerance",
-    ),
-    "medians": (lambda a, b: _dealt(a, b, mean=statistics.median), "2 part the means as far"),
-    "sums": (lambda a, b: _dealt(a, b, mean=sum), "groups may differ in size"),
-    "with replacement": (lambda a, b: _dealt(a, b, deals=_with_replacement), "2 part the means as far"),
-    "the difference": (lambda a, b: abs(_naive_mean(a) - _naive_mean(b)), "a share lies between 0 and 1"),
-    "one minus": (lambda a, b: 1 - _dealt(a, b), "2 part the means as far"),
-    "only the observed dealing": (
-        lambda a, b: 1 / math.comb(len(a) + len(b), len(a)),
-        "you count one direction only",
-    ),
-    "the observed and its mirror": (
-        lambda a, b: 2 / math.comb(len(a) + len(b), len(a)),
-        "two equal groups are no further apart",
-    ),
-    "first extended": (_extending, "it changes `first"),
-}
-
-
-@exercise
 def previous_token_weights(answer: Answer) -> None:
-    """`previous_token_weights(W_pos, d_head, scale) → W_Q, W_K`: a head that looks back by one."""
+    """`previous_token_weights(W_pos, d_head, scale, back) → W_Q, W_K`: a head that looks back, by one or by more."""
     W_pos = sinusoids(40, 32)
 
-    def weights(scale: float, W_pos: Tensor = W_pos, d_head: int = 16) -> tuple[Tensor, Tensor]:
-        W_Q, W_K = pair(answer(W_pos, d_head, scale), "W_Q and W_K")
+    def weights(scale: float, W_pos: Tensor = W_pos, d_head: int = 16, back: int = 1) -> tuple[Tensor, Tensor]:
+        W_Q, W_K = pair(answer(W_pos, d_head, scale, back), "W_Q and W_K")
         shape = W_pos.shape[1], d_head
         return tensor(W_Q, shape, "[d_model, d_head]"), tensor(W_K, shape, "[d_model, d_head]")
 
@@ -654,9 +384,13 @@ def previous_token_weights(answer: Answer) -> None:
     )
     demand(not (offset == 0).all(), "each position looks at itself: nothing turns the queries back by one.")
     demand((offset == 1).all(), "not every position has its highest score at the position before it.")
-    for n, d_model, d_head, scale in ((40, 32, 16, 3.0), (25, 20, 6, 2.0), (64, 48, 8, 4.0)):
+    W_Q, W_K = weights(1.0, back=3)
+    offset = torch.arange(3, 40) - ((W_pos @ W_Q) @ (W_pos @ W_K).T).argmax(1)[3:]
+    demand(not (offset == 1).all(), "with back = 3 the head still looks at the token before: use `back`.")
+    demand((offset == 3).all(), "with back = 3 each position, from 3 on, should have its highest score 3 places back.")
+    for n, d_model, d_head, scale, back in ((40, 32, 16, 3.0, 1), (25, 20, 6, 2.0, 2), (64, 48, 8, 4.0, 8)):
         W_pos = sinusoids(n, d_model)
-        W_Q, W_K = weights(scale, W_pos, d_head)
+        W_Q, W_K = weights(scale, W_pos, d_head, back)
         fast = W_pos[:, :d_head]
         demand(  # least squares on slow sinusoids is ill-conditioned: rounding moves a little
             (W_pos @ W_K - scale * fast).abs().max() < 0.02 * scale,
@@ -664,27 +398,29 @@ def previous_token_weights(answer: Answer) -> None:
             f"times {scale:g}: W_K carries the scale and turns nothing.",
         )
         demand(
-            ((W_pos @ W_Q)[1:] - scale * fast[:-1]).abs().max() < 0.02 * scale,
+            ((W_pos @ W_Q)[back:] - scale * fast[:-back]).abs().max() < 0.02 * scale,
             f"with scale {scale:g} and d_head {d_head}, the query of position i should be the first {d_head} "
-            f"coordinates of position i − 1 times {scale:g}, for every i from 1 on.",
+            f"coordinates of position i − {back} times {scale:g}, for every i from {back} on.",
         )
 
 
 def _turned(
-    back: int = 1,
+    shift: int = 0,
     columns: Callable[[int], slice] = slice,
     scales: tuple[int, int] = (1, 1),
     swapped: bool = False,
     wrapped: bool = False,
     everywhere: float = 0.0,
+    always: int = 0,
 ) -> Answer:
-    def answer(W_pos: Tensor, d_head: int, scale: float) -> tuple[Tensor, Tensor]:
+    def answer(W_pos: Tensor, d_head: int, scale: float = 4.0, back: int = 1) -> tuple[Tensor, Tensor]:
+        back = always or back + shift
         rows = columns(d_head)
         part = W_pos[:, rows].double()
         n = len(part)
         dest, src = (part[back:], part[: n - back]) if back >= 0 else (part[:back], part[-back:])
         if wrapped:
-            dest, src = part, part.roll(1, 0)
+            dest, src = part, part.roll(back, 0)
         turn = torch.linalg.lstsq(dest, src, driver="gelsd").solution.float()
         W_Q, W_K = torch.full((2, W_pos.shape[1], d_head), everywhere)
         W_Q[rows] = scale ** scales[0] * turn
@@ -694,29 +430,30 @@ def _turned(
     return answer
 
 
-def _clearing_slow(W_pos: Tensor, d_head: int, scale: float) -> tuple[Tensor, Tensor]:
+def _clearing_slow(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
     W_pos[:, d_head:] = 0
-    return _turned()(W_pos, d_head, scale)
+    return _turned()(W_pos, d_head, scale, back)
 
 
 previous_token_weights.mistakes = {
-    "the next token": (_turned(back=-1), "position i looks at position i + 1"),
+    "the next token": (_turned(always=-1), "position i looks at position i + 1"),
     "swapped": (_turned(swapped=True), "position i looks at position i + 1"),
-    "two back": (_turned(back=2), "its highest score at the position before it"),
-    "itself": (_turned(back=0), "each position looks at itself"),
+    "one further back": (_turned(shift=1), "its highest score at the position before it"),
+    "itself": (_turned(shift=-1), "each position looks at itself"),
+    "always one back": (_turned(always=1), "still looks at the token before"),
     "the slowest columns": (_turned(columns=lambda d: slice(-d, None)), "W_Q reads other columns of W_pos too"),
     "something in every row": (_turned(everywhere=0.01), "W_Q reads other columns of W_pos too"),
-    "the first position from the last": (_turned(wrapped=True), "coordinates of position i − 1"),
+    "the first position from the last": (_turned(wrapped=True), "its highest score 3 places back"),
     "scale on the queries alone": (_turned(scales=(1, 0)), "W_K carries the scale"),
     "scale on the keys alone": (_turned(scales=(0, 1)), "coordinates of position i − 1 times 3"),
     "scale on the queries twice": (_turned(scales=(2, 0)), "W_K carries the scale"),
     "scale forgotten": (_turned(scales=(0, 0)), "W_K carries the scale"),
     "zeros": (
-        lambda W_pos, d_head, scale: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
+        lambda W_pos, d_head, scale, back: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
         "the head looks everywhere alike",
     ),
     "the product": (
-        lambda W_pos, d_head, scale: (w := _turned()(W_pos, d_head, scale))[0] @ w[1].T,
+        lambda W_pos, d_head, scale, back: (w := _turned()(W_pos, d_head, scale, back))[0] @ w[1].T,
         "it should return two things",
     ),
     "W_pos changed": (_clearing_slow, "it changes `W_pos`, which it was given"),
@@ -724,109 +461,161 @@ previous_token_weights.mistakes = {
 
 
 @exercise
-def pattern_from(answer: Answer) -> None:
-    """`pattern_from(dest_input, src_input, W_Q, W_K) → [dest, src]`: queries from one stream, keys from another."""
-    dest, src = random(7, 12), random(7, 12, seed=1)
-    W_Q, W_K = random(12, 4, seed=2) / 3, random(12, 4, seed=3) / 3
+def looks_held(answer: Answer) -> None:
+    """`looks_held(model, other, tokens) → [batch, pos, d_vocab]`: logits with layer 0 looking where `other` does."""
 
-    def asked(dest: Tensor = dest, src: Tensor = src, W_Q: Tensor = W_Q, W_K: Tensor = W_K) -> Tensor:
-        return tensor(answer(dest, src, W_Q, W_K), (len(dest), len(dest)), "[dest, src]")
+    def asked(model: HookedTransformer, other: HookedTransformer, tokens: Tensor) -> Tensor:
+        shape = *tokens.shape, model.cfg.d_vocab
+        return tensor(answer(model, other, tokens), shape, "[batch, pos, d_vocab], logits")
 
-    result = asked()
-    demand(
-        close(result.triu(1), 0 * result),
-        "a destination looks at what comes after it: mask the scores above the diagonal, before the softmax.",
-    )
-    demand(not close(result.sum(0), torch.ones(7)), "the columns sum to 1; attention is shared out over sources.")
-    demand(close(result.sum(1), torch.ones(7)), "the attention of a destination should sum to 1.")
-    moved = dest.clone()
-    moved[3] += 1
-    rows = ((asked(dest=moved) - result).abs().sum(1) > 1e-5).nonzero().flatten().tolist()
-    demand(rows == [3], "queries come from dest_input: changing it at position 3 should change row 3 alone.")
-    moved = src.clone()
-    moved[6] += 1
-    rows = ((asked(src=moved) - result).abs().sum(1) > 1e-5).nonzero().flatten().tolist()
-    demand(rows == [6], "changing the key side at the last position should change the last row and no other.")
+    for config in ({}, {"n_heads": 2, "d_head": 5, "d_model": 14, "d_vocab": 12, "n_ctx": 8}):
+        model, other = tiny_model(0.6, **config), _another(0.6, **config)
+        tokens = torch.randint(0, 12, (3, 7), generator=torch.Generator().manual_seed(len(config)))
+        result = asked(model, other, tokens)
 
-    def softened(scale: float) -> Tensor:
-        return _attention(dest, src, W_Q, W_K, divide=lambda d_model, d_head: scale)
+        def alike(logits: Tensor, result: Tensor = result) -> bool:  # logits reach 50: the order of sums shows
+            return torch.allclose(result, logits, rtol=1e-3, atol=1e-3)
 
-    demand(not close(result, softened(1.0)), "the scores are not divided by √d_head.")
-    demand(not close(result, softened(4.0)), "divide by the square root of d_head, not by d_head.")
-    demand(not close(result, softened(12**0.5)), "divide by √d_head, not by √d_model.")
-    demand(
-        not close(result, _attention(dest, src, W_K, W_Q)),
-        "W_Q and W_K have changed roles: queries are dest_input W_Q, keys src_input W_K.",
-    )
-    demand(close(result, softened(2.0)), "that is not the pattern of queries dest_input W_Q and keys src_input W_K.")
-    dest, src = random(5, 8, seed=4), random(5, 8, seed=5)
-    W_Q, W_K = random(8, 3, seed=6) / 3, random(8, 3, seed=7) / 3
-    demand(
-        close(asked(dest, src, W_Q, W_K), _attention(dest, src, W_Q, W_K)),
-        "at other sizes (5 positions, d_head 3) the pattern is wrong.",
-    )
+        demand(not alike(model(tokens)), "these are the logits of `model` alone: nothing of `other` has come in.")
+        demand(not alike(other(tokens)), "these are the logits of `other`: only where layer 0 looks is its.")
+        demand(
+            not alike(held_logits(other, tokens, model, ["look"])),
+            "the models have changed roles: `other` gives the patterns, `model` does all the rest.",
+        )
+        demand(
+            not alike(_with_pattern(model, other, tokens, (1,))),
+            "you hold the pattern of layer 1; it is layer 0 that should look where `other` looks.",
+        )
+        demand(
+            not alike(_with_pattern(model, other, tokens, (0, 1))),
+            "you hold the patterns of both layers; layer 1 should look where its own queries and keys send it.",
+        )
+        demand(
+            not alike(_with_pattern(model, other, tokens, (0,), "hook_z")),
+            "what layer 0's heads move comes from `other`, too: hold the pattern alone, values stay the model's own.",
+        )
+        demand(
+            not alike(_with_pattern(model, other, tokens, (0,), heads=(0,))),
+            "only head 0 looks where it does in `other`: hold all heads of layer 0.",
+        )
+        demand(
+            alike(held_logits(model, tokens, other, ["look"])),
+            "that is not `model` with the attention pattern of layer 0 taken from `other`, on these tokens.",
+        )
 
 
-def _attention(
-    dest: Tensor,
-    src: Tensor,
-    W_Q: Tensor,
-    W_K: Tensor,
-    divide: Callable[[int, int], float] = lambda d_model, d_head: d_head**0.5,
-    mask: int | None = 0,
-    axis: int = -1,
+def _another(scale: float, **config: Any) -> HookedTransformer:
+    """Another model of the same sizes."""
+    model = tiny_model(scale, **config)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.flip(0, -1) if parameter.ndim > 1 else parameter.data
+    return model
+
+
+def _with_pattern(
+    model: HookedTransformer,
+    other: HookedTransformer,
+    tokens: Tensor,
+    layers: Iterable[int],
+    place: str = "hook_pattern",
+    heads: tuple[int, ...] | None = None,
+    leave: bool = False,
 ) -> Tensor:
-    scores = (dest @ W_Q) @ (src @ W_K).T / divide(*W_Q.shape)
-    if mask is not None:
-        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(mask), -torch.inf)
-    return scores.softmax(axis)
+    names = [f"blocks.{layer}.attn.{place}" for layer in layers]
+    _, cache = other.run_with_cache(tokens, names_filter=names)
+
+    def put(pattern: Tensor, hook: Any) -> Tensor:
+        if heads is None:
+            return cache[hook.name]
+        pattern = pattern.clone()
+        pattern[:, list(heads)] = cache[hook.name][:, list(heads)]
+        return pattern
+
+    if leave:
+        add: Any = model.add_hook  # whose type knows no hook that is a plain function
+        for name in names:
+            add(name, put)
+        return model(tokens)
+    return model.run_with_hooks(tokens, fwd_hooks=[(name, put) for name in names])
 
 
-def _scaling_W_Q(dest: Tensor, src: Tensor, W_Q: Tensor, W_K: Tensor) -> Tensor:
-    W_Q /= W_Q.shape[1] ** 0.5
-    return _attention(dest, src, W_Q, W_K, divide=lambda d_model, d_head: 1)
+def _weights_copied(model: HookedTransformer, other: HookedTransformer, tokens: Tensor) -> Tensor:
+    for name in ("W_Q", "W_K"):
+        getattr(model.blocks[0].attn, name).data = getattr(other.blocks[0].attn, name).data
+    return model(tokens)
 
 
-pattern_from.mistakes = {
-    "streams swapped": (lambda d, s, Q, K: _attention(s, d, Q, K), "queries come from dest_input"),
-    "weights swapped": (lambda d, s, Q, K: _attention(d, s, K, Q), "W_Q and W_K have changed roles"),
-    "W_Q for both": (lambda d, s, Q, K: _attention(d, s, Q, Q), "that is not the pattern of queries"),
-    "both from dest": (lambda d, s, Q, K: _attention(d, d, Q, K), "queries come from dest_input"),
-    "both from src": (lambda d, s, Q, K: _attention(s, s, Q, K), "queries come from dest_input"),
-    "no mask": (lambda d, s, Q, K: _attention(d, s, Q, K, mask=None), "a destination looks at what comes after it"),
-    "mask after the softmax": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, mask=None).tril(),
-        "the attention of a destination should sum to 1",
+def _weights_borrowed(model: HookedTransformer, other: HookedTransformer, tokens: Tensor) -> Tensor:
+    """The right weights on the wrong stream: the queries and keys of `other` read the model's own embedding."""
+    attn, theirs = model.blocks[0].attn, other.blocks[0].attn
+    kept = attn.W_Q.data, attn.W_K.data
+    attn.W_Q.data, attn.W_K.data = theirs.W_Q.data, theirs.W_K.data
+    found = model(tokens)
+    attn.W_Q.data, attn.W_K.data = kept
+    return found
+
+
+looks_held.mistakes = {
+    "nothing held": (lambda m, o, t: m(t), "nothing of `other` has come in"),
+    "the other model": (lambda m, o, t: o(t), "these are the logits of `other`"),
+    "roles exchanged": (lambda m, o, t: _with_pattern(o, m, t, (0,)), "the models have changed roles"),
+    "layer 1": (lambda m, o, t: _with_pattern(m, o, t, (1,)), "you hold the pattern of layer 1"),
+    "both layers": (lambda m, o, t: _with_pattern(m, o, t, (0, 1)), "you hold the patterns of both layers"),
+    "values too": (lambda m, o, t: _with_pattern(m, o, t, (0,), "hook_z"), "hold the pattern alone"),
+    "one head": (lambda m, o, t: _with_pattern(m, o, t, (0,), heads=(0,)), "only head 0 looks where"),
+    "scores after the softmax": (
+        lambda m, o, t: _with_pattern(m, o, t, (0,), "hook_attn_scores").softmax(-1),
+        "that is not `model` with the attention pattern",
     ),
-    "zeros for a mask": (
-        lambda d, s, Q, K: ((d @ Q) @ (s @ K).T / Q.shape[1] ** 0.5).tril().softmax(-1),
-        "a destination looks at what comes after it",
-    ),
-    "mask off by one": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, mask=1),
-        "a destination looks at what comes after it",
-    ),
-    "no square root": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, divide=lambda d_model, d_head: d_head),
-        "divide by the square root of d_head",
-    ),
-    "√d_model": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, divide=lambda d_model, d_head: d_model**0.5),
-        "not by √d_model",
-    ),
-    "not divided": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, divide=lambda d_model, d_head: 1),
-        "the scores are not divided",
-    ),
-    "divided by 2": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, divide=lambda d_model, d_head: 2),
-        "at other sizes (5 positions, d_head 3)",
-    ),
-    "softmax over destinations": (
-        lambda d, s, Q, K: _attention(d, s, Q, K, axis=0),
-        "the columns sum to 1",
-    ),
-    "transposed": (lambda d, s, Q, K: _attention(d, s, Q, K).T, "a destination looks at what comes after it"),
-    "scores": (lambda d, s, Q, K: (d @ Q) @ (s @ K).T, "a destination looks at what comes after it"),
-    "W_Q changed": (_scaling_W_Q, "it changes `W_Q`, which it was given"),
+    "queries and keys of the other": (_weights_borrowed, "that is not `model` with the attention pattern"),
+    "the weights changed": (_weights_copied, "it changes `model.blocks.0.attn.W_Q`"),
+    "a hook left behind": (lambda m, o, t: _with_pattern(m, o, t, (0,), leave=True), "it leaves a hook on `m`"),
+    "one text": (lambda m, o, t: _with_pattern(m, o, t[:1], (0,)), "[batch, pos, d_vocab], logits"),
+    "the pattern": (lambda m, o, t: o.run_with_cache(t)[1]["pattern", 0], "[batch, pos, d_vocab], logits"),
+}
+
+
+OBJECTIONS = {"A": "fine", "B": "pairs", "C": "many", "D": "after", "E": "size", "F": "blind", "G": "sham", "H": "fine"}
+ASKED = {  # what to ask oneself again, case by case
+    "A": "was anything fixed too late, or left out? If you find nothing, say so",
+    "B": "a run with the plant and the run of the same seed without it: what have they in common?",
+    "C": "how often would the smallest of fifteen p-values be below 0.05, if there were nothing?",
+    "D": "when was the rule made, and when were the curves seen?",
+    "E": "what happens to positivity if all weights are made a hundred times smaller?",
+    "F": "which ways to use a repetition does prefix matching see?",
+    "G": "what else would any sharp head do to a young model?",
+    "H": "when was the rule made that chooses the pair?",
+}
+
+
+@exercise
+def objections(answer: Answer) -> None:
+    """`objections() → {"A": word, …}`: for each of eight cases what is wrong with the test, or "fine"."""
+    found = answer()
+    if not isinstance(found, dict):
+        raise Wrong(f"it should return a dictionary, a word for each letter, not {type(found).__name__}.")
+    if missing := [letter for letter in OBJECTIONS if letter not in found]:
+        raise Wrong(f"these cases have no verdict yet: {', '.join(missing)}.")
+    words = list(dict.fromkeys(OBJECTIONS.values()))
+    for letter, right in OBJECTIONS.items():
+        demand(found[letter] in words, f"case {letter}: {found[letter]!r} is not one of {', '.join(words)}.")
+        demand(found[letter] == right, f"case {letter}: think again: {ASKED[letter]}.".replace("?.", "?"))
+
+
+def _verdicts(**other: object) -> Answer:
+    return lambda: {**OBJECTIONS, **other}
+
+
+objections.mistakes = {
+    "A refused": (_verdicts(A="many"), "case A: think again: was anything fixed too late"),
+    "groups dealt": (_verdicts(B="fine"), "case B: think again: a run with the plant"),
+    "the smallest p": (_verdicts(C="fine"), "case C: think again: how often would the smallest"),
+    "a rule moved": (_verdicts(D="fine"), "case D: think again: when was the rule made"),
+    "a ratio": (_verdicts(E="fine"), "case E: think again: what happens to positivity"),
+    "one mechanism": (_verdicts(F="size"), "case F: think again: which ways to use a repetition"),
+    "no sham": (_verdicts(G="fine"), "case G: think again: what else would any sharp head"),
+    "chosen at the end": (_verdicts(H="after"), "case H: think again: when was the rule made that chooses"),
+    "another word": (_verdicts(B="unfair"), "'unfair' is not one of fine, pairs"),
+    "one is missing": (lambda: {k: v for k, v in OBJECTIONS.items() if k != "E"}, "have no verdict yet: E"),
+    "a list": (lambda: list(OBJECTIONS.values()), "it should return a dictionary"),
 }

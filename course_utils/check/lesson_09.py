@@ -1,7 +1,7 @@
 """Checks of lesson 09, MLPs: each exercise, then its typical mistakes with the sentence each must get."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import fourier
 from course_utils.check.exercises import Answer, exercise
-from course_utils.check.fixtures import random, tiny_model
+from course_utils.check.fixtures import tiny_model
 from course_utils.check.questions import close, demand, number, pair, tensor
 
 ONE_MLP = {"n_layers": 1, "n_heads": 1, "attn_only": False, "act_fn": "relu", "positional_embedding_type": "standard"}
@@ -27,6 +26,168 @@ def _stream(model: HookedTransformer, tokens: Tensor) -> Tensor:
 
 def _attention(model: HookedTransformer, tokens: Tensor) -> Tensor:
     return model.run_with_cache(tokens)[1]["pattern", 0][:, 0, -1]
+
+
+@exercise
+def wave_neurons(answer: Answer) -> None:
+    """`wave_neurons(n, period, m) → curves [n, m], votes [m, n]`: m neurons of one ruler, phases evenly spread."""
+    n, period, m = 24, 8, 5
+    curves, votes = pair(answer(n, period, m), "the curves and the votes")
+    curves, votes = tensor(curves, (n, m), "[value, neuron]"), tensor(votes, (m, n), "[neuron, output]")
+    right_curves, right_votes = _waves(n, period, m)
+    demand(
+        not close(curves, torch.roll(right_curves.flip(1), 1, 1)),
+        "neuron j's curve should have its crest at the phase 2πj/m, not at −2πj/m: cos(angle − phase).",
+    )
+    demand(
+        close(curves[:period], curves[period : 2 * period]),
+        "a curve should come back after `period` values: its angle is 2π value / period.",
+    )
+    demand(close(curves.amax(0)[0], torch.tensor(1.0)), "neuron 0's curve should have a crest of height 1 at value 0.")
+    demand(close(curves[:, 0], right_curves[:, 0]), "neuron 0's curve should be cos(2π value / period).")
+    demand(close(curves, right_curves), "neuron j's curve should have its crest at the phase 2πj/m, j = 0, 1, … m − 1.")
+    demand(
+        not close(votes, right_curves.T) or m == 1,
+        "each neuron votes for what its operands are, with the phase of its curve. But it fires when both are there, "
+        "and then the sum is somewhere else.",
+    )
+    demand(not close(votes, -right_votes), "the votes are upside down: where the sum should be is now a trough.")
+    demand(
+        close(votes[:, :period], votes[:, period : 2 * period]),
+        "the votes should have the same period as the curves.",
+    )
+    demand(close(votes, right_votes), "the votes should be waves of height 1, with their crests at twice the phase.")
+    for n, length, m in ((30, 7, 3), (17, 19.7, 4), (9, 3, 1)):
+        found = pair(answer(n, length, m), "the curves and the votes")
+        shaped = [tensor(part, shape, "as before") for part, shape in zip(found, ((n, m), (m, n)), strict=True)]
+        demand(
+            all(map(close, shaped, _waves(n, length, m))),
+            f"it is right for n = 24, period = 8, m = 5, and wrong for n = {n}, period = {length}, m = {m}.",
+        )
+
+
+def _waves(
+    n: int, period: float, m: int, times: float = 2, by: float | None = None, sign: int = 1
+) -> tuple[Tensor, Tensor]:
+    angle = 2 * math.pi * torch.arange(n) / period
+    phase = sign * 2 * math.pi * torch.arange(m) / (by or m)
+    curves, votes = angle[:, None] - phase, angle - times * phase[:, None]
+    return curves.cos(), votes.cos()
+
+
+wave_neurons.mistakes = {
+    "votes at the phase itself": (lambda n, p, m: _waves(n, p, m, 1), "each neuron votes for what its operands are"),
+    "votes at half of it": (lambda n, p, m: _waves(n, p, m, 0.5), "with their crests at twice the phase"),
+    "votes at three times": (lambda n, p, m: _waves(n, p, m, 3), "with their crests at twice the phase"),
+    "votes without a phase": (lambda n, p, m: _waves(n, p, m, 0), "with their crests at twice the phase"),
+    "the period for the frequency": (lambda n, p, m: _waves(n, n / p, m), "a curve should come back after `period`"),
+    "turns without 2π": (
+        lambda n, p, m: _waves(n, p * 2 * math.pi, m),
+        "a curve should come back after `period`",
+    ),
+    "half a turn of phases": (lambda n, p, m: _waves(n, p, m, by=2 * m), "its crest at the phase 2πj/m"),
+    "phases that end at a whole turn": (
+        lambda n, p, m: _waves(n, p, m, by=max(1, m - 1)),
+        "its crest at the phase 2πj/m",
+    ),
+    "phases the other way": (lambda n, p, m: _waves(n, p, m, sign=-1), "not at −2πj/m"),
+    "votes upside down": (
+        lambda n, p, m: (_waves(n, p, m)[0], -_waves(n, p, m)[1]),
+        "the votes are upside down",
+    ),
+    "sines": (
+        lambda n, p, m: (
+            (2 * math.pi * (torch.arange(n)[:, None] / p - torch.arange(m) / m)).sin(),
+            _waves(n, p, m)[1],
+        ),
+        "neuron 0's curve should",
+    ),
+    "always five neurons": (lambda n, p, m: _waves(n, p, 5), "it should be [30, 3]"),
+    "in the wrong order": (lambda n, p, m: _waves(n, p, m)[::-1], "the result has shape [5"),
+    "curves transposed": (lambda n, p, m: (_waves(n, p, m)[0].T, _waves(n, p, m)[1]), "the result has shape [5"),
+    "curves alone": (lambda n, p, m: _waves(n, p, m)[0], "it should return two things"),
+    "a period of 8": (lambda n, p, m: _waves(n, 8, m), "and wrong for n = 30"),
+    "whole periods only": (lambda n, p, m: _waves(n, round(p), m), "and wrong for n = 17"),
+}
+
+
+@exercise
+def foretell(answer: Answer) -> None:
+    """`foretell(a, b, periods) → int`: what an adder made of such rulers will say, its mistakes included."""
+
+    def said(a: int, b: int, periods: list[int]) -> float:
+        return number(answer(a, b, periods))
+
+    demand(said(3, 2, [20, 7, 3]) == 5, "3 + 2 with rulers of 20, 7 and 3: none is blind, and the answer is 5.")
+    demand(
+        said(50, 30, [7, 3]) != 80,
+        "50 + 30 with rulers of 7 and 3: they know the sum up to 21 alone, and a tie goes to the smallest number.",
+    )
+    demand(said(50, 30, [7, 3]) == 17, "50 + 30 with rulers of 7 and 3: 80 leaves 3 and 2; the smallest such is 17.")
+    demand(said(50, 30, [20, 7, 3]) == 80, "at a difference of a whole period a ruler sees everything.")
+    demand(
+        said(40, 37, [7, 20]) == 77,
+        "40 + 37 with rulers of 7 and 20: a ruler of odd period is never blind, for no whole number is half of it.",
+    )
+    demand(
+        said(45, 35, [20, 7, 3]) != 80,
+        "45 + 35 with rulers of 20, 7 and 3: the difference is half of 20, so that ruler is blind.",
+    )
+    demand(
+        said(45, 35, [20, 7, 3]) == 17,
+        "45 + 35 with rulers of 20, 7 and 3: without the blind one the smallest number that fits is 17.",
+    )
+    demand(said(35, 45, [20, 7, 3]) == 17, "35 + 45 should be foretold as 45 + 35 is.")
+    demand(said(55, 25, [20, 7, 3]) == 17, "at a difference of one and a half periods a ruler is blind as well.")
+    demand(said(5, 0, [10]) == 0, "when all rulers are blind every number fits, and the smallest is 0.")
+    cases = [
+        (a, b, periods) for periods in ([12, 5], [4, 9, 6], [2, 3]) for a in range(0, 40, 3) for b in range(0, 40, 7)
+    ]
+    for a, b, periods in cases:
+        demand(
+            said(a, b, periods) == _foretold(a, b, periods),
+            f"{a} + {b} with rulers of {', '.join(map(str, periods))} is foretold wrong: which of them see, and what "
+            "is the smallest number that has the sum's remainder for each of those?",
+        )
+
+
+def _foretold(a: int, b: int, periods: Sequence[int], blind: Answer = lambda d, p: d % p * 2 == p) -> int:
+    seeing = [p for p in periods if not blind(abs(a - b), p)]
+    return next(c for c in range(a + b + 1) if all((a + b - c) % p == 0 for p in seeing))
+
+
+def _product(a: int, b: int, periods: Sequence[int]) -> int:
+    return (a + b) % math.prod(p for p in periods if abs(a - b) % p * 2 != p)
+
+
+foretell.mistakes = {
+    "never wrong": (lambda a, b, p: a + b, "they know the sum up to 21 alone"),
+    "never blind": (lambda a, b, p: _foretold(a, b, p, lambda d, q: False), "so that ruler is blind"),
+    "blind once": (lambda a, b, p: _foretold(a, b, p, lambda d, q: 2 * d == q), "one and a half periods"),
+    "blind at whole periods too": (
+        lambda a, b, p: _foretold(a, b, p, lambda d, q: d > 0 and 2 * d % q == 0),
+        "at a difference of a whole period",
+    ),
+    "half a period rounded": (
+        lambda a, b, p: _foretold(a, b, p, lambda d, q: d % q == q // 2),
+        "a ruler of odd period is never blind",
+    ),
+    "only if a is larger": (
+        lambda a, b, p: _foretold(a, b, p, lambda d, q: a > b and d % q * 2 == q),
+        "should be foretold as 45 + 35 is",
+    ),
+    "the product of the periods": (_product, "is foretold wrong"),
+    "from 1": (
+        lambda a, b, p: next(
+            c for c in range(1, 999) if all((a + b - c) % q == 0 for q in p if abs(a - b) % q * 2 != q)
+        ),
+        "the smallest is 0",
+    ),
+    "the blind ones' remainders": (
+        lambda a, b, p: _foretold(a, b, p, lambda d, q: d % q * 2 != q),
+        "none is blind, and the answer is 5",
+    ),
+}
 
 
 @exercise
@@ -286,402 +447,94 @@ with_attention.mistakes = {
 
 
 @exercise
-def fourier_power(answer: Answer) -> None:
-    """`fourier_power(W) → [freq, neuron]`: the variance of each column at the frequencies 0 … n/2."""
-    means = "[frequency 0 … n/2, neuron]"
-
-    def power(W: Tensor) -> Tensor:
-        raw = answer(W)
-        real = not (isinstance(raw, Tensor) and raw.is_complex()) or close(raw.imag, 0 * raw.imag)
-        demand(real, "power is the square of an absolute value, and real.")
-        return tensor(raw.real if isinstance(raw, Tensor) else raw, (len(W) // 2 + 1, W.shape[1]), means)
-
-    rows = torch.arange(16.0)
-    W = torch.stack([3 * torch.cos(2 * math.pi * 2 * rows / 16 - 1), torch.cos(math.pi * rows)], dim=1)
-    result = power(W)
-    lifted = power(W + torch.tensor([10.0, -4]))
+def without_neurons(answer: Answer) -> None:
+    """`without_neurons(model, tokens, neurons) → [batch, d_vocab]`: last logits when these neurons are silent."""
+    model, means = _model(), "[batch, logit], at the last position alone"
+    tokens, neurons = torch.tensor([[2, 6, 0], [5, 1, 3]]), [3, 2, 0]
+    before = model(tokens)[:, -1]
+    result = tensor(answer(model, tokens, neurons), (2, 7), means)
+    demand(not close(result, before), "these are the model's own logits: the neurons still speak.")
     demand(
-        close(lifted[0], torch.zeros(2)),
-        "the constant (DC) is left in: adding 10 to a column gives it power at frequency 0, and no variation.",
+        not close(result, _silenced(model, tokens, [1, 4, 5, 6, 7])),
+        "these neurons alone speak, and they should be the silent ones.",
     )
+    wanted = _silenced(model, tokens, neurons)
     demand(
-        result.argmax(0).tolist() == [2, 8],
-        "column 0 is a wave of 2 periods, column 1 one of n/2; the most power should stand in rows 2 and n/2.",
+        not close(result, wanted.softmax(-1)) and not close(result, wanted.log_softmax(-1)),
+        "these are probabilities, or their logarithms; return the logits.",
     )
-    demand(close(power(2 * W), 4 * result), "a column twice as high should have four times the power: square it.")
-    demand(
-        close(lifted, result), "adding a constant to a column should change no power: take each column's own mean off."
-    )
-    demand(
-        close(power(W.repeat(2, 1)).sum(0), result.sum(0)),
-        "the same wave over twice as many rows should have the same power: look at the division by n.",
-    )
-    noisy = random(16, 2)
-    demand(
-        not close(power(noisy)[8] / 2, fourier.power(noisy)[8]),
-        "frequency n/2 has no partner n − k, so it is not counted twice.",
-    )
-    demand(
-        close(result.sum(0), W.var(0, correction=0)),
-        "the powers of a column should add up to its variance: each frequency stands for k and for n − k, except n/2.",
-    )
-    _right_on_noise(power)
-
-
-def _right_on_noise(power: Callable[[Tensor], Tensor]) -> None:
-    """Demand the power of noise with an even and an odd number of rows."""
-    for n, columns in ((17, 3), (10, 4), (7, 1)):
-        W = random(n, columns, seed=n) + torch.linspace(-3, 5, columns)
-        found, right = power(W), fourier.power(W)
+    demand(close(result, wanted), "each of the given neurons, and no other, should give 0 after the ReLU.")
+    wide = _model(d_model=9, d_head=3, d_mlp=5, d_vocab=11, n_ctx=7)
+    for batch, length, chosen in ((4, 2, [3]), (3, 6, [0, 1, 2, 3, 4]), (1, 3, [])):
+        tokens = torch.arange(2, 2 + batch * length).view(batch, length) % 11
+        found = tensor(answer(wide, tokens, chosen), (batch, 11), means)
         demand(
-            n % 2 == 0 or not close(2 * found[-1], right[-1]),
-            "with an odd number of rows the last frequency has a partner too.",
-        )
-        demand(
-            close(found, right),
-            f"on {n} rows of noise, {columns} of them beside each other, some powers are wrong: their sums should be "
-            "the variances, and sines count as cosines do.",
+            close(found, _silenced(wide, tokens, chosen)),
+            f"it fails for another model, with {batch} texts of length {length} and {len(chosen)} neurons.",
         )
 
 
-def _spectrum(W: Tensor) -> Tensor:
-    return torch.fft.rfft(W, dim=0).abs()
+def _silenced(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
+    cache = model.run_with_cache(tokens)[1]
+    mid, post = cache["resid_mid", 0][:, -1], cache["post", 0][:, -1].clone()
+    post[:, neurons] = 0.0
+    return (mid + post @ model.W_out[0]) @ model.W_U
 
 
-def _unpaired(W: Tensor) -> Tensor:
-    return _spectrum(W - W.mean(0)) ** 2 / len(W) ** 2
+def _with_hook(change: Answer, name: str = "mlp.hook_post", out: Answer = lambda logits: logits[:, -1]) -> Answer:
+    """The model run with the neurons changed: `change(post, neurons)`."""
+
+    def answer(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Any:
+        hooks: list[Any] = [(f"blocks.0.{name}", lambda post, hook: change(post.clone(), neurons))]
+        return out(model.run_with_hooks(tokens, fwd_hooks=hooks))
+
+    return answer
 
 
-def _with_constant(W: Tensor) -> Tensor:
-    twice = torch.full((len(W) // 2 + 1, 1), 2.0)
-    twice[0] = 1
-    if len(W) % 2 == 0:
-        twice[-1] = 1
-    return twice * _spectrum(W) ** 2 / len(W) ** 2
+def _zero(post: Tensor, neurons: list[int]) -> Tensor:
+    post[..., neurons] = 0
+    return post
 
 
-def _centring(W: Tensor) -> Tensor:
-    W -= W.mean(0)
-    return _with_constant(W)
+def _others_zero(post: Tensor, neurons: list[int]) -> Tensor:
+    kept = torch.zeros_like(post)
+    kept[..., neurons] = post[..., neurons]
+    return kept
 
 
-fourier_power.mistakes = {
-    "DC left in": (_with_constant, "the constant (DC) is left in"),
-    "amplitude, not power": (
-        lambda W: _spectrum(W - W.mean(0)) / len(W),
-        "a column twice as high should have four times",
+def _zero_rows(post: Tensor, neurons: list[int]) -> Tensor:
+    post[:, [n % post.shape[1] for n in neurons]] = 0
+    return post
+
+
+def _cutting_weights(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
+    model.blocks[0].mlp.W_out.data[neurons] = 0
+    return model(tokens)[:, -1]
+
+
+def _hook_left(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
+    model.add_hook("blocks.0.mlp.hook_post", lambda post, hook: _zero(post.clone(), neurons))
+    return model(tokens)[:, -1]
+
+
+without_neurons.mistakes = {
+    "nothing silenced": (lambda m, t, n: m(t)[:, -1], "the neurons still speak"),
+    "the others silenced": (_with_hook(_others_zero), "they should be the silent ones"),
+    "positions silenced": (_with_hook(_zero_rows), "each of the given neurons, and no other"),
+    "the first neuron only": (_with_hook(lambda post, n: _zero(post, n[:1])), "each of the given neurons"),
+    "one too far": (_with_hook(lambda post, n: _zero(post, [k + 1 for k in n])), "each of the given neurons"),
+    "all of them": (_with_hook(lambda post, n: 0 * post), "each of the given neurons"),
+    "the MLP's output instead": (_with_hook(_zero, "hook_mlp_out"), "each of the given neurons"),
+    "negated": (_with_hook(lambda post, n: post - 2 * _others_zero(post, n)), "each of the given neurons"),
+    "all positions": (_with_hook(_zero, out=lambda logits: logits), "the result has shape [2"),
+    "the first position": (_with_hook(_zero, out=lambda logits: logits[:, 0]), "each of the given neurons"),
+    "answers instead of logits": (
+        _with_hook(_zero, out=lambda logits: logits[:, -1].argmax(-1)),
+        "the result has shape [2]",
     ),
-    "squared twice": (lambda W: fourier.power(W) ** 2, "a column twice as high should have four times"),
-    "the wrong axis": (lambda W: torch.fft.rfft(W - W.mean(0), dim=1).abs() ** 2, "the result has shape [16"),
-    "the whole spectrum": (
-        lambda W: torch.fft.fft(W - W.mean(0), dim=0).abs() ** 2 / len(W) ** 2,
-        "the result has shape [16",
-    ),
-    "complex": (lambda W: torch.fft.rfft(W - W.mean(0), dim=0), "power is the square of an absolute value"),
-    "not divided": (lambda W: _spectrum(W - W.mean(0)) ** 2, "the same wave over twice as many rows should"),
-    "divided by n": (lambda W: _spectrum(W - W.mean(0)) ** 2 / len(W), "the same wave over twice as many rows should"),
-    "divided by n (n − 1)": (
-        lambda W: fourier.power(W) * len(W) / (len(W) - 1),
-        "the same wave over twice as many rows should",
-    ),
-    "partners forgotten": (_unpaired, "the powers of a column should add up to"),
-    "n/2 doubled": (lambda W: 2 * _unpaired(W), "frequency n/2 has no partner n − k"),
-    "n/2 never doubled": (
-        lambda W: torch.cat([fourier.power(W)[:-1], _unpaired(W)[-1:]]),
-        "with an odd number of rows the last frequency",
-    ),
-    "the mean of everything": (lambda W: _with_constant(W - W.mean()), "the constant (DC) is left in"),
-    "row means off": (lambda W: _with_constant(W - W.mean(1, keepdim=True)), "the constant (DC) is left in"),
-    "frequency 0 dropped": (lambda W: fourier.power(W)[1:], "the result has shape [8"),
-    "as shares": (
-        lambda W: fourier.power(W) / fourier.power(W).sum(0),
-        "a column twice as high should have four times",
-    ),
-    "cosines alone": (
-        lambda W: 2 * torch.fft.rfft(W - W.mean(0), dim=0).real ** 2 / len(W) ** 2,
-        "frequency n/2 has no partner n − k",
-    ),
-    "sixteen rows": (
-        lambda W: fourier.power(W) * (len(W) / 16) ** 2 if len(W) < 16 else fourier.power(W),
-        "on 10 rows of noise",
-    ),
-    "W changed": (_centring, "it changes `W`, which it was given"),
-}
-
-
-@exercise
-def wave_phase(answer: Answer) -> None:
-    """`wave_phase(W, frequency) → [neuron]`: the angle of the best-fitting wave in each column."""
-    planted = torch.tensor([-2.5, -0.4, 0.9, 2.8])
-
-    def off(frequency: float, mean: float, expected: Tensor, n: int = 24) -> Tensor:
-        W = _waves(n, frequency, planted) + mean
-        return (1 - torch.cos(tensor(answer(W, frequency), (4,), "one angle for each column") - expected)).max()
-
-    demand(
-        off(3, 0.0, -planted) > 1e-3,
-        "the sign is turned round: the crest of A cos(2πft/n − φ) stands at 2πft/n = φ, so φ grows as it moves on.",
-    )
-    demand(
-        off(3, 0.0, math.pi / 2 - planted) > 1e-3 and off(3, 0.0, planted - math.pi / 2) > 1e-3,
-        "sine and cosine are mixed up: a wave whose crest stands in row 0 has the phase 0.",
-    )
-    demand(off(3, 0.0, planted + math.pi) > 1e-3, "these are the phases of the troughs: A should be above 0.")
-    found = tensor(answer(_waves(24, 3, planted), 3), (4,), "one angle for each column")
-    demand(found.abs().max() < 7, "give angles in radians, not degrees or rows.")
-    demand(
-        off(3, 0.0, planted) < 1e-2,
-        "waves of 3 periods with known phases do not get them back: the angle of (cosine's weight, sine's weight), in "
-        "the right quadrant.",
-    )
-    demand(found.abs().max() < math.pi + 1e-3, "give angles from −π to π, as torch.atan2 does.")
-    demand(off(3, 0.0, planted) < 1e-5, "the phases of 3 periods are nearly right, but not exact.")
-    demand(off(5, 0.0, planted) < 1e-5, "waves of 3 periods get their phases back, waves of 5 periods do not.")
-    demand(
-        off(3.4, 0.0, planted) < 1e-5,
-        "the frequency 3.4 is no whole number: fit constant, cosine and sine together, by least squares.",
-    )
-    demand(
-        off(3.4, 9.0, planted) < 1e-5,
-        "a constant under a wave of 3.4 periods shifts your phases: fit the constant along with it.",
-    )
-    demand(
-        off(0.6, -2.0, planted, 31) < 1e-4 and off(11.25, 4.0, planted, 50) < 1e-4,
-        "over another number of rows the phases are wrong: t/n runs from 0 to 1 − 1/n.",
-    )
-
-
-def _waves(n: int, frequency: float, phases: Tensor) -> Tensor:
-    """Columns of heights 1, 2, …"""
-    heights = torch.arange(1.0, len(phases) + 1)
-    return heights * torch.cos(2 * math.pi * frequency * torch.arange(n)[:, None] / n - phases)
-
-
-def _angles(W: Tensor, frequency: float) -> Tensor:
-    return 2 * math.pi * frequency * torch.arange(len(W), dtype=torch.float) / len(W)
-
-
-def _plain_phase(W: Tensor, f: float) -> Tensor:
-    return torch.atan2(_angles(W, f).sin() @ W, _angles(W, f).cos() @ W)
-
-
-def _centring_phase(W: Tensor, frequency: float) -> Tensor:
-    W -= W.mean(0)
-    return fourier.phase(W, frequency)
-
-
-wave_phase.mistakes = {
-    "sign turned round": (lambda W, f: -fourier.phase(W, f), "the sign is turned round"),
-    "sine and cosine swapped": (lambda W, f: math.pi / 2 - fourier.phase(W, f), "sine and cosine are mixed up"),
-    "degrees": (lambda W, f: torch.rad2deg(fourier.phase(W, f)), "give angles in radians"),
-    "rows": (
-        lambda W, f: fourier.phase(W, f) * len(W) / (2 * math.pi * f),
-        "waves of 3 periods with known phases do not",
-    ),
-    "turns": (lambda W, f: fourier.phase(W, f) / (2 * math.pi), "waves of 3 periods with known phases do not"),
-    "from 0 to 2π": (lambda W, f: fourier.phase(W, f) % (2 * math.pi), "give angles from −π to π"),
-    "arctan without quadrant": (
-        lambda W, f: torch.atan(torch.tan(fourier.phase(W, f))),
-        "waves of 3 periods with known phases do not",
-    ),
-    "as if orthogonal": (_plain_phase, "the frequency 3.4 is no whole number"),
-    "centred, as if orthogonal": (lambda W, f: _plain_phase(W - W.mean(0), f), "the frequency 3.4 is no whole number"),
-    "whole frequencies only": (lambda W, f: _plain_phase(W, round(f)), "the frequency 3.4 is no whole number"),
-    "always the same frequency": (lambda W, f: fourier.phase(W, 3), "waves of 3 periods get their phases back"),
-    "24 rows": (lambda W, f: fourier.phase(W, f * len(W) / 24), "over another number of rows the phases are wrong"),
-    "the top row of the spectrum": (
-        lambda W, f: -torch.fft.rfft(W, dim=0)[round(f)].angle(),
-        "the frequency 3.4 is no whole number",
-    ),
-    "trough for crest": (lambda W, f: fourier.phase(-W, f), "these are the phases of the troughs"),
-    "rows from 1": (
-        lambda W, f: fourier.phase(W, f) + 2 * math.pi * f / len(W),
-        "waves of 3 periods with known phases do not",
-    ),
-    "n − 1": (lambda W, f: fourier.phase(W, f * len(W) / (len(W) - 1)), "waves of 3 periods with known phases do not"),
-    "rounded": (lambda W, f: fourier.phase(W, f).mul(16).round() / 16, "the phases of 3 periods are nearly right"),
-    "W changed": (_centring_phase, "it changes `W`, which it was given"),
-}
-
-
-@exercise
-def projected(answer: Answer) -> None:
-    """`projected(W, frequencies) → W'`: what a constant and some waves, fitted by least squares, leave of a column."""
-    rows, means = torch.arange(20.0), "that of W"
-    angle = 2 * math.pi * rows / 20
-
-    def fit(W: Tensor, frequencies: list[float]) -> Tensor:
-        return tensor(answer(W, frequencies), tuple(W.shape), means)
-
-    W = random(20, 3) + 4
-    whole = fit(W, [2, 5])
-    demand(not _near(whole.mean(0), torch.zeros(3)), "the constant is gone: it belongs to what is kept.")
-    demand(_near(whole.mean(0), W.mean(0)), "each column should keep its own mean.")
-    kept = torch.stack([3 + torch.cos(2 * angle - 1), torch.sin(5 * angle), torch.ones(20)], dim=1)
-    demand(
-        _near(fit(kept, [2, 5]), kept),
-        "waves of 2 and 5 periods should come through [2, 5] unchanged, whatever their phase: cosine and sine.",
-    )
-    gone = fit(torch.cos(3 * angle - 1)[:, None], [2, 5])
-    demand(_near(gone, 0 * gone), "a wave of 3 periods should not come through [2, 5]: keep what fits, not the rest.")
-    slow = torch.stack([torch.cos(2.3 * angle - 1) + 2, torch.cos(2.9 * angle)], dim=1)
-    demand(
-        _near(fit(slow, [2.3, 2.9]), slow),
-        "waves of 2.3 and 2.9 periods should come through [2.3, 2.9] unchanged. Such waves are not orthogonal, to each "
-        "other or to the constant: fit all of them at once, by least squares.",
-    )
-    for n, columns, frequencies in ((20, 3, [1.3, 6]), (31, 4, [0.7, 3.5, 9.125]), (12, 1, [2.25])):
-        W = random(n, columns, seed=n) - 2
-        demand(
-            _near(fit(W, frequencies), fourier.projected(W, frequencies)),
-            f"on {n} rows of noise, with the frequencies {frequencies}, this is not the least-squares fit of the "
-            "constant and the waves.",
-        )
-
-
-def _near(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, atol=1e-3)
-
-
-def _fitted(
-    W: Tensor, frequencies: Sequence[float], constant: bool = True, sine: bool = True, cosine: bool = True
-) -> Tensor:
-    columns = [torch.ones(len(W))] * constant
-    for f in frequencies:
-        columns += [_angles(W, f).cos()] * cosine + [_angles(W, f).sin()] * sine
-    A = torch.stack(columns, dim=1).double()
-    return (A @ torch.linalg.lstsq(A, W.double()).solution).float()
-
-
-def _as_if_orthogonal(W: Tensor, frequencies: Sequence[float]) -> Tensor:
-    out = W.mean(0).expand_as(W).clone()
-    for f in frequencies:
-        for curve in (_angles(W, f).cos(), _angles(W, f).sin()):
-            out += 2 / len(W) * torch.outer(curve, curve @ W)
-    return out
-
-
-def _one_after_the_other(W: Tensor, frequencies: Sequence[float]) -> Tensor:
-    out = W.mean(0).expand_as(W)
-    for f in frequencies:
-        out = out + _fitted(W - out, [f])
-    return out
-
-
-def _filling_W(W: Tensor, frequencies: Sequence[float]) -> Tensor:
-    return W.copy_(fourier.projected(W, frequencies))
-
-
-def _longer_list(W: Tensor, frequencies: list[float]) -> Tensor:
-    fit = fourier.projected(W, frequencies)
-    frequencies.append(0)
-    return fit
-
-
-projected.mistakes = {
-    "the constant lost": (lambda W, f: _fitted(W - W.mean(0), f), "the constant is gone"),
-    "the constant not fitted": (lambda W, f: _fitted(W, f, constant=False), "the constant is gone"),
-    "the mean for the constant": (
-        lambda W, f: W.mean(0) + _fitted(W - W.mean(0), f, constant=False),
-        "waves of 2.3 and 2.9 periods should come through",
-    ),
-    "cosines only": (lambda W, f: _fitted(W, f, sine=False), "waves of 2 and 5 periods should come through"),
-    "sines only": (lambda W, f: _fitted(W, f, cosine=False), "waves of 2 and 5 periods should come through"),
-    "as if orthogonal": (_as_if_orthogonal, "waves of 2.3 and 2.9 periods should come through"),
-    "one after the other": (_one_after_the_other, "waves of 2.3 and 2.9 periods should come through"),
-    "rounded frequencies": (
-        lambda W, f: fourier.projected(W, [max(1, round(x)) for x in f]),
-        "waves of 2.3 and 2.9 periods should come through",
-    ),
-    "the first two frequencies": (lambda W, f: fourier.projected(W, f[:2]), "on 31 rows of noise"),
-    "the rest instead": (lambda W, f: W - fourier.projected(W, f), "the constant is gone"),
-    "the rest, with the mean": (
-        lambda W, f: W - fourier.projected(W, f) + W.mean(0),
-        "waves of 2 and 5 periods should come through",
-    ),
-    "across neurons": (lambda W, f: _fitted(W.T, f).T, "a wave of 3 periods should not come through"),
-    "everything kept": (lambda W, f: W.clone(), "a wave of 3 periods should not come through"),
-    "only the mean kept": (lambda W, f: W.mean(0).expand_as(W), "waves of 2 and 5 periods should come through"),
-    "20 rows": (lambda W, f: fourier.projected(W, [x * len(W) / 20 for x in f]), "on 31 rows of noise"),
-    "W changed": (_filling_W, "it changes `W`, which it was given"),
-    "the list changed": (_longer_list, "it changes `frequencies`, which it was given"),
-}
-
-
-@exercise
-def corrupt_early(answer: Answer) -> None:
-    """`corrupt_early(tokens, noise) → tokens`: all but the last two tokens taken from `noise`."""
-    for batch, length in ((3, 5), (4, 7), (2, 3)):
-        tokens = torch.randperm(batch * length, generator=torch.Generator().manual_seed(length)).view(batch, length)
-        noise = tokens.flip(0) + 50
-        result = answer(tokens, noise)
-        demand(
-            isinstance(result, Tensor) and not result.is_floating_point() and result.dtype != torch.bool,
-            "it should return tokens: whole numbers.",
-        )
-        result = tensor(result, (batch, length), "that of the tokens").long()
-        demand(torch.equal(result[:, -2:], tokens[:, -2:]), "the last two tokens should stay as they are.")
-        demand(torch.equal(result[:, :-2], noise[:, :-2]), "all tokens before the last two should come from the noise.")
-    short = tensor(answer(tokens[:, :2], noise[:, :2]), (2, 2), "that of the tokens").long()
-    demand(torch.equal(short, tokens[:, :2]), "with only two tokens there is nothing to replace.")
-
-
-def _in_place(tokens: Tensor, noise: Tensor) -> Tensor:
-    tokens[:, :-2] = noise[:, :-2]
-    return tokens
-
-
-def _in_the_noise(tokens: Tensor, noise: Tensor) -> Tensor:
-    noise[:, -2:] = tokens[:, -2:]
-    return noise
-
-
-corrupt_early.mistakes = {
-    "in place": (_in_place, "it changes `tokens`, which it was given"),
-    "in the noise": (_in_the_noise, "it changes `noise`, which it was given"),
-    "the last two replaced": (
-        lambda t, n: torch.cat([t[:, :-2], n[:, -2:]], dim=1),
-        "the last two tokens should stay as they are",
-    ),
-    "only the last kept": (
-        lambda t, n: torch.cat([n[:, :-1], t[:, -1:]], dim=1),
-        "the last two tokens should stay as they are",
-    ),
-    "three kept": (
-        lambda t, n: torch.cat([n[:, :-3], t[:, -3:]], dim=1),
-        "all tokens before the last two should come from",
-    ),
-    "nothing replaced": (lambda t, n: t.clone(), "all tokens before the last two should come from"),
-    "everything replaced": (lambda t, n: n.clone(), "the last two tokens should stay as they are"),
-    "only the first replaced": (
-        lambda t, n: torch.cat([n[:, :1], t[:, 1:]], dim=1),
-        "all tokens before the last two should come from",
-    ),
-    "the first three replaced": (
-        lambda t, n: torch.cat([n[:, :3], t[:, 3:]], dim=1),
-        "all tokens before the last two should come from",
-    ),
-    "the first text's noise": (
-        lambda t, n: torch.cat([n[:1, :-2].expand(len(t), -1), t[:, -2:]], dim=1),
-        "all tokens before the last two should come from",
-    ),
-    "set to zero": (
-        lambda t, n: torch.cat([0 * t[:, :-2], t[:, -2:]], dim=1),
-        "all tokens before the last two should come from",
-    ),
-    "cut off": (lambda t, n: t[:, -2:], "the result has shape [3"),
-    "added": (
-        lambda t, n: torch.cat([t[:, :-2] + n[:, :-2], t[:, -2:]], dim=1),
-        "all tokens before the last two should come from",
-    ),
-    "as numbers with a point": (
-        lambda t, n: torch.cat([n[:, :-2], t[:, -2:]], dim=1).float(),
-        "it should return tokens",
-    ),
-    "two tokens replaced": (
-        lambda t, n: n.clone() if t.shape[1] == 2 else torch.cat([n[:, :-2], t[:, -2:]], dim=1),
-        "with only two tokens there is nothing to replace",
-    ),
+    "probabilities": (_with_hook(_zero, out=lambda logits: logits[:, -1].softmax(-1)), "these are probabilities"),
+    "weights cut in the model": (_cutting_weights, "it changes `model.blocks.0.mlp.W_out`, which it was given"),
+    "a hook left": (_hook_left, "it leaves a hook on `model`"),
 }
 
 

@@ -5,27 +5,22 @@ from pathlib import Path
 
 import joblib
 
-from course_utils.formation import experiments
-from course_utils.formation.runs import SEEDS, planned, sweep, write
+from course_utils._files import write_atomically
+from course_utils.formation import experiments, predictions
+from course_utils.formation.runs import sweep
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.formation", description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", default=SEEDS)
     parser.add_argument(
-        "--arms",
-        nargs="*",
-        choices=experiments.ARMS,
-        help="make the experiments instead, all or these, with the seeds that each arm has",
+        "--arms", nargs="+", choices=experiments.ARMS, default=list(experiments.ARMS), help="these instead of all"
     )
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, one core each")
     parser.add_argument("--dask", metavar="ADDRESS", help="the scheduler of a Dask cluster, which takes the runs over")
     parser.add_argument("--out", type=Path, default=Path("runs/formation"), help="folder for the results")
     options = parser.parse_args(arguments)
-    chosen = list(experiments.ARMS) if options.arms == [] else options.arms
-    runs = planned(options.seeds) if chosen is None else experiments.planned(chosen)
-    parts = options.out / "runs"
+    runs, parts = experiments.planned(options.arms), options.out / "runs"
     if options.dask:
         from dask.distributed import Client
 
@@ -33,7 +28,11 @@ def main(arguments: list[str] | None = None) -> None:
             results = sweep(runs, parts, jobs=-1)
     else:
         results = sweep(runs, parts, options.jobs)
-    file = (write if chosen is None else experiments.write)(results, options.out)
+    file = experiments.write(results, options.out)
+    stored = experiments.stored(options.out)
+    if "spread" in stored:  # the others are compared with it
+        report = predictions.report(stored)
+        write_atomically(options.out / "results.md", lambda path: path.write_text(report, encoding="utf-8"))
     print(f"{file}: {len(results)} runs")
 
 

@@ -1,6 +1,5 @@
 """When something happens on a training curve, and whether several runs agree on the order."""
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -55,20 +54,6 @@ def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
     differences = [b - a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
     n, rarer = len(differences), min(sum(d > 0 for d in differences), sum(d < 0 for d in differences))
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
-
-
-@checked
-def permutation_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """The share of all ways to deal the values to two such groups that part their means as far as here, or further."""
-    values, n = [*first, *second], len(first)
-
-    def distance(chosen: tuple[int, ...]) -> float:
-        inside = sum(values[i] for i in chosen)
-        return abs(inside / n - (sum(values) - inside) / (len(values) - n))
-
-    splits = list(itertools.combinations(range(len(values)), n))
-    observed = distance(splits[0]) * (1 - 1e-9)  # equal ones count, rounding or not
-    return sum(distance(split) >= observed for split in splits) / len(splits)
 
 
 @checked

@@ -1,6 +1,7 @@
 """The experiments of lesson 08: which runs there are, when their events came, and the tables that compare them."""
 
 import itertools
+import json
 import math
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,12 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from course_utils._arguments import checked
-from course_utils._files import DATA, write_atomically
-from course_utils.formation import runs
+from course_utils._files import DATA, verified, write_atomically, write_checksums
 from course_utils.formation.events import event_time, paired_test, reached, sign_test
 from course_utils.formation.runs import Run
 
-RECIPE = Run(spread=True, batch=64, steps=400, every=20)  # chosen on seeds 0, 101 and 102, which no arm has
 LATE = 300  # after the phase change of all seeds that the recipe was chosen on
 HELD = {  # name of the arm → the parts that another model does
     "look": ("look",),
@@ -25,30 +24,30 @@ HELD = {  # name of the arm → the parts that another model does
     "all": ("look", "match", "copy"),
 }
 ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds from 1 on it gets
-    "spread": (RECIPE, 30),
-    "at once": (replace(RECIPE, spread=False), 10),
-    "at once, batches of 32": (replace(RECIPE, spread=False, batch=32, steps=500), 10),  # as in the first edition
-    "one layer": (replace(RECIPE, n_layers=1), 5),
-    "one layer, at once": (replace(RECIPE, spread=False, n_layers=1), 5),
-    "at once, longer documents": (replace(RECIPE, spread=False, n_ctx=96), 4),
-    "longer documents": (replace(RECIPE, n_ctx=96), 4),
-    **{f"planted {back} back": (replace(RECIPE, planted=back), 6) for back in (1, 2, 3, 8)},
-    "at once, names of 5": (replace(RECIPE, spread=False, name_length=5), 8),
+    "spread": (Run(), 30),
+    "at once": (replace(Run(), spread=False), 10),
+    "at once, batches of 32": (replace(Run(), spread=False, batch=32, steps=500), 10),  # as in the first edition
+    "one layer": (replace(Run(), n_layers=1), 5),
+    "one layer, at once": (replace(Run(), spread=False, n_layers=1), 5),
+    "at once, longer documents": (replace(Run(), spread=False, n_ctx=96), 4),
+    "longer documents": (replace(Run(), n_ctx=96), 4),
+    **{f"planted {back} back": (replace(Run(), planted=back), 6) for back in (1, 2, 3, 8)},
+    "at once, names of 5": (replace(Run(), spread=False, name_length=5), 8),
     **{
-        f"{name} held at its end": (replace(RECIPE, held=held), 4 if len(held) > 1 else 6)
-        for name, held in HELD.items()
+        f"{name} held at its end": (replace(Run(), held=held), 4 if len(held) > 1 else 6) for name, held in HELD.items()
     },
     **{
-        f"{name} held at its start": (replace(RECIPE, held=(name,), held_as="start"), 4)
+        f"{name} held at its start": (replace(Run(), held=(name,), held_as="start"), 4)
         for name in ("look", "match", "copy")
     },
-    "without the best head": (replace(RECIPE, silent="best"), 6),
-    "without the best head, late": (replace(RECIPE, silent="best", silent_from=LATE), 6),
-    "without the least head": (replace(RECIPE, silent="least"), 4),
+    "without the best head": (replace(Run(), silent="best"), 6),
+    "without the best head, late": (replace(Run(), silent="best", silent_from=LATE), 6),
+    "without the least head": (replace(Run(), silent="least"), 4),
 }
 FULL = ("spread", "at once", "one layer")  # arms (and those that begin like them) whose heads' scores are kept, too
-LEAN_ROW = ("step", "held_out_loss", "predictable_loss", "saves", "lead")
-FULL_ROW = (*LEAN_ROW, "in_context_learning", "previous_token", "prefix_matching", "match", "chance", "back", "after")
+FILE = "experiments.json"
+LEAN_ROW = ("step", "saves", "lead", "chance")
+FULL_ROW = (*LEAN_ROW, "held_out_loss", "in_context_learning", "previous_token", "prefix_matching", "match", "back")
 
 
 @checked
@@ -75,8 +74,8 @@ def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
     full = name.startswith(FULL)
     rows = [{key: row[key] for key in (FULL_ROW if full else LEAN_ROW) if key in row} for row in kept["history"]]
     for row in rows:
-        for key in {"back", "after"} & row.keys():  # the best head at each offset
-            row[key] = [max(at) for at in zip(*row[key], strict=True)]
+        if full:  # the best head at each offset
+            row["back"] = [max(at) for at in zip(*row["back"], strict=True)]
     if kept["run"]["held"]:  # what the model alone would do, without the part that another one did, tells nothing
         return {"run": kept["run"], "history": rows}
     return {**kept, "history": rows}
@@ -84,20 +83,33 @@ def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
 
 @checked
 def write(results: dict[str, dict[str, Any]], folder: Path) -> Path:
-    """Write what `stored` reads, the results of runs that `planned` names, and say where; beside it, the `table`."""
-    small = {name: compact(name, kept) for name, kept in results.items()}
-    arms = [name for name in ARMS if f"{name} 1" in small]
-    file = runs.write(small, folder, arms, "experiments.json")
-    if "spread" in arms:
-        tables = f"# What came of the experiments\n\n{table(stored(folder))}"
-        write_atomically(folder / "results.md", lambda path: path.write_text(tables, encoding="utf-8"))
-    return file
+    """Write what `stored` reads, the results of runs that `planned` names, and say where.
+
+    One line for each run, numbers to four digits.
+    """
+    arms: dict[str, list[str]] = {}
+    for name, kept in results.items():
+        arms.setdefault(name.rsplit(" ", 1)[0], []).append(json.dumps(_rounded(compact(name, kept))))
+    ordered = [f"{json.dumps(arm)}: [\n" + ",\n".join(arms[arm]) + "\n]" for arm in ARMS if arm in arms]
+    content = "{\n" + ",\n".join(ordered) + "\n}\n"
+    write_atomically(folder / FILE, lambda path: path.write_text(content, encoding="utf-8"))
+    write_checksums(folder)
+    return folder / FILE
+
+
+def _rounded(value: Any) -> Any:
+    """Four digits are enough, and keep the file small."""
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rounded(item) for item in value]
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 @checked
 def stored(folder: Path = DATA / "formation") -> dict[str, list[dict[str, Any]]]:
     """The stored results of every arm, one per seed: see `runs.result` and `compact`, and ARMS for the names."""
-    return runs.histories(folder, "experiments.json")
+    return json.loads(verified(folder / FILE).read_text(encoding="utf-8"))
 
 
 # What the runs say
@@ -249,10 +261,10 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
     """The tables of lesson 08, as Markdown. They need the arm "spread"; of the others, those that are there."""
     spread = results["spread"]
     parts = {
-        "When each event came, spread": _events_table(spread),
-        "Which came first, spread": _orders_table(spread),
+        "When each event came, spread": events_table(spread),
+        "Which came first, spread": orders_table(spread),
         "The match of the pair: size-free and in units of score, spread": _match_table(spread),
-        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms_table(
+        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": arms_table(
             results
         ),
         "Which way, and how far back layer 0 looks": _ways_table(results),
@@ -261,7 +273,9 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
     return "\n\n".join(f"## {title}\n\n{part}" for title, part in parts.items()) + "\n"
 
 
-def _events_table(runs_of_arm: list[dict[str, Any]]) -> str:
+@checked
+def events_table(runs_of_arm: list[dict[str, Any]]) -> str:
+    """When each event came, as Markdown."""
     lines = ["| event | runs | median step | least | most |", "|---|---|---|---|---|"]
     found = [times(kept) for kept in runs_of_arm]
     for name in EVENTS:
@@ -272,7 +286,9 @@ def _events_table(runs_of_arm: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _orders_table(runs_of_arm: list[dict[str, Any]]) -> str:
+@checked
+def orders_table(runs_of_arm: list[dict[str, Any]]) -> str:
+    """Which of two events came first, pair by pair, as Markdown."""
     lines = [
         "| first, second | first comes first | mean difference | sign test | paired test |",
         "|---|---|---|---|---|",
@@ -288,7 +304,9 @@ def _orders_table(runs_of_arm: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def _arms_table(results: dict[str, list[dict[str, Any]]]) -> str:
+@checked
+def arms_table(results: dict[str, list[dict[str, Any]]]) -> str:
+    """Every arm beside the same seeds of "spread", as Markdown: see `comparison`."""
     lines = [
         "| arm | seeds | mean step | the same seeds, unaltered | differences | p | never | saves in the end, share |",
         "|---|---|---|---|---|---|---|---|",

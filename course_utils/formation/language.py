@@ -24,16 +24,16 @@ def bigram_probabilities(seed: NotNegative = 0) -> Float[Tensor, "current next"]
 
 @checked
 def documents(
-    n: Count, seed: int, *, spread: bool = False, length: Count = LENGTH, n_ctx: Count = N_CTX
+    n: Count, seed: int, *, spread: bool = True, length: Count = LENGTH, n_ctx: Count = N_CTX
 ) -> Int[Tensor, "n pos"]:
     """Documents of the synthetic language, [n, n_ctx], each opened by the start token.
 
     A document has two names of its own, of random tokens. Between names the text follows `bigram_probabilities()`. What
     follows a name's token the first time nobody can know; the second time, whoever remembers the first time can.
 
-    With `spread`, a name has 4 to 16 tokens and 1 to 4 tokens of text before it, all numbers equally likely, so that
-    the copies of a name lie at many distances. Without it, all names have `length` tokens and begin with probability
-    0.3 wherever one can, at once behind another one too: the same name often stands twice in a row, and its copies lie
+    A name has 4 to 16 tokens and 1 to 4 tokens of text before it, all numbers equally likely, so that the copies of a
+    name are `spread` over many distances. Without that, all names have `length` tokens and begin with probability 0.3
+    wherever one can, at once behind another one too: the same name often stands twice in a row, and its copies lie
     exactly `length` apart.
     """
     generator = torch.Generator().manual_seed(seed)

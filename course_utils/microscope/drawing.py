@@ -127,7 +127,8 @@ def _columns(scene: Scene, layout: Layout) -> Iterator[str]:
             inside.append(f'<path class="pipe" d="M{n(x)} {n(layout.base + 4)}V{n(layout.top - 4)}"/>')
         width = min(10, 0.6 * layout.pitch)
         hit = "bar" if answers[i] < 0 else "right" if best == answers[i] else "wrong"
-        inside.append(rect(x - width / 2, layout.bars - 24 * p, width, 24 * p, hit))
+        height = max(24 * p, 3) if hit == "wrong" else 24 * p  # less, and the outline of a hollow bar fills it
+        inside.append(rect(x - width / 2, layout.bars - height, width, height, hit))
         changed = best != was[i]
         if scene.now.cuts:
             q = before[i, was[i]].item()

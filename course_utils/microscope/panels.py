@@ -108,7 +108,7 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
         ]
         for c, src in enumerate(columns[step]):
             middle = left + cell * (c + 0.5)
-            above = str(src) if src is not None else "0" if first == 1 else f"0–{first - 1}"
+            above = str(src) if src is not None else "0" if first == 1 else f"Σ 0–{first - 1}"
             inside.append(text(middle, y + 16, above, "s small m"))
             for r, dest in enumerate(window):
                 value = tables[step][dest, :first].sum() if src is None else tables[step][dest, src]

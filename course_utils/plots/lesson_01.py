@@ -1,17 +1,24 @@
-"""What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts."""
+"""What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts.
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+Three of its measurements are here too, whose machinery would hide their idea: the plain tables that training is
+compared with, texts written in many ways, and questions of the kind king − man + woman.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, permutations
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
+from torch.nn import functional as F
+from transformer_lens import HookedTransformer
 
-from course_utils._arguments import checked
+from course_utils import bigrams, gpt, plots
+from course_utils._arguments import Count, checked
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
@@ -67,11 +74,61 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
 
 
 @checked
+def beside_line(
+    values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: Sequence[str]
+) -> Axes:
+    """Bars for what was changed, those that `highlight` names standing out, and a dashed line for nothing changed."""
+    axes = plots.bars(values, title, unit, highlight)
+    axes.axvline(line, color="black", linestyle="--", label=label)
+    axes.legend()
+    return axes
+
+
+@checked
+def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
+    """One text in several vocabularies, a row for each: every token a box as wide as its characters."""
+    axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
+    for row, tokens in enumerate(stages.values()):
+        place = 0
+        for number, token in enumerate(tokens):
+            shown = visible(
+                token.replace("Ġ", " ").replace("Ċ", "\n")
+            )  # the library's names for a space and a line break
+            colour = ("#FFF2CC", "#DDEBF7")[number % 2]
+            axes.barh(row, len(shown), left=place, height=0.7, color=colour, edgecolor="black", linewidth=0.8)
+            axes.text(place + len(shown) / 2, row, shown, ha="center", va="center", fontsize=10, **MONO)
+            place += len(shown)
+    labels = [f"{name}: {len(tokens)} tokens" for name, tokens in stages.items()]
+    axes.set_yticks(range(len(stages)), labels)
+    axes.set(title="What are the pieces of one line of Python?", xticks=[])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.invert_yaxis()
+    return axes
+
+
+@checked
+def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]) -> Sequence[Axes]:
+    """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
+    _, panels = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)), sharey=True)
+    for axes, values, title, form in zip(
+        panels, (logits, p), ("logits", "after the softmax: probabilities"), ("%.1f", "%.2f"), strict=True
+    ):
+        drawn = axes.barh(range(len(names)), values.tolist(), color=BLUE if title == "logits" else ORANGE)
+        axes.bar_label(drawn, fmt=form, padding=4, fontsize=9)
+        axes.margins(x=0.15)
+        axes.set(title=title, xlabel="nats" if title == "logits" else "probability")
+    panels[0].set_yticks(range(len(names)), [visible(name) for name in names], **MONO)
+    panels[0].invert_yaxis()
+    return list(panels)
+
+
+@checked
 def surprises(
     names: Sequence[str], surprise: Float[Tensor, " pos"], title: str, entropy: Float[Tensor, " pos"] | None = None
 ) -> Axes:
     """How much each token of a text surprised the model, in nats; `entropy` is the surprise it expected there."""
-    axes = plt.subplots(figsize=(8.5, 3.1))[1]
+    axes = plt.subplots(figsize=(9, 3.6))[1]
     axes.bar(range(len(names)), surprise.tolist(), color=BLUE, label="surprise: −log p of the token that came")
     if entropy is not None:
         axes.plot(entropy.tolist(), "D-", color=ORANGE, markersize=4, label="entropy: the surprise that was expected")
@@ -90,7 +147,7 @@ def steps(
     Below the last table stands one row more, a `part` of its last row; `below` is its label.
     """
     sizes = [table.shape[1] for table in tables.values()]
-    figure, panels = plt.subplots(1, len(tables), figsize=(11, 3.1), width_ratios=sizes)
+    figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.4), width_ratios=sizes)
     for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
         reach = 2.2 * table[table.isfinite()].abs().max().item()
         labels = [visible(name) for name in names] if number < len(tables) else [""] * table.shape[1]
@@ -112,6 +169,42 @@ def steps(
     return list(panels)
 
 
+@checked
+def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
+    """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
+    axes = plt.subplots(figsize=(7.5, 5))[1]
+    axes.imshow(attention.numpy(), cmap="PuOr_r", vmin=-2.2, vmax=2.2)
+    for dest, src in (attention >= 0.005).nonzero().tolist():
+        axes.text(src, dest, f"{attention[dest, src]:.2f}", ha="center", va="center", fontsize=8.5)
+    shown = [visible(name) for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", fontsize=9, **MONO)
+    axes.set_yticks(range(len(names)), shown, fontsize=9, **MONO)
+    axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), aspect="auto")
+    axes.set(title=title, xlabel="source", ylabel="destination")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return axes
+
+
+@checked
+def normed_and_bent() -> Sequence[Axes]:
+    """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at 0."""
+    x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
+    _, panels = plt.subplots(1, 3, figsize=(9.5, 2.9), width_ratios=(1, 1, 1.3))
+    for axes, values, title in zip(panels, (x, F.layer_norm(x, (8,))), ("a stream's entries", "normed"), strict=False):
+        axes.bar(range(8), values.tolist(), color=COLOURS[6] if title == "normed" else BLUE)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(title=title, ylim=(-2.2, 9.6), xlabel="entry", xticks=[])
+    reach = torch.linspace(-4, 4, 100)
+    panels[2].plot(reach, F.gelu(reach), color=ORANGE, label="GELU")
+    panels[2].plot(
+        reach, reach.clamp(min=0), color="black", linewidth=1, linestyle=":", label="negative values cut off"
+    )
+    panels[2].set(title="how the MLP bends a neuron", xlabel="before", ylabel="after")
+    panels[2].legend(fontsize=9)
+    return list(panels)
+
+
 def _numbers(axes: Axes, row: Tensor, y: float, reach: float) -> None:
     """A row of numbers, each on a ground that goes from violet at −reach to orange at reach; white for −∞."""
     ground = torch.where(row.isfinite(), row, torch.nan)[None].numpy()
@@ -124,7 +217,7 @@ def _numbers(axes: Axes, row: Tensor, y: float, reach: float) -> None:
 @checked
 def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[Axes]:
     """A square for each part of a model: in column i, black where the output changed when position i was edited."""
-    figure, (panels,) = plt.subplots(1, len(tables), figsize=(2.1 * len(tables), 2.9), sharey=True, squeeze=False)
+    figure, (panels,) = plt.subplots(1, len(tables), figsize=(2.5 * len(tables), 3.3), sharey=True, squeeze=False)
     for axes, (name, table) in zip(panels, tables.items(), strict=True):
         axes.imshow(table.float().numpy(), cmap="Greys", vmin=0, vmax=1.3)
         axes.set_xticks(range(table.shape[1]), range(table.shape[1]), fontsize=8)
@@ -137,9 +230,23 @@ def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[
 
 
 @checked
+def plain_losses(
+    train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"], d_vocab: Count = 512
+) -> dict[str, float]:
+    """What two plain tables, counted on one text, lose on another, in nats per token: single tokens, and pairs."""
+    N = bigrams.count(train, d_vocab).to_dense()  # (current, next)
+    single = (N.sum(0) + 1).log().log_softmax(-1)  # (next)
+    pairs = bigrams.kneser_ney(N)[unseen[:, :-1], unseen[:, 1:]]
+    return {
+        "single tokens, new text": -single[unseen[:, 1:]].mean().item(),
+        "bigram table, new text": -pairs.mean().item(),
+    }
+
+
+@checked
 def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
     """Loss over the steps of training: "seen" at each step, "new text" each `every` steps; dotted: plain `tables`."""
-    axes = plt.subplots(figsize=(8, 4))[1]
+    axes = plt.subplots(figsize=(9, 4.6))[1]
     for (name, run), colour in zip(runs.items(), (BLUE, ORANGE), strict=False):
         axes.plot(run["seen"], color=colour, alpha=0.35, linewidth=1)
         mean = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
@@ -160,9 +267,40 @@ def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[
 
 
 @checked
+def top_k(log_probs: Float[Tensor, "batch d_vocab"], k: Count = 40) -> Float[Tensor, "batch d_vocab"]:
+    """Probabilities of the k most probable tokens, divided by their sum; 0 for all others."""
+    least = log_probs.topk(k).values[:, -1:]
+    return log_probs.masked_fill(log_probs < least, -torch.inf).softmax(-1)
+
+
+@checked
+def written(
+    model: HookedTransformer,
+    texts: Int[Tensor, "text pos"],
+    write: Callable[..., Tensor],
+    choices: Mapping[str, Callable[[Tensor], Tensor]],
+    prompt: Count = 12,
+) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Int[Tensor, "text pos"]]]:
+    """The texts, their openings completed in every way by the lesson's `write`, and by beams; then the beams by width.
+
+    Each opening is completed eight times, but once only by "greedy". The model has one layer.
+    """
+
+    def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
+        return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)
+
+    prompts, n = texts[:, :prompt], texts.shape[1] - prompt
+    ways = {"the author": texts}
+    for name, choose in choices.items():
+        ways[name] = write(predictor, prompts if name == "greedy" else prompts.repeat(8, 1), n, choose)
+    beams = {width: torch.stack([gpt.beam_search(predictor, one, width, n)[0] for one in prompts]) for width in (1, 8)}
+    return ways | {"beam, width 8": beams[8]}, beams
+
+
+@checked
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
     """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
-    axes = plt.subplots(figsize=(8, 3.4))[1]
+    axes = plt.subplots(figsize=(9, 4.2))[1]
     for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
         axes.plot(values, row + spread, marker, color=COLOURS[row % 6], markersize=5, alpha=0.6, linestyle="none")
@@ -177,6 +315,34 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
     axes.set_title("Where do the texts lie that each way writes?", pad=12)
     axes.legend(loc="lower right", fontsize=8)
     return axes
+
+
+FAMILIES = {  # a : b, a : b, …, fixed before anything was measured
+    "singular : plural": "name names value values line lines file files key keys item items test tests arg args option "
+    "options error errors character characters module modules object objects class classes",
+    "opposites": "True False min max first last start end encode decode read write open close left right before after "
+    "input output get set add remove old new",
+    "verb : past": "call called return returned use used create created raise raised pass passed expect expected",
+}
+
+
+@checked
+def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
+    """How often d is the token nearest to E(b) − E(a) + E(c), for all a : b and c : d of a family, by three rules."""
+    E = F.normalize(model.W_E)  # rows of length 1
+    shares = {}
+    for family, listed in FAMILIES.items():
+        ids = [model.to_single_token(f" {word}") for word in listed.split()]
+        asked = list(permutations(zip(ids[::2], ids[1::2], strict=True), 2))
+        right = {"inputs allowed": 0, "inputs excluded": 0, "nearest to c alone": 0}
+        for (a, b), (c, d) in asked:
+            guess, alone = E @ (E[b] - E[a] + E[c]), E @ E[c]
+            right["inputs allowed"] += guess.argmax().item() == d
+            for rule, near in (("inputs excluded", guess), ("nearest to c alone", alone)):
+                near[[a, b, c]] = -torch.inf
+                right[rule] += near.argmax().item() == d
+        shares[family] = {rule: n / len(asked) for rule, n in right.items()}
+    return shares
 
 
 @checked

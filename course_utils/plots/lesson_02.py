@@ -162,6 +162,17 @@ def zero_or_mean(zero: Mapping[str, float], mean: Mapping[str, float], title: st
 
 
 @checked
+def bias_against_counts(writes: Float[Tensor, " d_vocab"], log_counts: Float[Tensor, " d_vocab"]) -> Axes:
+    """What a head adds to the logit of every token, always, against how often the training text has the token."""
+    _, axes = plt.subplots(figsize=(7, 3.6))
+    axes.plot(log_counts, writes, "o", color=COLOURS[0], markersize=3, alpha=0.25, markeredgewidth=0)
+    axes.axhline(0, color="black", linewidth=0.8)
+    axes.set(title="Which tokens does the resting head speak for?", ylabel="added to the logit, nats")
+    axes.set_xlabel("how often the training text has the token, logarithm")
+    return axes
+
+
+@checked
 def worth(
     model: HookedTransformer,
     clean: Int[Tensor, "1 pos"],

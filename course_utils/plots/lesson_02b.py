@@ -2,16 +2,18 @@
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Complex, Float, Shaped
 from matplotlib.axes import Axes
+from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, LINES
 
 GREY = COLOURS[6]
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # of a label that may stand on a line
@@ -38,15 +40,16 @@ def _kept(axes: Axes, W: Tensor) -> None:
 
 
 @checked
-def acts(matrices: Mapping[str, Float[Tensor, "2 2"]], vectors: Mapping[str, Float[Tensor, "2"]]) -> Axes:
-    """What matrices do to the unit circle (dashed, to the solid line) and to named vectors; dotted, what they keep."""
-    _, panels = plt.subplots(1, len(matrices), figsize=(2.6 * len(matrices), 2.9), squeeze=False)
+def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> Axes:
+    """What matrices do to the unit circle (dashed, to the solid line) and its vectors a, b; dotted, what they keep."""
+    _, panels = plt.subplots(1, len(matrices), figsize=(2.9 * len(matrices), 3.1), squeeze=False)
+    vectors = {"a": torch.tensor([1.0, 0.0]), "b": torch.tensor([0.0, 1.0])}
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
     for axes, (title, W) in zip(panels[0], matrices.items(), strict=True):
         axes.plot(*circle.T, "--", color=GREY, linewidth=1)
         axes.plot(*(circle @ W).T, color=COLOURS[0], linewidth=1.6)
-        for (name, x), colour in zip(vectors.items(), (COLOURS[1], COLOURS[2]), strict=False):
+        for (name, x), colour in zip(vectors.items(), COLOURS[1:3], strict=True):
             _arrow(axes, x, GREY, name, "--")
             _arrow(axes, x @ W, colour, f"{name}W")
         _kept(axes, W)
@@ -69,7 +72,7 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
         "2 stretch": U * S,
         "3 turn: the same as W": U * S @ V,
     }
-    _, panels = plt.subplots(1, 4, figsize=(10.4, 2.9))
+    _, panels = plt.subplots(1, 4, figsize=(11.6, 3.1))
     for axes, (title, step) in zip(panels, steps.items(), strict=True):
         axes.plot(*circle.T, "--", color=GREY, linewidth=1)
         axes.plot(*(circle @ step).T, color=COLOURS[0], linewidth=1.6)
@@ -83,7 +86,7 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
 @checked
 def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[str, Float[Tensor, " d_model"]]) -> Axes:
     """The stream at one position and the spread of W_pos, coordinate by coordinate, of two models that do the same."""
-    _, grid = plt.subplots(2, 2, figsize=(9, 4.2), sharex="col", sharey="col")
+    _, grid = plt.subplots(2, 2, figsize=(10.5, 5.8), sharex="col", sharey="col")
     for row, (name, stream) in enumerate(streams.items()):
         grid[row, 0].bar(range(60), stream[:60], color=COLOURS[row])
         grid[row, 0].set(title=f"the stream at the last position, {name}", ylabel="value")
@@ -98,14 +101,14 @@ def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[st
 def who_reads_whom(strength: Float[Tensor, "writer path reader"]) -> Axes:
     """The virtual weights between two layers: writers on the rows, queries, keys and values of readers on columns."""
     writers, _, readers = strength.shape
-    _, panels = plt.subplots(1, 3, figsize=(9.4, 3.2), sharey=True)
+    _, panels = plt.subplots(1, 3, figsize=(11.6, 4.1), sharey=True)
     for axes, name, block in zip(panels, ("queries", "keys", "values"), strength.unbind(1), strict=True):
         drawn = axes.imshow(block, cmap="viridis", vmin=0, vmax=strength.max().item())
         axes.set_xticks(range(readers), [f"1.{h}" for h in range(readers)], fontsize=8)
         axes.set(title=f"{name} of layer 1", xlabel="read by")
         for row, column in torch.cartesian_prod(torch.arange(writers), torch.arange(readers)).tolist():
             if block[row, column] > 0.11:
-                axes.text(column, row, f"{block[row, column]:.3f}".lstrip("0"), ha="center", va="center", fontsize=7)
+                axes.text(column, row, f"{block[row, column]:.3f}".lstrip("0"), ha="center", va="center", fontsize=8)
     panels[0].set_yticks(range(writers), [f"0.{h}" for h in range(writers)])
     panels[0].set_ylabel("written by")
     plt.colorbar(drawn, ax=list(panels), label="strength (chance 0.06)", pad=0.01)
@@ -115,10 +118,9 @@ def who_reads_whom(strength: Float[Tensor, "writer path reader"]) -> Axes:
 @checked
 def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[Tensor, " direction"]) -> Axes:
     """Variance against the number of directions; and beside it, who uses each direction of a joint PCA."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9, 3.5))
-    for number, (name, share) in enumerate(shares.items()):
-        style = ("-", "--", "-.", (0, (5, 1)), ":")[number % 5]
-        left.plot(range(1, len(share) + 1), share.cumsum(0), linestyle=style, color=COLOURS[number], label=name)
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.8))
+    for (name, share), style in zip(shares.items(), LINES, strict=False):
+        left.plot(range(1, len(share) + 1), share.cumsum(0), linestyle=style, label=name)
     left.axhline(0.9, color=GREY, linewidth=0.8)
     left.set(title="How many directions for 90 %?", xlabel="directions", ylabel="share of variance")
     left.legend(fontsize=8)
@@ -130,30 +132,43 @@ def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[T
 
 
 @checked
-def deleters(points: Mapping[str, tuple[float, float, bool]]) -> Axes:
-    """Heads by the sign of their eigenvalues and by their attention to themselves; the corner of a deleter is grey."""
-    _, axes = plt.subplots(figsize=(7, 3.6))
-    for label, marker, colour in (("one layer", "o", COLOURS[0]), ("two layers", "^", COLOURS[1])):
-        chosen = {name: point for name, point in points.items() if point[2] == (label == "two layers")}
-        axes.plot([p[0] for p in chosen.values()], [p[1] for p in chosen.values()], marker, color=colour, label=label)
-        for name, (sign, own, _) in chosen.items():
-            if own > 0.09 or sign < -0.5:
-                axes.annotate(name.split()[0], (sign, own), (-6, 6), textcoords="offset points", ha="right", fontsize=9)
-    axes.axvline(0, color=GREY, linewidth=0.8)
-    axes.fill_between([-1, -0.5], 0.5, 1, color=GREY, alpha=0.25)
-    axes.text(-0.97, 0.9, "here: a deleter")
-    axes.legend(loc="upper center")
-    axes.set(xlim=(-1, 1.05), ylim=(-0.02, 1), ylabel="attention to its own position")
-    axes.set_title("Does a head delete what it finds at its own position?")
-    axes.set_xlabel("sign of the eigenvalues, Σλ / Σ|λ| (not their size)")
-    return axes
+def deleters(
+    products: Mapping[str, Complex[Tensor, " d_head"]], changes: Mapping[str, tuple[float, float]], planted: float
+) -> Axes:
+    """What heads do to a vector at their own position, by their eigenvalues times their attention, and measured.
+
+    `changes` are pairs: a head's attention to its own position, and the change of the vector, a share of it. `planted`
+    is the change by a head that was made to delete, drawn as a line.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(11, 5))
+    left.add_patch(Circle((-1, 0), 1, facecolor="#e0e0e0", edgecolor=GREY))
+    values = torch.cat(list(products.values()))
+    left.plot(values.real, values.imag, ".", color=COLOURS[0], markersize=4)
+    left.plot(-1, 0, "x", color="black", markersize=8)
+    left.text(-1, -0.12, "−1: nothing is left", ha="center", va="top")
+    left.text(-1, 0.45, "in the circle: shorter", ha="center")
+    left.text(0.08, 0.75, "outside: longer")
+    left.set(xlim=(-2.2, 1), ylim=(-1.4, 1.4), aspect="equal", xlabel="real part of aλ", ylabel="imaginary part of aλ")
+    left.set_title("What would become of each eigenvector?")
+    own_attention, shares = zip(*changes.values(), strict=True)
+    right.plot(own_attention, [100 * share for share in shares], "o", color=COLOURS[1])
+    ends = sorted(changes, key=lambda name: changes[name][1])
+    for name, side, place in ((ends[0], (0, -14), "center"), (ends[-1], (-7, -4), "right")):
+        at = (changes[name][0], 100 * changes[name][1])
+        right.annotate(name, at, side, textcoords="offset points", ha=place)
+    right.axhline(0, color=GREY, linewidth=0.8)
+    right.axhline(100 * planted, color=GREY, linestyle="--")
+    right.text(0.002, 100 * planted + 0.3, "a head that deletes 32 directions of 256")
+    right.set(xlabel="attention to its own position, a", ylabel="change of what is there, %")
+    right.set_title("What becomes of the stream at a head's own position?")
+    return left
 
 
 @checked
 def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> Axes:
     """Small integer matrices with their entries, the last one with lines between its blocks."""
     sizes = [matrix.shape[1] for matrix in pictures.values()]
-    _, panels = plt.subplots(1, len(pictures), figsize=(9.4, 4), width_ratios=[size + 2 for size in sizes])
+    _, panels = plt.subplots(1, len(pictures), figsize=(10.8, 4.7), width_ratios=[size + 2 for size in sizes])
     for axes, (title, matrix) in zip(panels, pictures.items(), strict=True):
         limit = matrix.abs().max().item()
         axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
@@ -172,7 +187,7 @@ def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: 
 @checked
 def singular_values(values: Mapping[str, Float[Tensor, " direction"]], rank: int) -> Axes:
     """The first 60 singular values of matrices, the largest taken as 1; a line stands after the `rank`-th."""
-    _, axes = plt.subplots(figsize=(7, 2.8))
+    _, axes = plt.subplots(figsize=(8, 4.2))
     for (name, value), marker in zip(values.items(), ".^sx", strict=False):
         axes.plot(range(1, 61), value[:60] / value[0], marker + "-", markersize=4, label=name)
     axes.axvline(rank + 0.5, color=GREY, linewidth=0.8)
@@ -185,7 +200,7 @@ def singular_values(values: Mapping[str, Float[Tensor, " direction"]], rank: int
 @checked
 def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[float]]) -> Axes:
     """How far the logits of a mixture are from the mixture of the logits."""
-    _, axes = plt.subplots(figsize=(7, 3.2))
+    _, axes = plt.subplots(figsize=(8, 4.4))
     for (label, gap), style in zip(gaps.items(), ("o-", "s--"), strict=False):
         axes.plot(alphas, gap, style, label=label)
     axes.set(title="How far is the model from linear, between two texts?", ylabel="largest deviation of a logit, nats")
@@ -197,7 +212,7 @@ def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[f
 @checked
 def where_and_what() -> Axes:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
-    _, axes = plt.subplots(figsize=(9, 2.5))
+    _, axes = plt.subplots(figsize=(11, 3.1))
     axes.axis("off")
     A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
     rows = np.arange(24).reshape(4, 6) % 7 / 7
@@ -220,3 +235,82 @@ def where_and_what() -> Axes:
         axes.text(x, 0.6, label, ha="center", va="top", fontsize=9)
     axes.set_title("What is a head, as matrices?")
     return axes
+
+
+def _box(axes: Axes, x: float, y: float, text: str, colour: str, width: float = 1.5) -> None:
+    axes.add_patch(
+        FancyBboxPatch((x - width / 2, y - 0.25), width, 0.5, "round,pad=0.05", fc="white", ec=colour, lw=2, zorder=4)
+    )
+    axes.text(x, y, text, ha="center", va="center", zorder=5)
+
+
+def _flow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **look: Any) -> None:
+    axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": GREY, "linewidth": 1.6} | look)
+
+
+def _schematic(height: float, top: float, title: str) -> Axes:
+    _, axes = plt.subplots(figsize=(10, height))
+    axes.set(xlim=(0, 10), ylim=(0, top), title=title)
+    axes.axis("off")
+    return axes
+
+
+@checked
+def turn_and_back() -> Axes:
+    """A writer turns what it writes by Q, a reader turns it back: between them the stream is another, they are not."""
+    axes = _schematic(2.4, 2.0, "Who notices, if the stream is turned?")
+    for y, label in ((1.5, "x"), (0.4, "x Q")):
+        _box(axes, 1.2, y, "writes x", COLOURS[0])
+        _box(axes, 8.8, y, "reads x", COLOURS[2])
+        _flow(axes, (2.1, y), (7.9, y))
+        axes.text(5, y + 0.08, f"in the stream: {label}", ha="center", va="bottom")
+    for x, label in ((3, "Q"), (7, "$Q^T$")):
+        _box(axes, x, 0.4, label, COLOURS[1], 0.5)
+    return axes
+
+
+@checked
+def virtual_weights() -> Axes:
+    """A head of layer 0 writes to the stream; a head of layer 1 reads it through three doors."""
+    axes = _schematic(3.0, 2.6, "How does one head hear another?")
+    _box(axes, 1.2, 0.4, "head 0.a", COLOURS[0])
+    _flow(axes, (0.2, 1.2), (9.8, 1.2), linewidth=4)
+    axes.text(0.2, 1.32, "stream", va="bottom")
+    _flow(axes, (1.2, 0.7), (1.2, 1.15))
+    axes.text(1.3, 0.9, "$W_O$", va="center")
+    for x, matrix, use in ((4.2, "W_Q", "queries"), (6.4, "W_K", "keys"), (8.6, "W_V", "values")):
+        _box(axes, x, 2.25, f"{use} of 1.b", COLOURS[2], 1.8)
+        _flow(axes, (x, 1.25), (x, 1.95))
+        axes.text(x + 0.1, 1.6, f"${matrix}$", va="center")
+        _flow(axes, (2.0, 0.4), (x, 1.15), linestyle=":", color=COLOURS[1], connectionstyle="angle3,angleA=0,angleB=90")
+        axes.text(x + 0.12, 0.75, f"$W_O\\,{matrix}$", color=COLOURS[1], va="center")
+    return axes
+
+
+@checked
+def layer_norm() -> Axes:
+    """The steps of LayerNorm and the map behind it: σ is another for each token, the rest is the same for all."""
+    axes = _schematic(2.3, 1.9, "Which part of LayerNorm can be folded away?")
+    steps = (("x less its mean", GREY), ("/ σ", COLOURS[1]), ("⊙ w,  + b", COLOURS[2]), ("W,  + b_W", COLOURS[2]))
+    for x, (text, colour) in zip((1.1, 3.5, 5.9, 8.3), steps, strict=True):
+        _box(axes, x, 1.2, text, colour, 1.5)
+        _flow(axes, (x + 0.85, 1.2), (x + 1.5, 1.2))
+    for x, text in (
+        (3.5, "one σ per token,\nmade from x: it stays"),
+        (7.1, "the same for every token:\none map, W' and b'"),
+    ):
+        axes.text(x, 0.75, text, ha="center", va="top")
+    axes.text(4.7, 1.3, "n(x)", ha="center", va="bottom")
+    return axes
+
+
+@checked
+def biases(shifts: Mapping[str, Float[Tensor, "pos d_vocab"]]) -> Axes:
+    """What biases add to the logits of the first 40 tokens at every position; no colour is no change."""
+    _, panels = plt.subplots(1, len(shifts), figsize=(11.6, 3.5), sharey=True, squeeze=False)
+    for axes, (kind, shift) in zip(panels[0], shifts.items(), strict=True):
+        drawn = axes.imshow(shift[:, :40], cmap="RdBu_r", vmin=-10, vmax=10, aspect="auto", interpolation="none")
+        axes.set(title=f"{kind} at random", xlabel="logit of token")
+    panels[0][0].set_ylabel("position")
+    plt.colorbar(drawn, ax=list(panels[0]), label="change, nats", pad=0.01, extend="both")
+    return panels[0][0]

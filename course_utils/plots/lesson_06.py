@@ -3,14 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern, heatmap
+from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern
 from course_utils.text import visible
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
@@ -103,19 +105,21 @@ def lead_shares(shares: Mapping[str, Float[Tensor, " head"]], names: Sequence[st
 
 @checked
 def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
-    """Composition scores above (red) and below chance (blue), a table for each mode; the largest have their number."""
-    chance, limit = d_model**-0.5, 0.12  # one scale for all models: the best aligned heads score 1/√32 = chance + 0.11
-    figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.1), squeeze=False)
+    """Composition scores in units of chance, a table for each mode: 1 is white, more is red, less is blue."""
+    figure, panels = plt.subplots(1, len(scores), figsize=(3.7 * len(scores), 3.5), squeeze=False)
     for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
+        times = score * d_model**0.5
+        picture = axes.imshow(times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto")
+        for (row, column), value in np.ndenumerate(times.numpy()):
+            look = {"weight": "bold", "size": 10} if value >= 1.6 else {"size": 8.5}
+            colour = "white" if value < 0.25 or value > 2 else "black"
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour, **look)
         writers, readers = ([f"{layer}.{head}" for head in range(n)] for layer, n in enumerate(score.shape))
-        heatmap(score - chance, writers, readers, f"{mode}-composition", centred=True, limit=limit, axes=axes)
-        axes.images[0].colorbar.remove()
-        for row, column in ((score >= 1.6 * chance) | (score == score.max())).nonzero().tolist():
-            colour = "white" if score[row, column] - chance > 0.6 * limit else "black"
-            axes.text(column, row, f"{score[row, column]:.2f}", ha="center", va="center", fontsize=8, color=colour)
-        axes.set_xlabel("head of layer 1, which reads")
-    panels[0][0].set_ylabel("head of layer 0, which writes")
-    figure.colorbar(panels[0][-1].images[0], ax=panels, label="score minus chance\n(−: well below)")
+        axes.set_xticks(range(len(readers)), readers)
+        axes.set_yticks(range(len(writers)), writers)
+        axes.set(title=f"{mode}-composition", xlabel="reader")
+    panels[0][0].set_ylabel("writer")
+    figure.colorbar(picture, ax=panels, label="score, in units of chance", ticks=[0, 1, 2])
     return panels[0][0]
 
 
@@ -125,8 +129,11 @@ def against_chance(
     null: Mapping[str, Float[Tensor, "sample head0 head1"]],
     d_model: int,
 ) -> Axes:
-    """Every pair's score as a point, a row for each mode, over the band that random directions reach."""
-    _, axes = plt.subplots(figsize=(9, 3))
+    """Every pair's score as a point, a row for each mode, over the band that random directions reach.
+
+    Pairs of 1.6 times 1/√d_model and more have their name.
+    """
+    _, axes = plt.subplots(figsize=(9, 3.8))
     for row, (mode, score) in enumerate(scores.items()):
         low, high = float(null[mode].min()), float(null[mode].max())
         axes.fill_betweenx(
@@ -134,6 +141,10 @@ def against_chance(
         )
         height = row + torch.linspace(-0.3, 0.3, score.numel())
         axes.scatter(score.flatten(), height, s=14, color=COLOURS[row], marker=MARKERS[row])
+        for n, i in enumerate((score.flatten() >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist()):
+            name = f"0.{i // score.shape[1]} → 1.{i % score.shape[1]}"
+            place = float(score.flatten()[i]), float(height[i])
+            axes.annotate(name, place, (0, (7, -14)[n % 2]), textcoords="offset points", ha="center", fontsize=9)
     axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()

@@ -26,7 +26,7 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     `tokens` are the earlier A, the earlier B, the second A and the prediction; what `steps` say of the three steps
     stands below their names.
     """
-    axes = plt.subplots(figsize=(9.6, 3.8))[1]
+    axes = plt.subplots(figsize=(9.6, 3.6))[1]
     first, second, again, to_come = tokens
     for x, token, place in ((1, first, "j"), (3.4, second, "j + 1"), (8, again, "n")):
         axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
@@ -122,41 +122,19 @@ def losses(
             means = loss.view(-1, step).mean(1)
             panel.plot([step * (i + 0.5) for i in range(len(means))], means.tolist(), line, marker=".", label=name)
         for start in range(period, len(loss), period):
-            panel.axvline(start + 1, color=GREY, linestyle=":")
+            label = "a pass begins" if start == period else None
+            panel.axvline(start + 1, color=GREY, linestyle=":", label=label)
         panel.axhline(chance, color=GREY, label="all tokens equally likely")
-        panel.set(title=f"tokens drawn {title}", xlabel="position of the predicted token", ylim=(0, 15))
+        panel.set(title=f"tokens drawn {title}", xlabel="position of the predicted token", ylim=(0, 16))
     axes[0].set_ylabel("nats per token")
-    axes[0].legend(fontsize=8, frameon=True, framealpha=1, edgecolor="none")
+    axes[-1].legend(fontsize=8, ncols=2, frameon=True, framealpha=1, edgecolor="none")
     return axes[0]
 
 
 @checked
-def doors(
-    heads: Sequence[str],
-    found: Mapping[str, Float[Tensor, "head door"]],
-    whole: Float[Tensor, " head"],
-    writer: str,
-) -> None:
-    """Show prefix-matching scores with one door from `writer` cut, bars for each way; `whole` are those uncut."""
-    _, axes = plt.subplots(1, len(heads), figsize=(9, 3), sharey=True)
-    for i, (panel, head) in enumerate(zip(axes, heads, strict=True)):
-        values, path = {way: score[i] for way, score in found.items()}, f"door from {writer} that is cut"
-        plots.grouped_bars(values, ["query", "key", "value"], f"head {head}", "", path, axes=panel)
-        panel.axhline(whole[i].item(), color=GREY, label="nothing cut")
-        panel.set_ylim(0, 1.1)
-    axes[0].set_ylabel("prefix-matching score")
-    axes[-1].legend(ncols=3, fontsize=8)
-    plots.show(
-        "Prefix-matching scores of heads 1.6 and 1.1 with one door from the previous-token head cut, in two ways. "
-        "Without it in the keys nearly nothing is left. Without it in the queries most is left, without it in the "
-        "values all."
-    )
-
-
-@checked
 def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
-    """For each panel, what each way of cutting costs at each kind of position, as bars with their numbers."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.6, 3.2), sharey=True)
+    """For each panel, what each way of cutting costs at each kind of position."""
+    _, axes = plt.subplots(1, len(panels), figsize=(9.6, 3.4), sharey=True)
     for panel, (title, ways) in zip(axes, panels.items(), strict=True):
         places = list(next(iter(ways.values())))
         values = {way: [by_kind[place] for place in places] for way, by_kind in ways.items()}
@@ -195,43 +173,3 @@ def matches(
         side = "token at the destination"
         plots.heatmap(table, tokens, tokens, title, side, end, centred=True, limit=10.0, axes=axes)
     return panels[0]
-
-
-@checked
-def find_and_copy(
-    finding: Float[Tensor, "later earlier"],
-    copying: Float[Tensor, " later"],
-    writer: int,
-    induction: Sequence[int],
-    random: tuple[Float[Tensor, " n"], Float[Tensor, " n"]],
-) -> None:
-    """Show for every pair of heads how strongly it finds, across, and how strongly the later head copies, upwards.
-
-    The pairs with the earlier head `writer` carry the later head's name. `random` are the same two of random heads.
-    """
-    axes = plt.subplots(figsize=(8.2, 4.2))[1]
-    axes.scatter(*random, s=8, color=GREY, alpha=0.5, label="200 random pairs as large as the best")
-    rest = [h for h in range(finding.shape[1]) if h != writer]
-    axes.scatter(finding[:, rest], copying[:, None].expand(-1, len(rest)), s=18, marker="x", label="other pairs")
-    others = [h for h in range(len(copying)) if h not in induction]
-    kinds = ((others, "other heads", BLUE, "o"), (list(induction), "induction heads", ORANGE, "D"))
-    for these, name, colour, marker in kinds:
-        said = f"{name}, with 0.{writer}"
-        axes.scatter(finding[these, writer], copying[these], 60, colour, marker=marker, edgecolor="black", label=said)
-    named: list[tuple[float, float]] = []
-    for head in copying.argsort().tolist():  # names of points that lie close together stand around them
-        x, y = finding[head, writer].item(), copying[head].item()
-        near = sum(abs(x - other) < 0.5 and y - height < 0.5 for other, height in named)
-        beside = ((8, -5), (-28, -3), (8, 7))[near % 3]
-        axes.annotate(f"1.{head}", (x, y), xytext=beside, textcoords="offset points")
-        named.append((x, y))
-    axes.set(title="Who finds and copies?", xlabel="to find: lead of a token over its row, in score")
-    axes.set_ylabel("to copy: lead of a token over its row, in logits")
-    axes.axhline(0, color=GREY, lw=0.8)
-    axes.axvline(0, color=GREY, lw=0.8)
-    axes.legend(fontsize=8)
-    plots.show(
-        "Points for pairs of heads: how strongly they find, across, and how strongly they copy, upwards. The two "
-        "induction heads stand alone at the far right, and high. Heads 1.3 and 1.5 copy at least as strongly but find "
-        "next to nothing. Random pairs lie at zero on both axes."
-    )

@@ -18,6 +18,7 @@ IDS = ("links-top", "links-end")  # of the two cells that hold the line
 CONTENTS = "00_start.ipynb"
 SOURCES = {  # how lessons name a source → its address
     "Elhage et al. 2021": "https://transformer-circuits.pub/2021/framework/index.html",
+    "Elhage et al. 2022": "https://transformer-circuits.pub/2022/toy_model/index.html",
     "Olsson et al. 2022": "https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html",
     "Explaining the Transformer Circuits Framework by Example": "https://www.lesswrong.com/posts/CJsxd8ofLjGFxkmAP/explaining-the-transformer-circuits-framework-by-example",
     "Gromov 2023": "https://arxiv.org/abs/2301.02679",

@@ -99,8 +99,8 @@ def test_every_model_loads_from_any_folder(run):
 def test_texts_counts_runs_and_claims_are_found(run):
     code = """
 from course_utils import bigrams, claims, text
-from course_utils.formation import runs
-found = [text.held_out_documents(), bigrams.counts(), runs.histories(), claims.expectations()]
+from course_utils.formation import experiments
+found = [text.held_out_documents(), bigrams.counts(), experiments.stored(), claims.expectations()]
 sizes = [len(part) for part in found]
 """
     here = {}

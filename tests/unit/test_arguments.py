@@ -13,6 +13,7 @@ from transformer_lens import FactoredMatrix
 import course_utils
 from course_utils import (
     bigrams,
+    cases,
     circuits,
     composition,
     fourier,
@@ -23,12 +24,13 @@ from course_utils import (
     models,
     paths,
     plots,
+    superposition,
     tasks,
     text,
     train,
     transforms,
 )
-from course_utils.formation import events, experiments, forward, language, measures, runs
+from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
 
 
 def _model(n_layers):
@@ -57,6 +59,8 @@ GOOD = {  # a call of each function that is right
     bigrams.kneser_ney: {"table": (9 * TABLE).round()},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
+    cases.unrelated: {"period": 5, "batch": 2, "seed": 1},
+    cases.compiled: {"name": "decoy", "seed": 1},
     circuits.qk: HEAD,
     circuits.ov: HEAD,
     circuits.full_qk: HEAD,
@@ -108,7 +112,6 @@ GOOD = {  # a call of each function that is right
     events.reached: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "level": 0.5, "rising": True},
     events.paired_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     events.sign_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
-    events.permutation_test: {"first": [1.0, 2.0], "second": [2.0, 3.0]},
     heads.patterns: {"model": MODEL, "tokens": TOKENS},
     heads.value_weighted: {"model": MODEL, "tokens": TOKENS},
     heads.ablated: {"model": MODEL},
@@ -118,12 +121,18 @@ GOOD = {  # a call of each function that is right
     models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
     models.from_circuits: {"QK": torch.rand(2, 9, 9), "OV": torch.rand(2, 9, 9), "d_vocab": 4, "n_ctx": 3},
+    models.from_neurons: {"curves": torch.rand(6, 4), "votes": torch.rand(4, 6)},
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
     paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
+    gpt.words: {"documents": ["a b", "b a"]},
+    gpt.count_pairs: {"words": {"ab": 1}, "spelled": {"ab": ["a", "b"]}},
     gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
     gpt.shapes: {"d_vocab": 9, "n_ctx": 5, "d_model": 8, "n_heads": 2, "n_layers": 1},
     gpt.initial_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
+    gpt.random_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
+    gpt.favourite: {"d_model": 8, "d_head": 4, "divided": False},
+    gpt.batches: {"stream": TOKENS[0], "name": "a", "steps": 2, "n_ctx": 4},
     gpt.by_layer: {"weights": {"blocks.0.ln1.w": BIAS}},
     gpt.beam_search: {
         "log_probs": lambda texts: torch.rand(len(texts), 7).log_softmax(-1),
@@ -145,6 +154,11 @@ GOOD = {  # a call of each function that is right
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
+    superposition.cases: {"n": 4},
+    superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
+    superposition.loss: {"W": torch.rand(4, 2), "b": torch.rand(4), "density": 0.1, "relu": True},
+    superposition.train: {"n": 3, "m": 2, "densities": [0.1], "relu": True, "steps": 2, "copies": 2, "seed": 0},
+    superposition.dimensions: {"W": torch.rand(4, 2)},
     transforms.folded: {"model": MODEL},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
@@ -178,7 +192,7 @@ GOOD = {  # a call of each function that is right
 # What gets learners' functions, or anything at all, what authors and teachers call, and what has a table of its own
 UNREACHED = {"check", "claim", "claims", "formation", "identity", "load", "microscope", "predict", "tools"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
-MODULES += [events, experiments, forward, language, measures, runs]
+MODULES += [events, experiments, forward, language, measures, predictions, runs]
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(
         bigrams.save,
@@ -194,15 +208,15 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         runs.train,
         runs.result,
         runs.sweep,
-        runs.histories,
-        runs.write,
     ),
-    *(runs.planned, runs.as_stored),
+    runs.as_stored,
     *(
         function
-        for function in vars(experiments).values()
-        if getattr(function, "__module__", "") == experiments.__name__
+        for module in (experiments, predictions)
+        for function in vars(module).values()
+        if getattr(function, "__module__", "") == module.__name__
     ),
+    cases.trained,
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 
@@ -240,7 +254,15 @@ def _bad(name, value):
     return {"a number": 3, "a string": "abc"}
 
 
-KNOW_NONE = {gpt.beam_search, text.windows, language.predictable, language.sources, language.readers, language.profit}
+KNOW_NONE = {
+    gpt.batches,
+    gpt.beam_search,
+    text.windows,
+    language.predictable,
+    language.sources,
+    language.readers,
+    language.profit,
+}
 CALLS = [
     pytest.param(function, name, bad, id=f"{function.__module__.split('.')[-1]}.{function.__name__}-{name}-{wrong}")
     for function, good in GOOD.items()

@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import re
 from dataclasses import asdict, replace
 
 import joblib
@@ -11,10 +12,11 @@ import torch
 
 from course_utils import _files, composition, heads, models, text
 from course_utils.formation import __main__ as command
-from course_utils.formation import events, experiments, forward, language, measures, runs
+from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
 
 TINY = runs.Run(steps=2, batch=2)
-CONDITIONS = pytest.mark.parametrize("condition", runs.CONDITIONS)
+KINDS = [runs.Run(), runs.Run(n_layers=1), runs.Run(positions="standard"), runs.Run(planted=1)]
+kinds = pytest.mark.parametrize("run", KINDS, ids=["two layers", "one layer", "standard positions", "planted"])
 
 
 @pytest.fixture(scope="module")
@@ -46,15 +48,15 @@ def test_documents_open_with_the_start_token_and_never_repeat_it():
 
 def test_a_document_has_two_names_of_its_own(monkeypatch):
     monkeypatch.setattr(language, "SHARE", 1.0)  # nothing but names
-    for document in language.documents(20, 0)[:, 1:57].view(20, 7, 8).tolist():
+    for document in language.documents(20, 0, spread=False)[:, 1:57].view(20, 7, 8).tolist():
         assert len({tuple(name) for name in document}) in (1, 2)
-    first, second = language.documents(2, 0)[:, 1:9].tolist()
+    first, second = language.documents(2, 0, spread=False)[:, 1:9].tolist()
     assert first != second
 
 
 def test_between_names_the_bigrams_rule(monkeypatch):
     monkeypatch.setattr(language, "SHARE", 1e-9)
-    tokens = language.documents(2_000, 0)
+    tokens = language.documents(2_000, 0, spread=False)
     counts = torch.zeros(64, 64)
     counts.index_put_((tokens[:, :-1].flatten(), tokens[:, 1:].flatten()), torch.ones(2_000 * 63), accumulate=True)
     often = counts.sum(1) > 1_000
@@ -63,7 +65,7 @@ def test_between_names_the_bigrams_rule(monkeypatch):
 
 
 def test_a_third_of_the_tokens_is_predictable_and_few_after_shuffling():
-    tokens = language.documents(300, 0)
+    tokens = language.documents(300, 0, spread=False)
     share = language.predictable(tokens).float().mean()
     order = torch.rand(300, 64, generator=torch.Generator().manual_seed(0)).argsort(1)
     assert 0.33 < share < 0.42 and language.predictable(tokens.gather(1, order)).float().mean() < 0.05
@@ -81,7 +83,7 @@ def test_spread_names_leave_no_name_without_text_before_it(monkeypatch):
     only[:, 1] = 1
     monkeypatch.setattr(language, "bigram_probabilities", lambda: only)
     lengths, gaps = set(), set()
-    for document in language.documents(300, 0, spread=True)[:, 1:].tolist():
+    for document in language.documents(300, 0)[:, 1:].tolist():
         runs_of = [(text, len(list(group))) for text, group in itertools.groupby(document, lambda token: token == 1)]
         gaps |= {n for text, n in runs_of[:-1] if text}
         lengths |= {n for text, n in runs_of[:-1] if not text}
@@ -90,8 +92,8 @@ def test_spread_names_leave_no_name_without_text_before_it(monkeypatch):
 
 
 def test_lengths_and_contexts_can_be_chosen():
-    assert language.documents(3, 0, n_ctx=96).shape == language.documents(3, 0, spread=True, n_ctx=96).shape == (3, 96)
-    ago = language.sources(language.documents(500, 0, length=5))
+    assert language.documents(3, 0, n_ctx=96).shape == language.documents(3, 0, spread=False, n_ctx=96).shape == (3, 96)
+    ago = language.sources(language.documents(500, 0, spread=False, length=5))
     assert ago[ago > 0].bincount().argmax() == 5
 
 
@@ -115,26 +117,26 @@ def test_a_fixed_distance_pays_only_where_names_follow_at_once():
 
 
 def test_no_position_near_the_end_has_readers():
-    readers = language.readers(language.documents(1_000, 3))
+    readers = language.readers(language.documents(1_000, 3, spread=False))
     assert readers[40] > 0.3 and readers[55] > 0.05 and readers[56:].max() < 0.02
-    assert language.readers(language.documents(300, 3, n_ctx=96))[87] > 0.02
+    assert language.readers(language.documents(300, 3, spread=False, n_ctx=96))[87] > 0.02
 
 
 # Models and measurements
 
 
-@CONDITIONS
-def test_the_short_way_gives_the_models_logits(condition):
-    model = runs.start(replace(runs.CONDITIONS[condition], seed=3))
+@kinds
+def test_the_short_way_gives_the_models_logits(run):
+    model = runs.start(replace(run, seed=3))
     tokens = language.documents(3, 0)
-    torch.testing.assert_close(runs.logits(model, tokens), model(tokens), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(forward.logits(model, tokens), model(tokens), atol=1e-4, rtol=1e-4)
     short = tokens[:, :17]
-    torch.testing.assert_close(runs.logits(model, short), model(short), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(forward.logits(model, short), model(short), atol=1e-4, rtol=1e-4)
 
 
-@CONDITIONS
-def test_all_positions_start_as_the_same_sinusoids(condition):
-    model = runs.start(runs.CONDITIONS[condition])
+@kinds
+def test_all_positions_start_as_the_same_sinusoids(run):
+    model = runs.start(run)
     torch.testing.assert_close(model.W_pos, models.sinusoids(64, 64))
 
 
@@ -157,7 +159,7 @@ def test_previous_token_weights_look_back_by_one():
 
 @pytest.mark.parametrize("back", [1, 2, 3, 8])
 def test_sham_plants_look_as_sharply_elsewhere(back, repeated):
-    looks = runs.offsets(runs.start(replace(TINY, planted=back)), repeated, runs.PERIOD, most=12)["back"]
+    looks = measures.offsets(runs.start(replace(TINY, planted=back)), repeated, runs.PERIOD, most=12)["back"]
     assert torch.tensor(looks[0]).argmax() == back and looks[0][back] == pytest.approx(0.915, abs=0.01)
 
 
@@ -267,7 +269,7 @@ def planted_induction():
 
 
 def test_paths_tell_k_composition(repeated):
-    scores = runs.door_scores(planted_induction(), repeated, runs.PERIOD)
+    scores = measures.door_scores(planted_induction(), repeated, runs.PERIOD)
     assert scores["whole"][2] > 0.6 and max(scores["whole"][:2]) < 0.1
     assert scores["keys"][2] < 0.1 and scores["queries"][2] > 0.95 * scores["whole"][2]
 
@@ -276,22 +278,22 @@ def test_paths_tell_q_composition(repeated):
     model = planted_induction()
     attn = model.blocks[1].attn
     attn.W_Q.data, attn.W_K.data = attn.W_K.data, attn.W_Q.data  # now the query reads what was passed on
-    whole, keys, queries = (heads_of[2] for heads_of in runs.door_scores(model, repeated, runs.PERIOD).values())
+    whole, keys, queries = (heads_of[2] for heads_of in measures.door_scores(model, repeated, runs.PERIOD).values())
     assert abs(whole - keys) < 0.01 and abs(whole - queries) > 0.02
 
 
-@CONDITIONS
-def test_the_whole_path_is_the_models_own_pattern(condition, repeated):
-    model = runs.start(runs.CONDITIONS[condition]).requires_grad_(False)
+@kinds
+def test_the_whole_path_is_the_models_own_pattern(run, repeated):
+    model = runs.start(run).requires_grad_(False)
     if model.cfg.n_layers < 2:
         return
     expected = heads.prefix_matching_score(heads.patterns(model, repeated), runs.PERIOD)[1].mean(-1)
-    torch.testing.assert_close(torch.tensor(runs.door_scores(model, repeated, runs.PERIOD)["whole"]), expected)
+    torch.testing.assert_close(torch.tensor(measures.door_scores(model, repeated, runs.PERIOD)["whole"]), expected)
 
 
 def test_offsets_say_where_heads_look(repeated):
     model = planted_induction()
-    found = runs.offsets(model, repeated, runs.PERIOD)
+    found = measures.offsets(model, repeated, runs.PERIOD)
     back, after = torch.tensor(found["back"]), torch.tensor(found["after"])
     assert back.shape == after.shape == (4, 6)
     assert back[0].argmax() == 1 and back[0, 1] > 0.9 and after[2].argmax() == 1 and after[2, 1] > 0.6
@@ -303,20 +305,20 @@ def test_offsets_say_where_heads_look(repeated):
 
 
 def test_matching_finds_the_pair_and_only_the_pair():
-    match = runs.match_positivity(planted_induction()).nan_to_num(0)
+    match = measures.match_positivity(planted_induction()).nan_to_num(0)
     assert match[0, 2] > 0.99
     match[0, 2] = 0
     assert match.abs().max() < 0.01
-    assert runs.match_positivity(runs.start(TINY)).abs().max() < 0.7  # chance, at this size
+    assert measures.match_positivity(runs.start(TINY)).abs().max() < 0.7  # chance, at this size
 
 
 # Training
 
 
-@CONDITIONS
-def test_a_history_holds_what_the_lesson_draws(condition):
+@kinds
+def test_a_history_holds_what_the_lesson_draws(run):
     seen = []
-    run = replace(runs.CONDITIONS[condition], steps=2, batch=2, every=1)
+    run = replace(run, steps=2, batch=2, every=1)
     model, history = runs.train(run, lambda rows: seen.append(len(rows)))
     assert [row["step"] for row in history] == [0, 1, 2] and seen == [1, 2, 3]
     assert not model.training and not any(p.requires_grad for p in model.parameters())
@@ -327,7 +329,7 @@ def test_a_history_holds_what_the_lesson_draws(condition):
         )
         assert torch.tensor(row["back"]).shape == torch.tensor(row["after"]).shape == (4, 12)
         assert row["saves"] == pytest.approx(row["first_pass_loss"] - row["second_pass_loss"], abs=1e-4)
-        for key in ("k_composition", "match", "lead", "chance"):
+        for key in ("match", "lead", "chance"):
             assert (key in row) == (run.n_layers == 2)
             assert run.n_layers == 1 or torch.tensor(row[key]).shape == (4, 4)
 
@@ -397,13 +399,6 @@ def test_the_sign_test_counts_coins():
     assert events.sign_test([1] * 5 + [7, math.nan, 7], [2] * 5 + [7, 7, math.nan]) == 2 / 32
 
 
-def test_the_permutation_test_deals_all_ways():
-    assert events.permutation_test([1, 2, 3], [11, 12, 14]) == 2 / 20
-    assert events.permutation_test([1, 2, 3, 4, 5], [6, 7, 8, 9, 10]) == 2 / 252
-    assert events.permutation_test([5], [1, 2, 3, 4]) == 2 / 5
-    assert events.permutation_test([0.1, 0.2], [0.1, 0.2]) == 1
-
-
 def test_a_level_is_reached_for_good():
     assert events.reached(STEPS, [0, 1, 0, 0, 1, 1, 1, 1], 0.5) == 35
     assert events.reached(STEPS, [4, 4, 4, 1, 1, 1, 1, 1], 2.5, rising=False) == 25
@@ -412,7 +407,7 @@ def test_a_level_is_reached_for_good():
 
 
 def test_the_paired_test_swaps_within_pairs_alone():
-    assert events.paired_test([1, 2, 3, 4, 5], [11, 12, 13, 14, 15]) == 2 / 2**5  # permutation_test: 2 in 252
+    assert events.paired_test([1, 2, 3, 4, 5], [11, 12, 13, 14, 15]) == 2 / 2**5
     assert events.paired_test([1.2, 5], [4.1, 4]) == 4 / 8 * 2  # 3 and -1: both orders of the sum lie as far out
     assert events.paired_test([0, 0, 0], [3, 2, 1]) == 2 / 8
     assert events.paired_test([0, 0, 0], [3, 2, -1]) == 4 / 8  # 6, 4, 2 or 0 in size: two ways give 6, two give 4
@@ -477,19 +472,6 @@ def test_a_dask_cluster_takes_the_runs_over(swept, tmp_path):
     assert len(list(tmp_path.glob("*.json"))) == 2
 
 
-def test_the_command_writes_what_the_lesson_reads(tmp_path, monkeypatch, capsys):
-    tiny = {name: replace(run, steps=2, batch=2) for name, run in runs.CONDITIONS.items()}
-    monkeypatch.setattr(runs, "CONDITIONS", tiny)
-    command.main(["--seeds", "7", "--out", str(tmp_path)])
-    assert capsys.readouterr().out == f"{tmp_path / 'histories.json'}: 4 runs\n"
-    stored = runs.histories(tmp_path)
-    assert list(stored) == list(tiny) and all(len(results) == 1 for results in stored.values())
-    assert stored["planted"][0]["run"] == json.loads(json.dumps(asdict(replace(tiny["planted"], seed=7))))
-    (tmp_path / "histories.json").write_text("{}")
-    with pytest.raises(OSError, match="damaged"):
-        runs.histories(tmp_path)
-
-
 # The experiments
 
 
@@ -512,7 +494,7 @@ def made_up(seed=1, at=3, **fields):
         )
     looks = {"back": [[0, 0.1, 0.0, 0.8], [0, 0.9, 0.0, 0.1]], "after": [[0.0] * 4] * 2}
     savings = {"whole": 3.0, "queries": 3.0, "keys": 0.0, "values": 2.9}
-    run = asdict(replace(experiments.RECIPE, seed=seed, **fields))
+    run = asdict(replace(runs.Run(), seed=seed, **fields))
     return {"run": run, "history": rows, "looks": looks, "savings": savings, "diagonal": [0.9] * 55 + [0.0] * 8}
 
 
@@ -594,7 +576,7 @@ def test_a_head_is_off_from_its_step_on():
 def test_the_experiments_plan_every_arm_and_its_seeds():
     planned = experiments.planned()
     assert len(planned) == sum(seeds for _, seeds in experiments.ARMS.values())
-    assert planned["planted 8 back 3"] == replace(experiments.RECIPE, planted=8, seed=3)
+    assert planned["planted 8 back 3"] == replace(runs.Run(), planted=8, seed=3)
     assert {run.seed for run in planned.values()}.isdisjoint({0, 101, 102})  # the recipe was chosen on these
     assert not any(set(name) & set('<>:"/\\|?*') for name in planned)  # they become names of files, on Windows too
     altered = [run.seed for run in planned.values() if run != run.unaltered()]
@@ -605,26 +587,53 @@ def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
     arms = {"spread": 2, "match held at its end": 1, "without the best head": 1, "one layer": 1}
     tiny = {name: (replace(experiments.ARMS[name][0], steps=2, batch=2), n) for name, n in arms.items()}
     monkeypatch.setattr(experiments, "ARMS", tiny)
-    command.main(["--arms", "--out", str(tmp_path)])
+    command.main(["--out", str(tmp_path)])
     assert capsys.readouterr().out == f"{tmp_path / 'experiments.json'}: 5 runs\n"
     stored = experiments.stored(tmp_path)
     assert {name: len(made) for name, made in stored.items()} == arms
-    assert (tmp_path / "results.md").read_text(encoding="utf-8").count("\n## ") == 6
+    assert (tmp_path / "results.md").read_text(encoding="utf-8").count("\n## ") == 7
     full, held = stored["spread"][0], stored["match held at its end"][0]
     assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
     assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
     command.main(["--arms", "spread", "--out", str(tmp_path)])
     assert list(experiments.stored(tmp_path)) == ["spread"]
+    (tmp_path / "experiments.json").write_text("{}")
+    with pytest.raises(OSError, match="damaged"):
+        experiments.stored(tmp_path)
 
 
-def test_the_stored_runs_are_those_that_the_command_plans():
-    stored = runs.histories()
-    planned = runs.planned()
-    assert (_files.DATA / "formation" / "histories.json").stat().st_size < 1e6
-    assert list(stored) == list(runs.CONDITIONS)
-    found = {f"{c} {kept['run']['seed']}": kept for c, results in stored.items() for kept in results}
-    assert found.keys() == planned.keys() and len(found) == 20  # as data/README.md says
-    for name, kept in found.items():
-        assert runs.as_stored(kept["run"]) == runs.as_stored(asdict(planned[name]))
-        assert torch.tensor([kept["looks"]["back"], kept["looks"]["after"]]).shape == (2, 4, 12)
-        assert [row["step"] for row in kept["history"]] == list(range(0, 501, 25))
+def test_the_stored_runs_are_planned_ones():
+    stored, planned = experiments.stored(), experiments.planned()
+    assert (_files.DATA / "formation" / "experiments.json").stat().st_size < 3e6
+    for arm, made in stored.items():
+        for kept in made:
+            run = planned[f"{arm} {kept['run']['seed']}"]
+            assert runs.as_stored(kept["run"]) == runs.as_stored(asdict(run))
+            steps = list(range(0, run.steps + 1, run.every))
+            assert [row["step"] for row in kept["history"]] == steps
+
+
+def test_the_tables_are_those_of_the_stored_runs():
+    table = (_files.DATA / "formation" / "results.md").read_text(encoding="utf-8")
+    assert table == predictions.report(experiments.stored())
+
+
+def test_every_prediction_is_judged_by_what_was_stored():
+    written = (_files.DATA / "formation" / "predictions.md").read_text(encoding="utf-8")
+    numbers = re.findall(r"^(\d+)\. ", written, re.MULTILINE)
+    assert [*numbers[:2], "2, batches of 32", *numbers[2:]] == list(predictions.PREDICTIONS)
+    found = predictions.verdicts(experiments.stored())
+    assert all(judged["parts"] for judged in found.values())
+    for judged in found.values():
+        said = [held for _, held in judged["parts"]]
+        assert judged["verdict"] == ("failed" if False in said else "open" if None in said else "held")
+    assert predictions.table(experiments.stored()).count("\n") == len(found) + 1
+
+
+def test_a_prediction_without_runs_is_open_and_a_wrong_one_fails():
+    found = predictions.verdicts({"spread": [made_up()], "one layer": []})
+    assert found["1"]["verdict"] == found["3"]["verdict"] == found["13"]["verdict"] == "open"
+    assert found["7"]["verdict"] == "held"  # at half of positivity no lead; the lead 10 steps before saves
+    assert found["8"]["verdict"] == "held"  # controls end at a quarter of the lead
+    late = made_up(at=8)  # saves comes at 75, the lead at 15
+    assert predictions.verdicts({"spread": [late]})["7"]["verdict"] == "failed"

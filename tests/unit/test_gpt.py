@@ -21,6 +21,13 @@ def test_merge_by_hand(tokens, merged):
     assert gpt.merge(list(tokens), ("a", "b")) == merged
 
 
+def test_words_keep_the_space_before_them_and_pairs_count_each_time_a_word_stands():
+    words = gpt.words(["aba aba", "aba"])
+    assert words == {"aba": 2, "Ġaba": 1}
+    pairs = gpt.count_pairs(words, {word: list(word) for word in words})
+    assert pairs == {("a", "b"): 3, ("b", "a"): 3, ("Ġ", "a"): 1}
+
+
 def test_the_shapes_are_those_of_gpt_2():
     shapes = gpt.shapes(50_257, 1024, 768, 12, 12)
     del shapes["unembed.W_U"]  # GPT-2 uses the transpose of W_E
@@ -34,6 +41,26 @@ def test_a_model_starts_the_same_for_the_same_seed_and_norms_do_nothing_but_norm
         assert torch.equal(weight, other[name]) != name.split(".")[-1].startswith("W")
     assert first["ln_final.w"].eq(1).all() and first["blocks.0.mlp.b_in"].eq(0).all()
     assert first["embed.W_E"].std().item() == pytest.approx(0.02, rel=0.2)
+
+
+def test_random_weights_leave_no_part_neutral():
+    weights = gpt.random_weights(gpt.shapes(9, 5, 8, 2, 1))
+    assert {name: tuple(one.shape) for name, one in weights.items()} == gpt.shapes(9, 5, 8, 2, 1)
+    assert all(one.dtype == torch.double and one.std() > 0.1 for one in weights.values())
+
+
+def test_the_favourite_has_between_an_equal_share_and_all():
+    soft, hard = gpt.favourite(64, 16), gpt.favourite(1600, 64, divided=False)
+    assert 1 / 64 < soft < 0.03 and 0.5 < hard < 1
+
+
+def test_batches_are_windows_of_the_stream_and_the_rate_rises_and_falls():
+    stream = torch.arange(50)
+    drawn = list(gpt.batches(stream, "a bar", steps=40, n_ctx=6))
+    assert len(drawn) == 40 and all(batch.shape == (16, 6) for batch, _ in drawn)
+    assert all(batch.diff().eq(1).all() for batch, _ in drawn)
+    rates = [rate for _, rate in drawn]
+    assert rates[0] == pytest.approx(2e-4) and max(rates) == pytest.approx(4e-3) and rates[-1] < 2.1e-4
 
 
 def test_the_layers_come_in_the_order_of_their_numbers():

@@ -273,6 +273,27 @@ def test_the_curves_are_the_attention(name, weighted):
 
 
 @every
+def test_the_bars_are_as_high_as_the_probability_and_a_hollow_one_shows_its_inside(name):
+    scene = scene_of(name)
+    best = scene.now.logits.softmax(-1).max(-1).values
+    seen = 0
+    for column in drawn(scene).select(".col"):
+        for bar in column.select("rect.wrong, rect.right, rect.bar"):
+            height = float(bar["height"])
+            full = 24 * best[int(column["data-key"])].item()
+            assert height == pytest.approx(max(full, 3) if "wrong" in bar["class"] else full, abs=0.1)
+            seen += 1
+    assert seen == len(scene.names)
+
+
+@with_heads
+def test_columns_that_are_summed_say_so(name):
+    pattern = drawn(scene_of(name, heads=[(0, 0)], ask=len(tokens_of(name)) - 1)).select('[data-do="step"]')[2]
+    first = len(tokens_of(name)) - 4
+    assert words(pattern)[1] == ("0" if first == 1 else f"Σ 0–{first - 1}")
+
+
+@every
 def test_the_predictions_are_the_models(name):
     model, tokens = model_of(name), tokens_of(name)
     position = len(tokens) - 2

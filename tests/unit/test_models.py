@@ -483,6 +483,16 @@ def test_a_model_from_circuits_has_their_scores_and_moves_what_they_say(position
     torch.testing.assert_close(logits[0], 10 * cache["resid_post", 1][0, :, :4])
 
 
+def test_a_model_from_neurons_is_what_its_two_tables_say():
+    curves, votes = torch.randn(7, 4, generator=torch.Generator().manual_seed(0)), torch.randn(4, 7)
+    model = models.from_neurons(curves, votes)
+    tokens = torch.cartesian_prod(torch.arange(7), torch.arange(7))
+    a, b = tokens.T
+    expected = ((curves[a] + curves[b]) / 2).relu() @ votes
+    torch.testing.assert_close(model(tokens)[:, -1], expected)
+    assert not any(parameter.requires_grad for parameter in model.parameters())
+
+
 def test_circuits_without_room_or_with_unknown_positions_hear_of_it():
     two = torch.zeros(1, 5, 5)
     with pytest.raises(ValueError, match="3 tokens and 3 positions need more than the 5 dimensions"):

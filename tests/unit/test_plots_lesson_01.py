@@ -37,6 +37,45 @@ def test_the_machine_names_what_goes_in_and_what_comes_out():
     assert {"·$a", "b↵", "_c", "y·z"} <= set(words) and words.count("MLP") == 3
 
 
+def test_the_line_stands_beside_the_bars():
+    axes = draw.beside_line({"a": 0.5, "b": 1.0}, "?", "share", 0.75, "before", ["a"])
+    assert list(axes.lines[0].get_xdata()) == [0.75, 0.75] and axes.patches[0].get_width() == 0.5
+
+
+def test_a_piece_is_as_wide_as_its_characters():
+    axes = draw.pieces({"bytes": list("Ġab"), "merged": [" a", "b"]})
+    assert [bar.get_width() for bar in axes.patches] == [1, 1, 1, 2, 1] and "·a" in _words(axes)
+
+
+def test_the_softmax_stands_beside_its_logits():
+    left, right = draw.softmax(NAMES, SCORES[0], SCORES[0].softmax(-1))
+    assert [bar.get_width() for bar in left.patches] == SCORES[0].tolist()
+    assert sum(bar.get_width() for bar in right.patches) == pytest.approx(1)
+
+
+def test_a_pattern_has_the_numbers_that_are_not_0():
+    axes = draw.pattern(torch.tensor([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]), NAMES, "?")
+    assert _words(axes) == ["1.00", "0.25", "0.75", "1.00"]
+
+
+def test_what_is_normed_has_mean_0():
+    _, normed, _ = draw.normed_and_bent()
+    heights = [bar.get_height() for bar in normed.patches]
+    assert sum(heights) == pytest.approx(0, abs=1e-5) and min(map(abs, heights)) > 0.1
+
+
+def test_the_pairs_lose_less_than_single_tokens_where_every_other_token_follows_from_the_last():
+    drawn = torch.randint(1, 50, (1000,), generator=torch.Generator().manual_seed(0))  # 0 is the start token
+    stream = torch.stack([drawn, drawn * 5 % 49 + 1], dim=1).flatten()
+    single, pairs = draw.plain_losses(stream, stream.view(20, 100), d_vocab=50).values()
+    assert single == pytest.approx(3.89, abs=0.1) and 1 < pairs < 3
+
+
+def test_top_k_keeps_k_and_divides_by_their_sum():
+    kept = draw.top_k(torch.tensor([[0.5, 0.3, 0.2]]).log(), 2)
+    assert kept[0].tolist() == pytest.approx([0.625, 0.375, 0])
+
+
 def test_surprises_are_the_heights_of_the_bars():
     axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?", torch.tensor([2.0, 2.0, 1.0]))
     assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]

@@ -513,6 +513,15 @@ def test_the_real_tasks_are_sound():
         assert task.warmup <= task.hold * task.steps < task.steps
 
 
+def test_a_text_model_has_an_mlp_only_if_its_recipe_says_so():
+    small = {"n_layers": 1, "n_heads": 1, "d_head": 4, "d_model": 4, "n_ctx": 5, "d_vocab": 9}
+    plain, neurons = (REAL_RECIPES[name].config() for name in ("one-layer", "one-layer-mlp"))
+    assert "d_mlp" not in plain and "attn_only" not in neurons
+    model = models.initial(neurons | small | {"d_mlp": 7})
+    trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert {"blocks.0.mlp.W_in", "blocks.0.mlp.W_out"} <= trained and not any(".b_" in name for name in trained)
+
+
 def test_the_model_with_layernorm_differs_in_nothing_else():
     plain, normalized = REAL_RECIPES["one-layer"], REAL_RECIPES["one-layer-ln"]
     assert replace(normalized, normalization=None) == plain

@@ -1,0 +1,76 @@
+"""What only lesson 11 draws: reasons to look at a place, losses of all boxes, and the board of a box's heads."""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from course_utils._arguments import checked
+from course_utils.plots import COLOURS, LINES, MARKERS
+
+
+@checked
+def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
+    """A text, and from its last token an arrow for each reason to the place that it gives."""
+    axes = plt.subplots(figsize=(10, 3.3))[1]
+    dest = len(tokens) - 1
+    for x, token in enumerate(tokens):
+        face = "#ffe9d6" if x == dest else "#dcebf5" if x in places.values() else "#f3f3f3"
+        axes.text(x, 0, token, ha="center", va="center", fontsize=13, bbox={"boxstyle": "square,pad=0.45", "fc": face})
+    axes.text(dest + 1, 0, "?", ha="center", va="center", fontsize=15, color="#a34700")
+    for n, (reason, x) in enumerate(places.items()):
+        height = 0.8 + 0.62 * n
+        ends = x + 0.12 * (n - 1.5), dest + 0.12 * (n - 1.5)
+        axes.plot([ends[1], ends[1], ends[0]], [0.42, height, height], LINES[n], color=COLOURS[n], lw=1.6)
+        style = {"arrowstyle": "->", "color": COLOURS[n], "lw": 1.6}
+        axes.annotate("", (ends[0], 0.4), (ends[0], height), arrowprops=style)
+        ground = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
+        axes.text(sum(ends) / 2, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground, zorder=5)
+    axes.set(xlim=(-0.7, dest + 1.5), ylim=(-0.5, 0.9 + 0.62 * len(places)))
+    axes.axis("off")
+    return axes
+
+
+@checked
+def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
+    """The loss of each box by position, and that of somebody who has no idea."""
+    axes = plt.subplots(figsize=(8.6, 3.4))[1]
+    for n, (name, nats) in enumerate(by_box.items()):
+        axes.plot(
+            range(1, len(nats) + 1),
+            nats,
+            linestyle=LINES[n % len(LINES)],
+            color=COLOURS[n % len(COLOURS)],
+            marker=MARKERS[n // len(LINES)],
+            markersize=3,
+            linewidth=1.2,
+            label=name,
+        )
+    axes.axhline(chance, color="#777777", lw=1)
+    axes.text(len(nats), chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
+    axes.legend(ncols=3, fontsize=9, loc="lower left")
+    axes.set(
+        title="Can you tell nine models apart by what they do?", xlabel="position of the token", ylabel="loss, nats"
+    )
+    return axes
+
+
+@checked
+def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "layer head"], title: str) -> None:
+    """The mean pattern of every head, and above it what its cut costs."""
+    n_layers, n_heads = costs.shape
+    figure, panels = plt.subplots(n_layers, n_heads, figsize=(10, 2.9 * n_layers), sharex=True, sharey=True)
+    for layer, row in enumerate(panels):
+        for head, axes in enumerate(row):
+            drawn = axes.imshow(patterns[layer, head], cmap="viridis", vmin=0, vmax=1)
+            cost = f"{costs[layer, head].item():.1f}".replace("-0.0", "0.0").replace("-", "−")
+            axes.set_title(f"{layer}.{head}   cut: {cost} nats", fontsize=10)
+            axes.set_xticks(range(0, patterns.shape[-1], 4))
+            axes.set_yticks(range(0, patterns.shape[-1], 4))
+        row[0].set_ylabel(f"layer {layer}\ndestination")
+    for axes in panels[-1]:
+        axes.set_xlabel("source")
+    figure.colorbar(drawn, ax=panels, label="attention, mean over the texts", shrink=0.7)
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)

@@ -1,0 +1,58 @@
+"""The toy of lesson 09b against what can be counted by hand."""
+
+import math
+
+import pytest
+import torch
+
+from course_utils import superposition
+
+
+def test_few_features_have_every_case_once():
+    x = superposition.cases(4)
+    assert len(x) == 16 == len(x.unique(dim=0)) and set(x.unique().tolist()) == {0.0, 1.0}
+
+
+def test_many_features_have_all_singles_and_pairs_and_some_of_the_rest():
+    on = superposition.cases(20).sum(1).long().bincount()
+    assert on[:3].tolist() == [1, 20, 190] and on[10] == superposition.MOST
+
+
+@pytest.mark.parametrize("n", [4, 20])
+@pytest.mark.parametrize("density", [0.02, 0.5])
+def test_probabilities_sum_to_one_and_have_the_density(n, density):
+    x = superposition.cases(n)
+    p = superposition.probabilities(x, density)
+    assert p.sum().item() == pytest.approx(1, abs=1e-4)
+    assert (p @ x.sum(1)).item() == pytest.approx(n * density, rel=1e-3)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+def test_a_model_that_says_nothing_loses_one_per_feature_and_a_perfect_one_nothing(relu):
+    assert superposition.loss(torch.zeros(5, 2), torch.zeros(5), 0.1, relu).item() == pytest.approx(1, abs=1e-5)
+    assert superposition.loss(torch.eye(5), torch.zeros(5), 0.1, relu).item() == pytest.approx(0, abs=1e-6)
+
+
+def test_without_a_relu_training_finds_what_least_squares_allow():
+    W, b = superposition.train(4, 2, [0.3], relu=False, steps=400, copies=2)
+    assert superposition.loss(W[0], b[0], 0.3, False).item() == pytest.approx(2 / 4 * 0.7, abs=1e-3)
+
+
+def test_two_sparse_features_share_one_dimension_as_opposites():
+    W, _ = superposition.train(2, 1, [0.05], steps=600, copies=4)
+    assert (W[0].abs() > 0.5).all() and W[0].prod() < 0
+
+
+def test_training_leaves_the_caller_their_random_numbers_and_repeats_itself():
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    first, second = (superposition.train(3, 2, [0.1], steps=3)[0] for _ in range(2))
+    assert torch.equal(before, torch.get_rng_state()) and torch.equal(first, second)
+
+
+def test_shares_of_a_dimension_are_those_of_known_figures():
+    angle = 2 * math.pi * torch.arange(5) / 5
+    pentagon = torch.stack([angle.cos(), angle.sin()], 1)
+    opposites = torch.tensor([[1.0, 0], [-1, 0], [0, 2], [0, 0]])
+    torch.testing.assert_close(superposition.dimensions(pentagon), torch.full((5,), 0.4))
+    torch.testing.assert_close(superposition.dimensions(opposites), torch.tensor([0.5, 0.5, 1, 0]))
