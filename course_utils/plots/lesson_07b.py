@@ -73,13 +73,8 @@ def find_and_copy(
             (others, "other heads", 0, "o"),
             (list(induction), "induction heads", 1, "D"),
         ):
-            style = {
-                "color": COLOURS[colour],
-                "marker": marker,
-                "edgecolor": "black",
-                "label": f"{who}, with 0.{writer}",
-            }
-            panel.scatter(values[0, these], values[1, these], 60, **style)
+            style = {"marker": marker, "edgecolor": "black", "label": f"{who}, with 0.{writer}"}
+            panel.scatter(values[0, these], values[1, these], 60, COLOURS[colour], **style)
         for head in named:  # names stand above; below at a place that has one, and beside it in a column of points
             at = values[:, head]
             taken = any((values[:, other] - at).abs().max() < 0.05 for other in named if other < head)

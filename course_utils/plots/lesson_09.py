@@ -28,15 +28,15 @@ def lattices(
     pairs: Int[Tensor, "pair 2"],
     fires: Float[Tensor, "pair _neuron"],
     titles: Sequence[str],
-    rulers: Sequence[tuple[float, float]] = (),
+    lines: Sequence[tuple[float, float]] = (),
 ) -> Axes:
-    """For which pairs each neuron fires; with `rulers`, (period, crest), the sums that it should vote for as lines."""
+    """For which pairs each neuron fires; with `lines`, (period, crest), the sums that it should vote for as lines."""
     n = int(pairs.max()) + 1
     _, panels = plt.subplots(1, len(titles), figsize=(3.0 * len(titles), 3.0), sharey=True, squeeze=False)
     for i, (axes, title) in enumerate(zip(panels[0], titles, strict=True)):
         axes.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
-        if rulers:
-            period, crest = rulers[i]
+        if lines:
+            period, crest = lines[i]
             for total in torch.arange(2 * crest % period, n, period).tolist():
                 axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
         axes.set(title=title, xlabel="first number a", xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
@@ -170,22 +170,22 @@ def spectrum(
 
 
 @checked
-def phases(votes: Mapping[str, Float[Tensor, "2 _neuron"]], rulers: Sequence[str]) -> Axes:
+def phases(votes: Mapping[str, Float[Tensor, "2 _neuron"]], ruler_of: Sequence[str]) -> Axes:
     """The phase of the votes (second row) against the phase of the curve (first row), a panel for each choice of votes.
 
-    `rulers` says to which ruler a neuron belongs. The grey lines are twice the phase, up to whole turns.
+    `ruler_of` says to which ruler a neuron belongs. The grey lines are twice the phase, up to whole turns.
     """
     _, panels = plt.subplots(1, len(votes), figsize=(4.2 * len(votes), 3.6), sharey=True, squeeze=False)
     turn = torch.linspace(-torch.pi, torch.pi, 2)
     for axes, (title, (came, went)) in zip(panels[0], votes.items(), strict=True):
-        for i, ruler in enumerate(dict.fromkeys(rulers)):
-            own = torch.tensor([name == ruler for name in rulers])
+        for i, ruler in enumerate(dict.fromkeys(ruler_of)):
+            own = torch.tensor([name == ruler for name in ruler_of])
             axes.plot(came[own], went[own], MARKERS[i], color=COLOURS[i], ms=5, label=ruler)
         for k in (-1, 0, 1):
             axes.plot(turn, 2 * turn + 2 * torch.pi * k, color=GREY, lw=0.8, zorder=0)
         axes.set(title=title, xlabel="phase of the curve", ylim=(-3.4, 3.4))
     panels[0, 0].set_ylabel("phase of the votes")
-    if rulers:
+    if ruler_of:
         panels[0, -1].legend(title="frequency", loc="center left", bbox_to_anchor=(1, 0.5))
     return panels[0, 0]
 

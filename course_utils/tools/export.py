@@ -99,7 +99,7 @@ def _cell(cell: NotebookNode) -> Iterator[str]:
         return
     outputs = list(_outputs(cell))
     if outputs or "interactive" not in cell.metadata.get("tags", []):
-        yield _code(re.sub(r"^ *### (BEGIN|END) SOLUTION\n", "", cell.source, flags=re.MULTILINE))
+        yield _code(re.sub(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", "", cell.source, flags=re.MULTILINE))
         yield from outputs
 
 
@@ -175,11 +175,11 @@ class _Handout:
 
     def add_code(self, source: str) -> None:
         """Of an exercise the signature and the docstring; below them, room to write. Of other code nothing."""
-        if self.exercise:
+        if self.exercise and "raise NotImplementedError" in source:
             signature = source.split("raise NotImplementedError")[0].rstrip()
             inside = [*self.exercise, _code(signature), f'<div class="room">{"<i></i>" * 4}</div>']
             self.shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
-        self.exercise = None
+            self.exercise = None
 
     def add(self, block: Tag) -> None:
         """A block of prose, if it is wanted."""
