@@ -48,9 +48,13 @@ def loss(
 ) -> Float[Tensor, "*model"]:
     """The expected squared error of a model, per feature that is on: 1 for a model that always says 0."""
     x = cases(W.shape[-2])
+    return _errors(x, W, b, relu) @ probabilities(x, density) / (density * x.shape[1])
+
+
+def _errors(x: Tensor, W: Tensor, b: Tensor, relu: bool) -> Float[Tensor, "*model case"]:
+    """The squared error of every model in every case, summed over features."""
     said = x @ W @ W.mT + b[..., None, :]  # [*model, case, n]
-    error = ((x - (said.relu() if relu else said)) ** 2).sum(-1)
-    return error @ probabilities(x, density) / (density * x.shape[1])
+    return ((x - (said.relu() if relu else said)) ** 2).sum(-1)
 
 
 @checked
@@ -71,8 +75,7 @@ def train(
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)
     for step in range(steps):
-        said = x @ W @ W.mT + b[..., None, :]  # [copy, density, case, n]
-        losses = (((x - (said.relu() if relu else said)) ** 2).sum(-1) * weight).sum(-1)  # [copy, density]
+        losses = (_errors(x, W, b, relu) * weight).sum(-1)  # [copy, density]
         optimizer.zero_grad()
         losses.sum().backward()
         optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / steps)

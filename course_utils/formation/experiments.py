@@ -73,8 +73,8 @@ def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
     """What is stored of a result: of its history the columns that a table or a figure needs."""
     full = name.startswith(FULL)
     rows = [{key: row[key] for key in (FULL_ROW if full else LEAN_ROW) if key in row} for row in kept["history"]]
-    for row in rows:
-        if full:  # the best head at each offset
+    if full:
+        for row in rows:  # the best head at each offset
             row["back"] = [max(at) for at in zip(*row["back"], strict=True)]
     if kept["run"]["held"]:  # what the model alone would do, without the part that another one did, tells nothing
         return {"run": kept["run"], "history": rows}
@@ -217,7 +217,7 @@ def comparison(results: dict[str, list[dict[str, Any]]], arm: str, against: str 
     "mean" and "against" in steps; "differences" seed by seed, negative where the arm is earlier; "p" of the exact
     paired test; "never" how many runs of the arm do not get there. See `level_time`.
     """
-    mine, baseline, other = (_by_seed(results[name]) for name in (arm, "spread", against))
+    mine, baseline, other = (by_seed(results[name]) for name in (arm, "spread", against))
     seeds = [seed for seed in mine if seed in baseline.keys() & other.keys()]
     a = [level_time(mine[seed], baseline[seed]) for seed in seeds]
     b = [level_time(other[seed], baseline[seed]) for seed in seeds]
@@ -233,7 +233,9 @@ def comparison(results: dict[str, list[dict[str, Any]]], arm: str, against: str 
     }
 
 
-def _by_seed(runs_of_arm: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+@checked
+def by_seed(runs_of_arm: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
+    """The results of an arm by their seeds."""
     return {kept["run"]["seed"]: kept for kept in runs_of_arm}
 
 
@@ -356,7 +358,7 @@ def _ways_table(results: dict[str, list[dict[str, Any]]]) -> str:
 
 def _taken_over_table(results: dict[str, list[dict[str, Any]]]) -> str:
     lines = ["| arm | seed by seed |", "|---|---|"]
-    baseline = _by_seed(results["spread"])
+    baseline = by_seed(results["spread"])
     for arm, made in results.items():
         shares = [taken_over(kept, baseline[kept["run"]["seed"]]) for kept in made if kept["run"]["silent"]]
         if shares:

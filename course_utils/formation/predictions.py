@@ -190,7 +190,7 @@ def _held_at_start(results: Results) -> Iterator[Part]:
 
 
 def _heads_add_up(results: Results) -> Iterator[Part]:
-    baseline = {kept["run"]["seed"]: kept for kept in results["spread"]}
+    baseline = experiments.by_seed(results["spread"])
     costs = [1 - min(kept["silenced"]) / kept["history"][-1]["saves"] for kept in baseline.values()]
     yield f"taking it away costs {min(costs):.0%} to {max(costs):.0%}", min(costs) >= 1 / 3
     saves = experiments.comparison(results, "without the best head")["saves"]
