@@ -205,7 +205,7 @@ def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free
     """Show how the logits change against what two rows of OV foretell: with `fixed` patterns, and with `free` ones."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, sharey=True)
     for axes, measured, title in zip(panels, (fixed, free), ("patterns frozen", "patterns free"), strict=True):
-        axes.scatter(told.flatten()[::10], measured.flatten()[::10], s=4, alpha=0.4)  # every tenth is enough to see
+        axes.scatter(told.flatten()[::20], measured.flatten()[::20], s=3)  # every twentieth is enough to see
         axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8)
         axes.set(title=title, xlabel="foretold: attention · difference of two OV rows")
     panels[0].set_ylabel("measured change of the logit")
@@ -258,7 +258,7 @@ def gains(changes: Mapping[str, Float[Tensor, " n"]]) -> None:
     _, axes = plt.subplots(figsize=(10, 4.2))
     for i, (marker, values) in enumerate(zip(MARKERS, changes.values(), strict=False)):
         spread = torch.linspace(-0.32, 0.32, 11).repeat(len(values))[: len(values)]  # side by side, to be seen
-        axes.scatter(values.exp(), i + spread, s=7, alpha=0.5, marker=marker)
+        axes.scatter(values.exp(), i + spread, s=6, marker=marker)
         median = values.median().exp().item()
         axes.plot([median, median], [i - 0.42, i + 0.42], color="black", linewidth=2)
         above = (values > 0).float().mean().item()
@@ -285,6 +285,7 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
         axes.plot(distances, without * tried[:, 2], "s--", color=COLOURS[0], label="with a random token")
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
         axes.set(xscale="log", yscale="log")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         axes.set_title(name, family="monospace", parse_math=False)
         axes.set_xticks(distances, [str(d) for d in distances])
         axes.minorticks_off()
