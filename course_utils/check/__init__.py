@@ -60,7 +60,7 @@ from course_utils.check.lesson_09 import (
     with_attention,
     without_neurons,
 )
-from course_utils.check.lesson_09b import pair_error, polygon, without_direction
+from course_utils.check.lesson_09b import about, only_waves, pair_error, polygon, without_direction
 from course_utils.check.lesson_10 import (
     attention_across,
     attention_by_gap,
