@@ -17,7 +17,7 @@ from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
 from course_utils import fourier
-from course_utils._arguments import Count, NotNegative, checked
+from course_utils._arguments import NotNegative, checked
 from course_utils._files import DATA, verified, write_atomically, write_checksums
 from course_utils.models import initial
 
@@ -81,6 +81,7 @@ def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]
     return model.eval().requires_grad_(False), torch.stack(tables)
 
 
+@checked
 @torch.no_grad()
 def table(model: HookedTransformer) -> Float[Tensor, "a b answer"]:
     """The logits of all answers for all pairs."""
@@ -143,6 +144,7 @@ def distance_irrelevance(right: Float[Tensor, " pair"], apart: Int[Tensor, " pai
     return (torch.stack(within).mean() / right.std(correction=0)).item()
 
 
+@checked
 def symmetricity(
     logits: Callable[[Float[Tensor, "case 2 d"]], Float[Tensor, "case answer"]],
     embedded: Float[Tensor, "case 2 d"],
@@ -157,9 +159,10 @@ def symmetricity(
         said = logits(embedded)
         answers = torch.randint(said.shape[1], (len(said), 1), generator=torch.Generator().manual_seed(0))
         (gradient,) = torch.autograd.grad(said.gather(1, answers).sum(), embedded)
-    return cosine_similarity(*gradient.unbind(1)).mean().item()
+    return cosine_similarity(gradient[:, 0], gradient[:, 1]).mean().item()
 
 
+@checked
 def after_embedding(model: HookedTransformer) -> Callable[[Tensor], Tensor]:
     """The part of a transformer that makes logits, at the last position, of two embedded tokens."""
 

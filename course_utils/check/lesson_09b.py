@@ -30,7 +30,8 @@ def only_waves(answer: Answer) -> None:
             "these are the means by sum; of them only the waves at `frequencies` should stay.",
         )
         demand(
-            not close(found, right - right.mean((0, 1))), "the constant of each answer is missing; `projected` keeps it."
+            not close(found, right - right.mean((0, 1))),
+            "the constant of each answer is missing: keep it.",
         )
         by_difference = torch.stack([table[apart == d].mean(0) for d in range(n)])
         demand(
@@ -252,7 +253,7 @@ def _neuron() -> tuple[list[str], Tensor]:
     """The first half of the held-out code, and where neuron 49 fires strongly in it."""
     model, tokens = models.load("one-layer-mlp"), text.held_out_tokens("code")
     fires = model.run_with_cache(tokens)[1]["post", 0][:, 1:, 49].flatten()
-    words = model.to_str_tokens(tokens[:, 1:].flatten())
+    words = [str(token) for token in model.to_str_tokens(tokens[:, 1:].flatten())]
     half = len(words) // 2
     return words[:half], (fires > fires.max() / 2)[:half]
 
@@ -271,8 +272,8 @@ def about(answer: Answer) -> None:
     precision, recall = hits / verdict.sum().item(), hits / strongly.sum().item()
     demand(
         precision >= 0.4,
-        f"at {precision:.0%} of the places that your rule names the neuron fires strongly; a rule that says less should "
-        "reach 40 %.",
+        f"at {precision:.0%} of the places that your rule names the neuron fires strongly; a rule that says less "
+        "should reach 40 %.",
     )
     demand(
         recall >= 0.4,

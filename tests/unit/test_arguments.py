@@ -12,12 +12,14 @@ from transformer_lens import FactoredMatrix
 
 import course_utils
 from course_utils import (
+    autoencoder,
     bigrams,
     cases,
     circuits,
     composition,
     fourier,
     gpt,
+    grokking,
     heads,
     max_of_list,
     measure,
@@ -39,7 +41,12 @@ def _model(n_layers):
     return models.initial(config | shape).requires_grad_(False)
 
 
+def _last_of_two(embedded):
+    return embedded[:, 0] * embedded[:, 1]
+
+
 MODEL, SHALLOW = _model(2), _model(1)
+ADDER = models.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
 PATTERN = torch.ones(5, 5).tril() / 5
@@ -52,6 +59,7 @@ HEAD = {"model": MODEL, "layer": 0, "head": 1}
 VOTES = torch.rand(4, 3, 4, 4)
 WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
 CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
+CLOCK = torch.rand(53, 53, 53)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
     bigrams.preceded: {"stream": TOKENS[0], "labels": TOKENS[0] % 3, "window": 2, "d_vocab": 30},
@@ -167,6 +175,9 @@ GOOD = {  # a call of each function that is right
     grokking.key_frequencies: {"one": CLOCK},
     grokking.restricted: {"one": CLOCK, "frequencies": [1]},
     grokking.excluded: {"one": CLOCK, "frequencies": [1]},
+    grokking.table: {"model": ADDER},
+    grokking.after_embedding: {"model": ADDER},
+    grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
     grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
     transforms.folded: {"model": MODEL},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
@@ -226,6 +237,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         if getattr(function, "__module__", "") == module.__name__
     ),
     cases.trained,
+    *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 
