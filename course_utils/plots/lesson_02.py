@@ -95,7 +95,7 @@ def lens(
     for row, column in np.ndindex(*probability.shape):
         guess = _short(str(model.to_string([logits[row, column].argmax().item()])))
         colour = "white" if probability[row, column] > 0.5 else "black"
-        drawn = axes.text(column, row, guess, ha="center", va="center", color=colour, fontsize=9)
+        drawn = axes.text(column, row, guess, ha="center", va="center", color=colour, fontsize=8)
         drawn.set(family="monospace", parse_math=False)
     axes.set(title="Which token would be predicted after each layer?", xlabel="position (its own token)")
     return axes
@@ -158,10 +158,11 @@ def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], name
             chosen = [i for i, name in enumerate(names) if name.startswith(layer)]
             axes.plot(told[chosen], cut[chosen], marker, color=COLOURS[int(layer)], label=f"heads of layer {layer}")
         axes.set(xlabel="predicted from its term, in nats of logit", xlim=(start, end), ylim=(start, end))
-        for x, y, name in zip(told.tolist(), cut.tolist(), names, strict=True):
-            is_small = max(abs(x), abs(y)) < 0.7
-            if is_small == (axes is panels[1]) and start < min(x, y):
-                axes.annotate(name, (x, y), (7, -4), textcoords="offset points")
+        for i, (x, y) in enumerate(zip(told.tolist(), cut.tolist(), strict=True)):
+            if (max(abs(x), abs(y)) < 0.7) == (axes is panels[1]):
+                left = i % 2 == 0  # neighbours have their names on two sides
+                offset, side = (-7, "right") if left else (7, "left")
+                axes.annotate(names[i], (x, y), (offset, -4), textcoords="offset points", ha=side)
     panels[0].set(title="Does a head's term say what its cut costs?", ylabel="measured, in nats of logit")
     panels[1].set_title("The knot near zero, enlarged")
     panels[0].legend(fontsize=9)
@@ -180,7 +181,9 @@ def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, l
         drawn = axes.barh(
             places + offset, list(values.values()), 0.4, label=label, color=colour, hatch=hatch, edgecolor="black"
         )
-        axes.bar_label(drawn, [f"{round(value, 2) + 0:.2f}" for value in values.values()], padding=4, fontsize=8)
+        axes.bar_label(
+            drawn, [f"{round(value, 2) + 0:.2f}".replace("-", "−") for value in values.values()], padding=4, fontsize=8
+        )
     axes.set_yticks(places, heads)
     axes.invert_yaxis()
     axes.margins(x=0.1)
@@ -204,7 +207,7 @@ def bias_against_counts(
         axes.annotate(
             name,
             (log_counts[token], writes[token]),
-            (6, -12),
+            (7, -5),
             textcoords="offset points",
             family="monospace",
             parse_math=False,
