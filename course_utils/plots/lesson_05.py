@@ -23,7 +23,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
     where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
     axes.text(0, 2.5, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
-    axes.text(6.75, 2.5, "2 · say: a name;\neach number votes\nfor its own", va="top")
+    axes.text(6.8, 1.4, "2 · say: a name;\neach number votes\nfor its own", va="top")
     axes.text(1.2, 1.15, "the softmax turns\nscores into weights\n(gently here)", ha="center", color=BLUE)
     weight = torch.tensor([2.0 * place for place in where]).softmax(0).tolist()
     for row, (place, number, share) in enumerate(zip(where, numbers, weight, strict=True)):
@@ -212,7 +212,7 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> N
         places = [length + 0.28 * (i - 1) for length in counts]
         drawn = axes.bar(places, [max(height, 0.55) for height in heights], 0.25, color=colour, hatch=hatch)
         drawn.set_label(label)
-        words = [_short(height) for height in heights]
+        words = [_short(height).replace(" ", "\n") for height in heights]
         axes.bar_label(drawn, words, fontsize=8, padding=2)
     axes.set(yscale="log", ylim=(0.5, 1e13), xlabel="length of the list", ylabel="lists")
     axes.set(title="How many lists are left?", xticks=[*counts])
@@ -225,9 +225,9 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> N
 
 
 def _short(count: int) -> str:
-    """A count in at most three digits from a million on."""
-    size, name = (1e9, " billion") if count >= 1e9 else (1e6, " million")
-    return f"{count:,}" if count < 1e6 else f"{count / size:.3g}{name}"
+    """A count in three digits from a million on."""
+    size, name = (1e9, "billion") if count >= 1e9 else (1e6, "million")
+    return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
 
 
 @checked
@@ -251,19 +251,20 @@ def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
 
 
 @checked
-def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, g: Float[Tensor, " value"]) -> None:
-    """Wrong lists of M, of the value above it, and of all, against M's place between its neighbours; its own on g."""
+def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
+    """Wrong lists of M, of the value above it, and all, against M's place between its neighbours; `now` is marked."""
     _, axes = plt.subplots(figsize=(10, 4.4))
-    places, table = list(errors), torch.stack([*errors.values()])
+    places = sorted(errors)
+    table = torch.stack([errors[place] for place in places])
     curves = {f"largest {M}": table[:, M], f"largest {M + 1}": table[:, M + 1], "all": table.sum(1)}
     for (name, curve), style, colour in zip(curves.items(), ("D-", "s--", "o:"), (ORANGE, BLUE, GREY), strict=True):
         axes.plot(places, curve, style, color=colour, label=name)
-    now = float((g[M] - g[M - 1]) / (g[M + 1] - g[M - 1]))
     axes.axvline(now, color="black", lw=0.8)
     axes.annotate(" where training left it", (now, 0.97), xycoords=("data", "axes fraction"), va="top")
     axes.set(title=f"Where should {M} stand?", xlabel=f"place of {M} on the way from {M - 1} to {M + 1}")
     axes.set(ylabel="wrong lists of length 6", ylim=(0, None))
-    axes.legend(loc="center right")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="upper center")
     plots.show(
         f"Three curves against the place of {M} between its neighbours. The wrong lists of {M} fall as it moves up, "
         f"those of {M + 1} rise, and their sum is least between."
