@@ -101,7 +101,7 @@ with_divisors.mistakes = {
     ),
     "the final one only": (_final_only, "it is right for the last LayerNorm"),
     "the loop's last value": (_last_value_of_the_loop, "with one name it is right"),
-    "a hook left behind": (_left_behind, "it leaves a hook on `m`"),
+    "a hook left behind": (_left_behind, "it leaves a hook on `model`"),
     "log-probabilities": (lambda m, t, v: _with_divisors(m, t, v).log_softmax(-1), "with no divisor to replace"),
     "one text": (lambda m, t, v: _with_divisors(m, t[:1], v), "[batch, pos, d_vocab], logits"),
 }
@@ -186,7 +186,7 @@ verdict.mistakes = {
         "exactly as far off",
     ),
     "beyond is within": (
-        lambda c, d, m, n: "falls" if m > max(c, d) > c else _verdict(c, d, m, n),
+        lambda c, d, m, n: "falls" if abs(c - d) > 2 * n and m > max(c, d) > c else _verdict(c, d, m, n),
         "it has overshot both",
     ),
     "a truth value": (lambda c, d, m, n: abs(m - c) <= n, "it should return one of"),

@@ -6,7 +6,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -46,7 +46,7 @@ def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
 @checked
 def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
     """How much each token raises itself, above the mean of its row: one histogram for each head."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.4))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         edges = torch.linspace(values.min().item(), values.max().item(), 81)
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
@@ -96,7 +96,7 @@ def board(
 
     A trial is (claimed, denied, measured, noise).
     """
-    _, axes = plt.subplots(figsize=(9.4, 0.5 + 0.46 * len(trials)))
+    _, axes = plt.subplots(figsize=(9.4, 0.6 + 0.5 * len(trials)))
     for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
         place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
         stands = words[name] == "stands"
@@ -115,7 +115,7 @@ def board(
 @checked
 def divisors(scales: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    _, axes = plt.subplots(1, len(scales), figsize=(9.4, 3.4))
+    _, axes = plt.subplots(1, len(scales), figsize=(9.4, 3.8))
     for panel, (name, scale) in zip(axes, scales.items(), strict=True):
         panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
         panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
@@ -157,10 +157,12 @@ def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axe
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
     _, axes = plt.subplots(figsize=(7.6, 3.6))
     for line, mark, (label, cosines) in zip(LINES, MARKERS, panels.items(), strict=False):
-        axes.plot(cosines.sort(descending=True).values.tolist(), linestyle=line, marker=mark, label=label)
+        places = range(1, len(cosines) + 1)
+        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, marker=mark, label=label)
     axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
     axes.set(title="Are the hidden features found?", ylim=(0, 1.05), xlabel="hidden feature, best first")
     axes.set_ylabel("cosine with the nearest learnt direction")
+    axes.set_xticks(range(1, 1 + max(map(len, panels.values()))))
     axes.legend(loc="lower left")
     return axes
 
@@ -173,75 +175,59 @@ def graph(
     layer_0: Float[Tensor, "head src"],
     layer_1: Float[Tensor, "later src"],
     both: Float[Tensor, "later earlier dest src"],
-    least: float = 0.4,
+    least: float,
 ) -> Axes:
-    """The paths of `paths.to_logit` that add at least `least` to one logit, or take as much away, as a graph."""
-    _, axes = plt.subplots(figsize=(9.8, 4.6))
+    """The paths of `paths.to_logit` that add at least `least` to one logit, or take it away; the rest is one number."""
+    _, axes = plt.subplots(figsize=(9.8, 4.8))
     n = len(tokens)
-    at = {"logit": (n - 1.0, 3.3)}
+    logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
     for place, token in enumerate(tokens):
-        axes.text(place, -0.2, visible(token), rotation=60, ha="right", va="top", family="monospace", parse_math=False)
+        axes.text(place, -0.15, visible(token), rotation=60, ha="right", va="top", family="monospace", parse_math=False)
+    total = direct + layer_0.sum() + layer_1.sum() + both.sum()
+    shown = 0.0
     if abs(direct) >= least:
-        _edge(axes, (n - 1.0, 0.0), at["logit"], direct.item(), 0.5)
+        shown += _edge(axes, (n - 1.0, 0.0), logit, direct)
     for head, place in _large(layer_0, least):
-        box = _head(axes, at, f"0.{head}", n - 1 - 1.6 * head / len(layer_0), 1.1)
-        _edge(axes, (place, 0.0), box, layer_0[head, place].item())
-    for head in range(len(layer_1)):
-        total = layer_1[head].sum() + both[head].sum()
-        parts = _large(layer_1[head], least)
-        pairs = _large(both[head], least)
-        if not len(parts) and not len(pairs):
-            continue
-        box = _head(axes, at, f"1.{head}", n - 1 - 0.8 * (len(layer_1) - head), 2.2)
-        _edge(axes, box, at["logit"], total.item())
-        for (place,) in parts:
-            _edge(axes, (place, 0.0), box, layer_1[head, place].item())
-        for earlier, dest, place in pairs:
-            middle = _head(axes, at, f"0.{earlier}", dest, 1.1)
-            _edge(axes, (place, 0.0), middle, both[head, earlier, dest, place].item())
-            _edge(axes, middle, box, both[head, earlier, dest, place].item())
-    box = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
-    axes.text(
-        *at["logit"], f"{visible(out)} ?", bbox=box, ha="center", va="bottom", family="monospace", parse_math=False
-    )
-    for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.4, "logit")):
-        axes.text(-2.3, y, label, va="center", fontsize=9, color="#555555")
-    axes.set(xlim=(-2.5, n + 0.6), ylim=(-1.3, 3.9))
+        box = _head(axes, f"0.{head}", n - 1, 1.1)
+        _edge(axes, (place, 0.0), box, layer_0[head, place])
+        shown += _edge(axes, box, logit, layer_0[head, place])
+    for rank, head in enumerate(top):
+        box, sent = _head(axes, f"1.{head}", n - 12 + 8 * rank / max(1, len(top) - 1), 2.2), torch.zeros(())
+        for (place,) in _large(layer_1[head], least):
+            sent += _edge(axes, (place, 0.0), box, layer_1[head, place])
+        for earlier, dest, place in _large(both[head], least):
+            middle, value = _head(axes, f"0.{earlier}", dest, 1.1), both[head, earlier, dest, place]
+            _edge(axes, (place, 0.0), middle, value)
+            sent += _edge(axes, middle, box, value)
+        shown += _edge(axes, box, logit, sent)
+    look = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
+    said = f"{visible(out)}: {total:+.1f}"
+    axes.text(*logit, said, bbox=look, ha="center", va="bottom", family="monospace", parse_math=False)
+    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {total - shown:+.1f}".replace("-", "−"), fontsize=9)
+    for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
+        axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
+    axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
     axes.axis("off")
     return axes
 
 
-def _large(values: Tensor, least: float) -> Int[Tensor, "found axis"]:
-    return (values.abs() >= least).nonzero()
+def _large(values: Tensor, least: float) -> list[list[int]]:
+    return (values.abs() >= least).nonzero().tolist()
 
 
-def _head(axes: Axes, at: dict[str, tuple[float, float]], name: str, x: float, y: float) -> tuple[float, float]:
-    if (key := f"{name} {x:.1f}") not in at:
-        at[key] = (x, y)
-        box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
-        axes.text(x, y, name, bbox=box, ha="center", va="center", fontsize=9, zorder=3)
-    return at[key]
+def _head(axes: Axes, name: str, x: float, y: float) -> tuple[float, float]:
+    box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
+    axes.text(x, y, name, bbox=box, ha="center", va="center", zorder=3)
+    return x, y
 
 
-def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: float, bend: float = 0.0) -> None:
+def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: Tensor) -> Tensor:
+    """Draw an arrow as thick as its weight, with the number on it."""
     colour, line = (BLUE, "-") if weight > 0 else (ORANGE, "--")
-    style = {
-        "arrowstyle": "-|>",
-        "color": colour,
-        "ls": line,
-        "lw": 0.8 + 0.6 * abs(weight),
-        "shrinkA": 8,
-        "shrinkB": 10,
-    }
-    axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
-    x, y = (start[0] + end[0]) / 2 + 2.2 * bend, (start[1] + end[1]) / 2
-    label = f"{weight:+.1f}".replace("-", "−")
-    axes.text(
-        x,
-        y,
-        label,
-        fontsize=8.5,
-        ha="center",
-        va="center",
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-    )
+    lw = 0.8 + 0.6 * abs(weight.item())
+    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": lw, "shrinkA": 8, "shrinkB": 10}
+    axes.annotate("", end, start, arrowprops=style)
+    x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    axes.text(x, y, f"{weight:+.1f}".replace("-", "−"), fontsize=9, ha="center", va="center", bbox=box)
+    return weight
