@@ -55,14 +55,14 @@ def _with_divisors(
     model: HookedTransformer,
     tokens: Tensor,
     values: dict[str, float],
-    change: Callable[[Tensor, float], Tensor] = lambda old, new: torch.full_like(old, new),
+    change: Callable[[Tensor, float], Tensor | None] = lambda old, new: torch.full_like(old, new),
 ) -> Tensor:
-    hooks = [(name, lambda old, hook: change(old, values[hook.name])) for name in values]
+    hooks: list[Any] = [(name, lambda old, hook: change(old, values[hook.name])) for name in values]
     return model.run_with_hooks(tokens, fwd_hooks=hooks)
 
 
 def _last_value_of_the_loop(model: HookedTransformer, tokens: Tensor, values: dict[str, float]) -> Tensor:
-    hooks = []
+    hooks: list[Any] = []
     for name in values:
         hooks.append((name, lambda old, hook: torch.full_like(old, values[name])))  # noqa: B023
     return model.run_with_hooks(tokens, fwd_hooks=hooks)
@@ -491,11 +491,14 @@ def path_patched(answer: Answer) -> None:
         "what the writer says on the other text has been added; what it says on the clean one is still there.": (
             _patched(model, clean, other, 1, 2, "k", keep=True)
         ),
+        "the reader's keys come from the other text as a whole; only what `writer` puts into them should.": (
+            _door_replaced(model, clean, other, 2, "k")
+        ),
         "the whole layer 0 has changed in the keys, not `writer` alone.": _patched(model, clean, other, None, 2, "k"),
     }
     for sentence, logits_then in wrong.items():
         demand(not close(logits, logits_then), sentence)
-    for door in "qkv":
+    for door in "kqv":
         right = _patched(model, clean, other, 1, 2, door)
         demand(close(found(clean, other, 1, 2, door), right), f'with door "{door}" these are not the patched logits.')
     right = _patched(model, clean, other, 2, 0, "v")
@@ -519,30 +522,42 @@ def _patched(
     readers = slice(None) if reader is None else [reader]
     matrix = {"q": model.W_Q, "k": model.W_K, "v": model.W_V}[door][1, readers]
 
-    def hook(x: Tensor, hook: Any) -> Tensor:
+    def patch(x: Tensor, *, hook: Any) -> Tensor:
         x = x.clone()
         x[:, :, readers] += torch.einsum("bpm,hmd->bphd", change, matrix)
         return x
 
-    name = f"blocks.1.attn.hook_{door}"
+    hooks: list[Any] = [(f"blocks.1.attn.hook_{door}", patch)]
     if leave:
-        model.add_hook(name, hook)
+        model.add_hook(*hooks[0])
         return model(clean)
-    return model.run_with_hooks(clean, fwd_hooks=[(name, hook)])
+    return model.run_with_hooks(clean, fwd_hooks=hooks)
 
 
 def _writer_replaced(model: HookedTransformer, clean: Tensor, other: Tensor, writer: int) -> Tensor:
     new = model.run_with_cache(other)[1]["z", 0]
 
-    def hook(z: Tensor, hook: Any) -> Tensor:
+    def overwrite(z: Tensor, *, hook: Any) -> Tensor:
         z = z.clone()
         z[:, :, writer] = new[:, :, writer]
         return z
 
-    return model.run_with_hooks(clean, fwd_hooks=[("blocks.0.attn.hook_z", hook)])
+    return model.run_with_hooks(clean, fwd_hooks=[("blocks.0.attn.hook_z", overwrite)])
+
+
+def _door_replaced(model: HookedTransformer, clean: Tensor, other: Tensor, reader: int, door: str) -> Tensor:
+    new = model.run_with_cache(other)[1][door, 1]
+
+    def overwrite(x: Tensor, *, hook: Any) -> Tensor:
+        x = x.clone()
+        x[:, :, reader] = new[:, :, reader]
+        return x
+
+    return model.run_with_hooks(clean, fwd_hooks=[(f"blocks.1.attn.hook_{door}", overwrite)])
 
 
 path_patched.mistakes = {
+    "the whole door": (lambda m, c, o, w, r, d: _door_replaced(m, c, o, r, d), "come from the other text as a whole"),
     "the clean run": (lambda m, c, o, w, r, d: m(c), "nothing has changed"),
     "the other run": (lambda m, c, o, w, r, d: m(o), "these are the logits of the other text"),
     "the writer everywhere": (lambda m, c, o, w, r, d: _writer_replaced(m, c, o, w), "the writer's output has changed"),

@@ -101,8 +101,8 @@ def board(
         place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
         stands = words[name] == "stands"
         axes.plot([0, 1], [row, row], color="0.85", lw=6, solid_capstyle="round", zorder=0)
-        look = {"color": BLUE if stands else ORANGE, "marker": "o" if stands else "D"}
-        axes.errorbar(place, row, xerr=width, capsize=3, ms=8, **look)
+        colour, mark = (BLUE, "o") if stands else (ORANGE, "D")
+        axes.errorbar(place, row, xerr=width, capsize=3, ms=8, color=colour, marker=mark)
         axes.text(1.32, row, words[name], va="center")
     axes.set_yticks(range(len(trials)), list(trials))
     axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
@@ -130,10 +130,10 @@ def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
     """Every head of every model on the page: does it look for repetition, and copy what it finds?"""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
     for number, (name, page) in enumerate((name, page) for name, page in pages.items() if "copying" in page):
-        look = {"marker": MARKERS[number % len(MARKERS)], "color": COLOURS[number % len(COLOURS)], "alpha": 0.8}
+        mark, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
         x = np.concatenate([np.asarray(layer) for layer in page["prefix_matching"]])
         y = np.concatenate([np.asarray(layer) for layer in page["copying"]])
-        axes.scatter(x.clip(1e-4), y, s=45, label=name, **look)
+        axes.scatter(x.clip(1e-4), y, s=45, label=name, marker=mark, color=colour, alpha=0.8)
     axes.set(title="Which heads look for repetition, and copy what they find?")
     axes.set(xlabel="prefix-matching score", ylabel="copying score", xscale="log")
     axes.legend(loc="lower right")
@@ -184,7 +184,7 @@ def graph(
     for place, token in enumerate(tokens):
         axes.text(place, -0.15, visible(token), rotation=60, ha="right", va="top", family="monospace", parse_math=False)
     total = direct + layer_0.sum() + layer_1.sum() + both.sum()
-    shown = 0.0
+    shown = torch.zeros(())
     if abs(direct) >= least:
         shown += _edge(axes, (n - 1.0, 0.0), logit, direct)
     for head, place in _large(layer_0, least):
