@@ -55,10 +55,12 @@ def to_logit(
 
     The direct path; each head of layer 0; each head of layer 1 on the tokens themselves; each head of layer 1 on what
     each head of layer 0 took from `src` to `dest`. Patterns are taken as given, and the sum is exact. Attention-only
-    models without biases or LayerNorm. Raises ValueError for another number of layers.
+    models without biases or LayerNorm. Raises ValueError for another number of layers, and for a token that there is not.
     """
     if model.cfg.n_layers != 2:
         raise ValueError(f"These are the paths of a model with two layers; this one has {model.cfg.n_layers}.")
+    if not 0 <= out < model.cfg.d_vocab:
+        raise ValueError(f"There is no token {out} to predict among {model.cfg.d_vocab}: count from 0.")
     A0, A1 = heads.patterns(model, tokens[None])[:, :, 0]  # each [head, dest, src]
     x, u = model.W_E[tokens], model.W_U[:, out] - model.W_U.mean(-1)  # [pos, d_model], [d_model]
     OV0 = model.W_V[0] @ model.W_O[0]  # [head, d_model, d_model]
