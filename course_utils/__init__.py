@@ -28,6 +28,7 @@ _MODULES = (
     "text",
     "tools",
     "train",
+    "transcoder",
     "transforms",
 )
 _SHORT = {
