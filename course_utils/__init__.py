@@ -30,6 +30,7 @@ _MODULES = (
     "text",
     "tools",
     "train",
+    "transcoder",
     "transforms",
 )
 _SHORT = {

@@ -30,6 +30,7 @@ from course_utils import (
     tasks,
     text,
     train,
+    transcoder,
     transforms,
 )
 from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
@@ -58,7 +59,6 @@ TASK = tasks.TASKS["addition"]
 HEAD = {"model": MODEL, "layer": 0, "head": 1}
 VOTES = torch.rand(4, 3, 4, 4)
 WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
-CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
 CLOCK = torch.rand(53, 53, 53)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
@@ -133,6 +133,7 @@ GOOD = {  # a call of each function that is right
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
     paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
+    paths.to_logit: {"model": MODEL, "tokens": TOKENS[0], "out": 3},
     gpt.words: {"documents": ["a b", "b a"]},
     gpt.count_pairs: {"words": {"ab": 1}, "spelled": {"ab": ["a", "b"]}},
     gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
@@ -158,7 +159,6 @@ GOOD = {  # a call of each function that is right
         "unit": "",
     },
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
-    plots.growth: {"curves": {"a": CURVE}, "title": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
@@ -179,6 +179,14 @@ GOOD = {  # a call of each function that is right
     grokking.after_embedding: {"model": ADDER},
     grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
     grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
+    transcoder.train: {
+        "x": torch.rand(9, 4),
+        "y": torch.rand(9, 3),
+        "features": 6,
+        "penalty": 0.1,
+        "steps": 2,
+        "seed": 0,
+    },
     transforms.folded: {"model": MODEL},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
