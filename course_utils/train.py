@@ -18,7 +18,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import measure, tasks, text
 from course_utils._arguments import checked
-from course_utils._files import write_atomically, write_checksums
+from course_utils._files import write_atomically, write_checksums, write_text
 from course_utils.models import initial, save_weights, snapshot_name
 
 
@@ -302,11 +302,9 @@ def _finish(training: Recorded, folder: Path, state: State) -> None:
         "torch": torch.__version__,
         "result": state.history[-1],
     }
-    write_atomically(
-        folder / "config.json", lambda path: path.write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-    )
+    write_text(folder / "config.json", json.dumps(card, indent=1) + "\n")
     history = "[\n" + ",\n".join(json.dumps(row) for row in state.history) + "\n]\n"
-    write_atomically(folder / "history.json", lambda path: path.write_text(history, encoding="utf-8"))
+    write_text(folder / "history.json", history)
     write_checksums(folder)
 
 
