@@ -53,7 +53,7 @@ class Exercise:
             print(f"○ {self.name}: this is our function; run the cell again in which you write yours.")
         else:
             guarded = Guarded(answer)
-            verdict = self._verdict(guarded)
+            verdict = self.verdict(guarded)
             if guarded.printed:
                 print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
             print(verdict + (" The lesson goes on with ours." if verdict.startswith("○") else ""))
@@ -69,8 +69,8 @@ class Exercise:
         print("  The lesson goes on with ours.")
         return ours.find(self.name).function
 
-    def _verdict(self, answer: Guarded) -> str:
-        """What is printed about an answer, in one line."""
+    def verdict(self, answer: Answer) -> str:
+        """What is printed about a guarded answer, in one line."""
         self.unfit = ""
         try:
             with randomness_kept():

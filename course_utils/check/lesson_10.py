@@ -685,7 +685,7 @@ def match_positivity(answer: Answer) -> None:
     n = 1500
     wide = random(n, 3), random(3, 3, seed=1), random(3, 3, seed=2)
     demand(
-        largest_table(lambda: answer(*wide)) < n * n,
+        largest_table(answer, *wide) < n * n,
         "it builds the [d_vocab, d_vocab] matrix: BA has the same eigenvalues as AB, and is small.",
     )
 

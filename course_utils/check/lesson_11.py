@@ -383,7 +383,7 @@ class Case(Exercise):
             print(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
             return answer
         self.report = []
-        print(self._verdict(Guarded(answer)), *self.report, sep="\n")
+        print(self.verdict(Guarded(answer)), *self.report, sep="\n")
         return answer
 
 
