@@ -284,7 +284,7 @@ def _settings(model: HookedTransformer) -> dict[str, dict[str, float]]:
     """What plain numbers and switches a model, its parts and its configuration hold."""
     places: dict[str, nn.Module | HookedTransformerConfig] = {**dict(model.named_modules()), "cfg": model.cfg}
     return {
-        place: {name: value for name, value in vars(part).items() if type(value) in (bool, int, float)}
+        place: {name: value for name, value in vars(part).items() if isinstance(value, float | int)}
         for place, part in places.items()
     }
 
@@ -294,5 +294,7 @@ def _set(model: HookedTransformer, settings: dict[str, dict[str, float]]) -> Non
     places: dict[str, Any] = {**dict(model.named_modules()), "cfg": model.cfg}
     for place, values in settings.items():
         for name, value in values.items():
-            if type(vars(places[place]).get(name)) is type(value):
+            kinds = isinstance(value, bool), isinstance(value, float | int)  # a bool is an int too
+            old = vars(places[place]).get(name)
+            if all(kinds[1:]) and (isinstance(old, bool), isinstance(old, float | int)) == kinds:
                 setattr(places[place], name, value)

@@ -75,7 +75,7 @@ DISHONEST = {
     "patches the package": (
         f"import course_utils.check.exercises as e\ne.Exercise.verdict = lambda *_: '✓ {EXERCISE}'\nreturn {LIE}",
         "",
-        "which product",
+        REFUSED,
     ),
     "patches a check": (
         f"return {LIE}",
@@ -126,7 +126,12 @@ DISHONEST = {
         "it ended its own",
     ),
     "interrupts": ("raise KeyboardInterrupt", "", "KeyboardInterrupt"),
-    "crashes": ("import sys\nsys.setrecursionlimit(10**9)\ndef f(): return f() + 1\nf()", "", ""),
+    "crashes": ("import os\nos.abort()", "", "it ended its own process"),
+    "loops and never gives up": (
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        "",
+        "after 3 seconds it was still running",
+    ),
     "asks for 50 GB": (f"import torch\ntorch.zeros(50 * 2**28).add_(1)\nreturn {TRUTH}", "", "memory"),
     "asks for 50 GB in pieces": (f"kept = []\nwhile True: kept.append(bytearray(10**8))\nreturn {TRUTH}", "", "emory"),
     "returns far too much": ("return torch.ones(5000, 5000)", "", "far too much"),
@@ -154,6 +159,7 @@ def kept(tmp_path):
 @pytest.mark.parametrize("name", DISHONEST)
 def test_a_dishonest_answer_gets_nothing_and_a_sentence(name, kept):
     body, before, sentence = DISHONEST[name]
-    got = _got(_cells(body.replace(FOLDER, str(kept)), before), memory=2)
+    seconds = 3 if "loops" in name else SECONDS
+    got = _got(_cells(body.replace(FOLDER, str(kept)), before), seconds, memory=2)
     assert got.mark == "✗" and sentence in got.sentence and got.sentence
     assert not sys.modules["torch"].allclose(*map(sys.modules["torch"].tensor, (0.0, 1.0)))
