@@ -21,7 +21,7 @@ from course_utils._files import DATA, NOTEBOOKS, PACKAGE
 
 checks = types.ModuleType("course_utils.check")  # the package without its lessons: __init__.py would bring them all
 checks.__path__ = [str(PACKAGE / "check")]
-sys.modules["course_utils.check"] = course_utils.check = checks  # type: ignore[attr-defined]
+sys.modules["course_utils.check"] = course_utils.check = checks
 
 import torch  # noqa: E402
 

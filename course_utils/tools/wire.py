@@ -120,7 +120,7 @@ class Remote:
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
-    known = {Blank: "Blank", Wrong: "Wrong"}.get(type(error), "")
+    known = type(error).__name__ if isinstance(error, Blank | Wrong) else ""
     by_torch = isinstance(error.__cause__, RuntimeError)  # a check looks at it
     return {"failed": known, "kind": type(error).__name__, "said": str(error)[:1000], "by torch": by_torch}
 
