@@ -20,8 +20,8 @@ Part = Callable[[Tensor], Tensor]  # a function of a stream
 @checked
 def words(documents: Iterable[str]) -> Counter[str]:
     """How often each word stands in texts: a space goes with the word that follows it, each byte is one character."""
-    split = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
-    return Counter(word for document in documents for word, _ in split(document))
+    pieces = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    return Counter(word for document in documents for word, _ in pieces(document))
 
 
 @checked

@@ -205,13 +205,13 @@ def _line(axes: Axes, row: float, words: Sequence[str], strength: Float[Tensor, 
 
 
 @checked
-def examples(words: Sequence[str], fires: Float[Tensor, " place"], places: Sequence[int], title: str) -> Axes:
+def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequence[int], title: str) -> Axes:
     """Pieces of a text around some places, below each other: ground and underline show how strongly a neuron fires."""
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.27 * len(places)))
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.27 * len(where)))
     strength = fires.clamp(min=0) / fires.max()
-    for row, place in enumerate(places):
+    for row, place in enumerate(where):
         _line(axes, row, words, strength, place)
-    axes.set(xlim=(0, LETTERS), ylim=(len(places) - 0.4, -0.7), title=f"Where does {title} fire?")
+    axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.4, -0.7), title=f"Where does {title} fire?")
     axes.axis("off")
     return axes
 
@@ -285,16 +285,16 @@ def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -
 def side_by_side(
     words: Sequence[str],
     strengths: Mapping[str, Float[Tensor, " place"]],
-    places: Sequence[int],
+    where: Sequence[int],
     fits: Mapping[str, Sequence[float]],
 ) -> Axes:
     """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
-    rows = len(strengths) * len(places)
+    rows = len(strengths) * len(where)
     _, (upper, lower) = plt.subplots(2, 1, figsize=(9.6, 1.0 + 0.3 * rows + 2.2), height_ratios=[0.3 * rows + 0.5, 2.2])
     row = 0.0
     for name, fires in strengths.items():
         upper.text(0, row, name, ha="left", va="center", fontweight="bold")
-        for place in places:
+        for place in where:
             row += 1
             _line(upper, row, words, fires.clamp(min=0) / fires.max(), place)
         row += 1.2
