@@ -241,10 +241,11 @@ def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor,
         axes.text(0, h, f"head 0.{h} ({logit:.0f})", va="center")
         for i, (source, dest, out) in enumerate(trigrams):
             copies = source.strip("·") == out.strip("·")
-            box = {"boxstyle": "round,pad=0.35", "facecolor": "#f6c9a8" if copies else "white"}
+            box: dict[str, Any] = {"boxstyle": "round,pad=0.35", "facecolor": "#f6c9a8" if copies else "white"}
             box |= {"edgecolor": COLOURS[1] if copies else "#bbbbbb", "linewidth": 1.6 if copies else 0.8}
-            words, style = f"{source:.9s} … {dest:.11s} → {out:.11s}", {"family": "monospace", "fontsize": 8.5}
-            axes.text(0.55 + i, h, words, va="center", bbox=box, parse_math=False, **style)
+            words = f"{source:.9s} … {dest:.11s} → {out:.11s}"
+            style: dict[str, Any] = {"va": "center", "family": "monospace", "fontsize": 8.5, "bbox": box}
+            axes.text(0.55 + i, h, words, parse_math=False, **style)
         said.append(f"Head 0.{h}: " + ", ".join("{} … {} → {}".format(*words) for words in trigrams) + ".")
     axes.set(xlim=(0, 0.5 + max(len(ids) for _, ids in entries)), ylim=(len(entries) - 0.5, -0.7))
     axes.set_title("What does each head say most strongly? (thick frame: the source promotes itself)")
