@@ -55,7 +55,7 @@ def to_logit(
 
     The direct path; each head of layer 0; each head of layer 1 on the tokens themselves; each head of layer 1 on what
     each head of layer 0 took from `src` to `dest`. Patterns are taken as given, and the sum is exact. Attention-only
-    models without biases or LayerNorm. Raises ValueError for another number of layers, and for a token that there is not.
+    models without biases or LayerNorm. Raises ValueError for another number of layers, and for no token.
     """
     if model.cfg.n_layers != 2:
         raise ValueError(f"These are the paths of a model with two layers; this one has {model.cfg.n_layers}.")

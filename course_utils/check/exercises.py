@@ -43,20 +43,21 @@ class Exercise:
         self.check = check
         self.mistakes: Mistakes = {}
         self.attempted = False
+        self.mark = ""  # of the last answer: ✓, ✗ or ○
         self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
         self.hints_shown = 0
 
     def __call__(self, answer: Answer) -> Answer:
         if not callable(answer):
-            print(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
+            self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
         elif answer is ours.find(self.name).function:
-            print(f"○ {self.name}: this is our function; run the cell again in which you write yours.")
+            self._say(f"○ {self.name}: this is our function; run the cell again in which you write yours.")
         else:
             guarded = Guarded(answer)
-            verdict = self._verdict(guarded)
+            verdict = self.verdict(guarded)
             if guarded.printed:
                 print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
-            print(verdict + (" The lesson goes on with ours." if verdict.startswith("○") else ""))
+            self._say(verdict + (" The lesson goes on with ours." if verdict.startswith("○") else ""))
             if self.unfit:
                 print(f"  It is right, but {self.unfit}.")
             elif verdict.startswith("✓"):
@@ -69,8 +70,12 @@ class Exercise:
         print("  The lesson goes on with ours.")
         return ours.find(self.name).function
 
-    def _verdict(self, answer: Guarded) -> str:
-        """What is printed about an answer, in one line."""
+    def _say(self, line: str) -> None:
+        self.mark = line[0]
+        print(line)
+
+    def verdict(self, answer: Answer) -> str:
+        """What is printed about a guarded answer, in one line."""
         self.unfit = ""
         try:
             with randomness_kept():

@@ -102,7 +102,7 @@ def notebook_data(function: Callable[..., Any]) -> list[str]:
     while waiting:
         code, space = getattr(waiting[0], "__code__", None), getattr(waiting[0], "__globals__", {})
         waiting = waiting[1:]
-        for name in _global_names(code) if code else ():
+        for name in global_names(code) if code else ():
             value = space.get(name)
             if name in seen:
                 continue
@@ -114,12 +114,12 @@ def notebook_data(function: Callable[..., Any]) -> list[str]:
     return found
 
 
-def _global_names(code: types.CodeType) -> Iterator[str]:
+def global_names(code: types.CodeType) -> Iterator[str]:
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield step.argval
         elif isinstance(step.argval, types.CodeType):  # a function, lambda or comprehension inside
-            yield from _global_names(step.argval)
+            yield from global_names(step.argval)
 
 
 # --- exceptions ---

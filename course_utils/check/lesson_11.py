@@ -380,10 +380,10 @@ class Case(Exercise):
 
     def __call__(self, answer: Answer) -> Answer:
         if not callable(answer):
-            print(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
+            self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
             return answer
         self.report = []
-        print(self._verdict(Guarded(answer)), *self.report, sep="\n")
+        self._say("\n".join([self.verdict(Guarded(answer)), *self.report]))
         return answer
 
 

@@ -71,7 +71,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         look: dict[str, Any] = {"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8}
         start, end, bend = (src + SIDE + 0.41, dest + SIDE - 0.41), 2.5, 0.0
         if j - i > 1:  # over the boxes between
-            start, end, bend = (src + SIDE + 0.3, dest + SIDE - 0.3), 2.76, -0.17
+            start, end, bend = (src + SIDE + 0.3, dest + SIDE - 0.3), 2.76, -0.13
         axes.annotate("", (start[1], end), (start[0], end), arrowprops=look | {"connectionstyle": f"arc3,rad={bend}"})
     notes = {
         0.0: "tokens  [batch, pos]",

@@ -93,7 +93,7 @@ def lens(
     probability = logits.softmax(-1)[:, range(len(comes)), comes]  # [stage, pos]
     axes = _shares(probability, _stages(probability), tokens, "p of the token that comes")
     for row, column in np.ndindex(*probability.shape):
-        guess = _short(str(model.to_string([logits[row, column].argmax().item()])))
+        guess = _short(str(model.to_string([int(logits[row, column].argmax())])))
         colour = "white" if probability[row, column] > 0.5 else "black"
         drawn = axes.text(column, row, guess, ha="center", va="center", color=colour, fontsize=8)
         drawn.set(family="monospace", parse_math=False)

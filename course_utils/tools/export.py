@@ -6,6 +6,7 @@ pictures, styles and reveal.js are inside.
 """
 
 import argparse
+import ast
 import html
 import re
 import sys
@@ -23,7 +24,7 @@ from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
 from course_utils._files import NOTEBOOKS, SOLUTIONS, get_back, lesson_of, solution_file
-from course_utils.tools import links, utf8_output
+from course_utils.tools import authoring, links, utf8_output
 
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 (MIT), as its npm package has it
@@ -150,17 +151,57 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     return _document(solution, f'<div class="deck">{sections}</div><script>{reveal}</script>{ours}', style)
 
 
-def handout(learner: NotebookNode) -> str:
-    """A learner's notebook on paper: its question and aims, each section's opening and formulas, and the exercises."""
-    paper = _Handout()
-    for cell in _without_links(learner):
+def handout(solution: NotebookNode, learner: NotebookNode) -> str:
+    """A learner's notebook on paper: its question and aims, openings and formulas, and the exercises with room.
+
+    A figure is there where the text announces one and it shows nothing of an exercise's answer; else the announcing
+    sentence is not there either.
+    """
+    figures = _open_figures(solution)
+    cells, paper = _without_links(learner), _Handout()
+    for cell, following in zip(cells, [*cells[1:], None], strict=True):
         if cell.cell_type == "code":
             paper.add_code(cell.source)
-        else:
-            for block in markdown(cell.source):
-                paper.add(block)
-    body = "\n".join(paper.shown)
+            continue
+        announces = cell.source.endswith(":") and following and "raise NotImplementedError" not in following.source
+        figure = figures.get(following.id, "") if announces else ""
+        blocks = markdown(_without_last_sentence(cell.source) if announces and not figure else cell.source)
+        for block in blocks:
+            paper.add(block)
+        if figure and paper.shown[-1] == str(blocks[-1]):
+            paper.shown.append(figure)
+    body = "\n".join(paper.finished())
     return _document(learner, f"{body}{_script('fit.js', 'fit(document)')}", _style("handout.css"))
+
+
+def _without_last_sentence(source: str) -> str:
+    whole, announcement = source.rpartition("\n\n")[::2]
+    *kept, _ = re.split(r"(?<=[.?!)*]) +(?=[A-Z*$`])", announcement)
+    return "\n\n".join(filter(None, [whole, " ".join(kept)]))
+
+
+def _open_figures(solution: NotebookNode) -> dict[str, str]:
+    """The figure of each cell, by the cell's id; but for those that an exercise's function had a part in."""
+    figures, closed = {}, set()
+    for cell in solution.cells:
+        if cell.cell_type != "code":
+            continue
+        used, bound = _names(cell.source)
+        if authoring.MARKERS[0] in cell.source or used & closed:
+            closed |= bound
+            continue
+        shown = [output.get("data", {}).get("text/html", "") for output in cell.outputs]
+        for image in (text for text in shown if "<img" in text and "microscope-still" not in text):
+            figures.setdefault(cell.id, f'<div class="figure">{image}</div>')
+    return figures
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell uses, and those that it binds."""
+    nodes = [*ast.walk(ast.parse(source))]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return {node.id for node in names} - bound, bound | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
 
 
 class _Handout:
@@ -174,12 +215,32 @@ class _Handout:
         self.last: Tag | None = None  # the block before, shown or not
 
     def add_code(self, source: str) -> None:
-        """Of an exercise the signature and the docstring; below them, room to write. Of other code nothing."""
+        """Of an exercise the signature, the docstring, and a line for each minute. Of other code nothing."""
         if self.exercise and "raise NotImplementedError" in source:
             signature = source.split("raise NotImplementedError")[0].rstrip()
-            inside = [*self.exercise, _code(signature), f'<div class="room">{"<i></i>" * 4}</div>']
+            signature = re.sub(r"^(import|from) .*\n+", "", signature, flags=re.MULTILINE)
+            minutes = int(re.findall(r"(\d+) minutes", self.exercise[0])[0])
+            inside = [*self.exercise, _code(signature), f'<div class="room">{"<i></i>" * minutes}</div>']
             self.shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
             self.exercise = None
+
+    def finished(self) -> list[str]:
+        """All that is shown, a line for a name on top; no section of which only its opening would be left."""
+        parts: list[list[str]] = [[]]
+        for block in self.shown:
+            if block.startswith("<h2"):
+                parts.append([])
+            parts[-1].append(block)
+        kept = [part for part in parts[1:] if any(map(self._holds_on, part))]
+        title, *opening = parts[0]
+        name = '<p class="name">Name<i></i>Date<i></i></p>'
+        return [title, name, *opening, *(block for part in kept for block in part)]
+
+    @staticmethod
+    def _holds_on(block: str) -> bool:
+        """Whether a section is worth its place for the sake of this block."""
+        tags = ("<div", "<blockquote", "<ul", "<ol", "<table")
+        return block.startswith(tags) or 'display="block"' in block or "To think about" in block[:40]
 
     def add(self, block: Tag) -> None:
         """A block of prose, if it is wanted."""
@@ -240,7 +301,7 @@ def export(kind: str, lesson: str) -> str:
     makers = {
         "slides": slides,
         "page": lambda solution, learner: page(solution),
-        "handout": lambda solution, learner: handout(learner),
+        "handout": handout,
     }
     paths = [SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb"]
     if kind not in makers:

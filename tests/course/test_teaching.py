@@ -1,17 +1,25 @@
 """The teacher's guide against the notebooks, and its commands as they are printed."""
 
+import contextlib
+import csv
+import json
+import math
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from course_utils._files import ROOT, lesson_of
-from course_utils.tools import authoring, export, links
+from course_utils.tools import assignment, authoring, export, grade, links
 
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
 LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
@@ -108,7 +116,7 @@ def checkout(tmp_path):
     """A folder in which the guide's commands find what they name."""
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks", target_is_directory=True)
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    for command, module in (("nbgrader", "nbgrader"), ("python", None), ("jupyter", "jupyter")):
+    for command, module in (("nbgrader", "nbgrader"), ("alembic", "alembic"), ("python", None), ("jupyter", "jupyter")):
         line = f'exec "{sys.executable}" {f"-m {module} " if module else ""}"$@"\n'
         file = tmp_path / ".venv" / "bin" / command
         file.write_text(f"#!/bin/sh\n{line}")
@@ -117,46 +125,122 @@ def checkout(tmp_path):
 
 
 def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
+    """The class gets the learner's copy; the check of each exercise stands in a locked cell of its own."""
     released, learner = authoring.read(release), authoring.read(ROOT / "notebooks" / f"{lesson}.ipynb")
-    assert len(released.cells) == len(learner.cells) and len(_exercises(lesson)) > 0
-    stubs = 0
-    for ours, theirs in zip(learner.cells, released.cells, strict=True):
-        if ours.id in links.IDS:  # nbgrader knows nothing of our line of links, which here are the solution's
-            continue
-        stub = "# YOUR CODE HERE\n    raise NotImplementedError()"
-        stubs += stub in theirs.source
-        assert theirs.source.replace(stub, authoring.STUB) == ours.source
-        assert not theirs.get("outputs") and not theirs.get("execution_count")
-    assert stubs == len(_exercises(lesson))
+    checks = {cell.metadata.nbgrader.grade_id: cell for cell in released.cells if _marked(cell, "grade")}
+    rest = [cell for cell in released.cells if not _marked(cell, "grade")]
+    blanks = [cell for cell in rest if _marked(cell, "solution")]
+    assert [f"{cell.metadata.nbgrader.grade_id}-check" for cell in blanks] == list(checks)
+    assert [cell.metadata.nbgrader.grade_id for cell in blanks] == _exercises(lesson)
+    assert [cell.metadata.nbgrader.points for cell in checks.values()] == [*_dots(lesson).values()]
+    for ours, theirs in zip(learner.cells, rest, strict=True):
+        line = checks[f"{theirs.metadata.nbgrader.grade_id}-check"].source if _marked(theirs, "solution") else ""
+        assert (line in ours.source) and theirs.source.split() == ours.source.replace(line, "").split()
     assert not any(marker in cell.source for cell in released.cells for marker in authoring.MARKERS)
+
+
+def _marked(cell: authoring.NotebookNode, kind: str) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get(kind))
+
+
+def _dots(lesson: str) -> dict[str, int]:
+    return grade.points()[lesson.split("_")[0]]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
-def test_nbgraders_command_works_as_printed(checkout, commands):
-    done = subprocess.run(["sh", "-ec", commands(DOCUMENT, "nbgrader")], cwd=checkout, capture_output=True, text=True)
+def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
+    """Two students are right, two wrong, two have left the blanks; nbgrader and we give the same points."""
+    lesson, exercise = "03_zero_layers", "exact_weights"
+    prepare, path, _, release = commands(DOCUMENT, "nbgrader").splitlines()
+    _run(prepare, checkout)
+    monkeypatch.setenv("PATH", f"{checkout / '.venv/bin'}{os.pathsep}{os.environ['PATH']}")
+    assert path == 'PATH="$PWD/.venv/bin:$PATH"'
+    classroom = checkout / "runs/class"
+    source = classroom / f"source/{lesson}/{lesson}.ipynb"
+    notebook = authoring.read(source)  # of the lesson one exercise, so that it runs in seconds
+    wanted = [cell for cell in notebook.cells if exercise in cell.metadata.get("nbgrader", {}).get("grade_id", "")]
+    imports = "import torch\nfrom torch import Tensor\n\nfrom course_utils import check"
+    notebook.cells = [nbformat.v4.new_code_cell(imports, id="imports"), *wanted]
+    source.write_text(nbformat.v4.writes(notebook), encoding="utf-8")
+    _run(release, classroom)
+    blank = (classroom / f"release/{lesson}/{lesson}.ipynb").read_text(encoding="utf-8")
+    lines = {
+        "right": r"return torch.eye(len(table)), table",
+        "wrong": "return table, table",
+        "blank": json.dumps(authoring.STUB)[1:-1],
+    }
+    for number, (kind, line) in enumerate(2 * [*lines.items()]):
+        file = classroom / f"submitted/{kind}-{number}/{lesson}/{lesson}.ipynb"
+        file.parent.mkdir(parents=True)
+        file.write_text(blank.replace(json.dumps(authoring.STUB)[1:-1], line), encoding="utf-8")
+    _run(commands(DOCUMENT, "autograding"), classroom)
+    with (classroom / "grades.csv").open(encoding="utf-8") as table:
+        theirs = {row["student_id"]: float(row["score"]) for row in csv.DictReader(table)}
+    _run(commands(DOCUMENT, "grading"), checkout)
+    with (checkout / "runs/grades/points.csv").open(encoding="utf-8") as table:
+        ours = {row["student"]: float(row["points"]) for row in csv.DictReader(table)}
+    dots = _dots(lesson)[exercise]
+    assert theirs == ours == {name: dots if name.startswith("right") else 0 for name in ours} and len(ours) == 6
+    table = (checkout / "runs/grades/class.md").read_text(encoding="utf-8")
+    assert re.search(rf"`{exercise}` \| {dots} \| 2 \| 2 \| 2 \| .*\(2 times\)", table)
+    page = (checkout / "runs/grades/feedback/right-0.md").read_text(encoding="utf-8")
+    assert f"| `{exercise}` | {dots} of {dots} | ✓" in page and "| `hidden_lead` | 0 of 2 | ○" in page
+    pages = [*(classroom / "feedback").rglob("*.html")]
+    assert len(pages) == 6 and all("exact_weights" in page.read_text(encoding="utf-8") for page in pages)
+
+
+def _run(lines: str, folder: Path) -> None:
+    done = subprocess.run(["sh", "-ec", lines], cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    lesson = "03_zero_layers"
-    _compare_with_the_learners_copy(checkout / "runs/class/release" / lesson / f"{lesson}.ipynb", lesson)
 
 
 @pytest.mark.slow
-def test_nbgraders_command_works_for_every_lesson(tmp_path, monkeypatch, commands):
+@lessons
+def test_nbgrader_makes_the_learners_copy_of_every_lesson(lesson, tmp_path, monkeypatch):
     from nbgrader.apps import GenerateAssignmentApp
 
-    (line,) = (line for line in commands(DOCUMENT, "nbgrader").splitlines() if "generate_assignment" in line)
     monkeypatch.chdir(tmp_path)
-    for lesson in LESSONS:
-        source = tmp_path / "source" / lesson
-        source.mkdir(parents=True)
-        (source / f"{lesson}.ipynb").write_bytes(authoring.solution_path(lesson).read_bytes())
-        arguments = shlex.split(line.replace("03_zero_layers", lesson))[2:]
-        GenerateAssignmentApp.clear_instance()
-        app = GenerateAssignmentApp.instance()
-        app.initialize(arguments)
-        app.start()
-        _compare_with_the_learners_copy(tmp_path / "release" / lesson / f"{lesson}.ipynb", lesson)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # alembic is there
+    assignment.main([lesson, "--out", str(tmp_path)])
     GenerateAssignmentApp.clear_instance()
+    app = GenerateAssignmentApp.instance()
+    app.initialize([lesson])
+    app.start()
+    GenerateAssignmentApp.clear_instance()
+    _compare_with_the_learners_copy(tmp_path / "release" / lesson / f"{lesson}.ipynb", lesson)
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_handout_has_at_most_two_pages_an_hour():
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # CI may run as root
+        page = browser.new_page()
+        for lesson in LESSONS:
+            page.set_content(export.export("handout", lesson))
+            printed = page.pdf(prefer_css_page_size=True)
+            assert _pages(printed) <= math.ceil(_minutes(lesson) / 30), lesson
+        browser.close()
+
+
+def _minutes(lesson: str) -> int:
+    """How long a lesson takes, as it says itself, or as its exercises say together."""
+    opening = _markdown(lesson).split("\n## ")[0]
+    said = int(re.findall(r"(\d+) minutes", opening)[0])
+    return max(said, sum(map(int, re.findall(r"^### Exercise .*?(\d+) minutes", _markdown(lesson), re.MULTILINE))))
+
+
+def _pages(printed: bytes) -> int:
+    """How many pages a PDF has, counted in its parts, which are packed."""
+    parts = [printed]
+    for packed in re.findall(rb"stream\r?\n(.*?)endstream", printed, re.DOTALL):
+        with contextlib.suppress(zlib.error):
+            parts.append(zlib.decompress(packed))
+    return sum(len(re.findall(rb"/Type ?/Page\b(?!s)", part)) for part in parts)
 
 
 def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):

@@ -160,17 +160,39 @@ def test_a_handout_has_every_exercise_and_no_answer(lesson):
     opening = re.sub(r"\W", "", headings.split("\n\n")[1])[:40]  # what the lesson is for
     assert opening in re.sub(r"\W", "", text)
     assert ("To think about" in text) == ("To think about" in headings)
-    assert not page.find("details") and not page.find("img") and "Summary" not in text
+    assert not page.find("details") and "Summary" not in text and page.find("p", class_="name")
+    for image in page.find_all("img"):  # only where the text announces it
+        assert image.find_parent("div", class_="figure").find_previous_sibling().text.strip().endswith(":")
     exercises = page.find_all("div", class_="exercise")
     names = [exercise.h3.code.text for exercise in exercises]
     assert names == re.findall(r"^### Exercise \d+ · `(\w+)`", headings, flags=re.MULTILINE)
     for name, exercise in zip(names, exercises, strict=True):
         assert f"def {name}(" in exercise.text and "raise Not" not in exercise.text
+        minutes = int(re.search(r"(\d+) minutes", exercise.h3.text)[1])
+        assert len(exercise.find("div", class_="room").find_all("i")) == minutes
     blanks = {cell.id: cell.source for cell in cells}
     for cell in _notebook(lesson).cells:  # no line of an answer that the blank does not have too
         if cell.cell_type == "code" and cell.source != blanks.get(cell.id, cell.source):
             answer = re.split("### (?:BEGIN|END) (?:SOLUTION|HIDDEN TESTS)", cell.source)[1]
             assert not [line for line in answer.splitlines() if len(line.strip()) > 12 and line.strip() in text]
+
+
+def test_a_handout_shows_a_figure_that_is_announced_and_gives_no_answer_away():
+    figure = [new_output("display_data", data={"text/html": '<img src="data:," alt="a line">'})]
+    answer = "def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n\n\nf = check.f(f)"
+    exercise = "### Exercise 1 · `f` &nbsp; ●○○ · 5 minutes\n\nReturn x:"
+
+    def notebook(code, *drawn):
+        cells = [new_markdown_cell("# L"), new_markdown_cell("## 1 · A\n\nSee. Here it is:"), *drawn]
+        return new_notebook(cells=[*cells, new_markdown_cell(exercise), new_code_cell(code, id="f")])
+
+    blank = answer.split("    ###")[0] + '    raise NotImplementedError("your code here")'
+    for code, is_shown in (("draw(1)", True), ("draw(f(1))", False), ("g = f(1)\ndraw(g)", False)):
+        drawn = new_code_cell(code, outputs=figure, id="d")
+        solution = notebook(answer, new_code_cell(answer, id="e"), drawn)
+        page = BeautifulSoup(export.handout(solution, notebook(blank, new_code_cell(code, id="d"))), "html.parser")
+        assert bool(page.find("img")) == is_shown == ("Here it is:" in page.text) and "See." in page.text
+        assert "Return x:" in page.text and len(page.find(class_="room").find_all("i")) == 5
 
 
 def test_markdown_becomes_elements_and_mathml():
