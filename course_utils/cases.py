@@ -1,4 +1,4 @@
-"""The sealed models of lesson 11: one behaviour, nine mechanisms. `python -m course_utils.cases` makes them again.
+"""The sealed models of lesson 11: one behaviour, seven mechanisms. `python -m course_utils.cases` makes them again.
 
 All have two layers of four heads, and all read the same texts. Eight are compiled: circuits written down as in lesson
 07, then turned in the stream and blurred by noise, so that no weight is zero. One is trained. Seeds decide which number

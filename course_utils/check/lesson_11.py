@@ -25,10 +25,10 @@ from course_utils.microscope import runs
 MATTERS, NOTHING = 1.0, 0.5  # nats: what matters costs at least so much; what does not, less, whatever else is cut
 LOOKS = 0.4  # the share of its attention with which a head looks somewhere
 ENOUGH = 0.75  # the share of what all heads save that the named heads and doors must save alone
+MADE_UP = 0.5  # of that, less than this share may be made up for by others once a named head is cut
 DOORS = {"queries": "q", "keys": "k", "values": "v"}
 ASKED = cases.PERIOD + 2  # the first position whose prediction counts; two tokens have repeated there
 HEAD = r"(\d\.\d)"
-FORMS = "“1.2 matters”, “1.2 does not matter”, “1.2 needs 0.3 through its keys”, “1.2 stands in for 0.3”, “1.2 looks …”"
 
 
 class Box:
@@ -99,8 +99,8 @@ def _matters(box: Box, when: tuple, head: runs.Head) -> Verdict:
         return Verdict(
             -1, f"its cut costs only {_one(cost)} nats, but {_one(beside)} beside another cut. Who stands in?"
         )
-    if _looks_for_sure(box, head):
-        return Verdict(-1, f"its cut costs only {_one(cost)} nats. It looks at one place for sure, but who hears it?")
+    if _looks_sharply(box, when, head):
+        return Verdict(-1, f"its cut costs only {_one(cost)} nats. It looks at one clear place, but who hears it?")
     return Verdict(-1, f"its cut costs only {_one(cost)} nats, and little more beside another cut")
 
 
@@ -112,11 +112,11 @@ def _does_not_matter(box: Box, when: tuple, head: runs.Head) -> Verdict:
         return Verdict(
             -1, f"alone its cut costs {_one(cost)} nats, but beside another cut {_one(beside)}: a reserve is no idler"
         )
-    if not _looks_for_sure(box, head):
+    if not _looks_sharply(box, (), head):
         return Verdict(0, "true, but no point: it looks nowhere in particular, so nobody would have suspected it")
     return Verdict(
         1,
-        f"it looks at one place for sure, but its cut costs {_one(max(cost, beside))} nats at most, whatever else goes",
+        f"it looks at one clear place, but its cut costs {_one(max(cost, beside))} nats at most, whatever else is cut",
     )
 
 
@@ -165,10 +165,11 @@ def _looks(box: Box, when: tuple, head: runs.Head, where: str) -> Verdict:
     if elsewhere < LOOKS <= own:
         return Verdict(
             -1,
-            f"on its texts, {_share(own)} of its attention; but {texts}, {_share(elsewhere)}: it goes by another rule",
+            f"in the second block, {_share(own)} of its attention; but {texts}, {_share(elsewhere)}: "
+            "it goes by another rule",
         )
     if elsewhere < LOOKS:
-        return Verdict(-1, f"{_share(own)} of its attention on its texts, and {_share(elsewhere)} {texts}")
+        return Verdict(-1, f"in the second block, {_share(own)} of its attention; and {texts}, {_share(elsewhere)}")
     if box.idle(head):
         return Verdict(0, f"true, {_share(elsewhere)} of its attention; but no point: does anything depend on it?")
     if when and _looks(box, (), head, where).points == 1:
@@ -204,9 +205,9 @@ def _heard(box: Box, when: tuple, door: runs.Door) -> bool:
     return bool((after - before).norm() > 0.5 * before.norm())
 
 
-def _looks_for_sure(box: Box, head: runs.Head) -> bool:
+def _looks_sharply(box: Box, when: tuple, head: runs.Head) -> bool:
     """Whether most of a head's attention falls at one distance, where it counts: then it looks like a suspect."""
-    return any(_at_one_distance(box, (), head, n)[0] >= LOOKS for n in range(1, ASKED))
+    return any(_at_one_distance(box, when, head, n)[0] >= LOOKS for n in range(1, ASKED))
 
 
 # Where a head looks: a share on the box's own texts, another on texts where nothing else could guide it, and which
@@ -248,7 +249,7 @@ def _at_one_distance(box: Box, when: tuple, head: runs.Head, n: int) -> tuple[fl
 
 
 def _by_one_token(box: Box, when: tuple, head: runs.Head, ago: int) -> tuple[float, float, str]:
-    """`ago` 0 looks at the earlier copy of the token, −1 behind it."""
+    """`ago` 0 looks at the earlier copy of the token, −1 right after it."""
 
     def found(tokens: Tensor) -> Tensor:
         copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)
@@ -295,8 +296,8 @@ def _by_certain_tokens(box: Box, when: tuple, head: runs.Head) -> tuple[float, f
 
 _PLACES: dict[str, Callable[..., tuple[float, float, str]]] = {
     "at the same token": lambda box, when, head: _by_one_token(box, when, head, 0),
-    "behind the same token": lambda box, when, head: _by_one_token(box, when, head, -1),
-    "behind the same two tokens": _by_two_tokens,
+    "right after the same token": lambda box, when, head: _by_one_token(box, when, head, -1),
+    "right after the same two tokens": _by_two_tokens,
     "at certain tokens": _by_certain_tokens,
 }
 
@@ -307,6 +308,11 @@ STATEMENTS: dict[str, Callable[..., Verdict]] = {
     f"{HEAD} needs {HEAD} through its (queries|keys|values)": _needs,
     f"{HEAD} stands in for {HEAD}": _stands_in,
     rf"{HEAD} looks (\d+ back|{'|'.join(_PLACES)})": _looks,
+}
+FORMS = {  # how a statement goes on, by its verb
+    "needs": "“1.2 needs 0.3 through its keys”, or queries, or values",
+    "looks": ", ".join(["“1.2 looks 5 back”", *(f"“… {place}”" for place in _PLACES)]),
+    "": "“1.2 matters”, “… does not matter”, “… needs 0.3 through its keys”, “… stands in for 0.3”, “… looks 5 back”",
 }
 
 
@@ -332,7 +338,8 @@ def _verdict(box: Box, words: str) -> Verdict:
                 raise Wrong(f"“{words}” takes no condition: it looks at other cuts by itself.")
             parts = [_head(box, part) if re.fullmatch(HEAD, part) else part for part in found.groups()]
             return judge(box, when, *parts)
-    raise Wrong(f"“{words}” can't be tried. The forms are {FORMS}.")
+    verb = next(verb for verb in FORMS if verb in words)
+    raise Wrong(f"“{words}” can't be tried. Say {FORMS[verb]}.")
 
 
 def _head(box: Box, name: str) -> runs.Head:
@@ -342,15 +349,33 @@ def _head(box: Box, name: str) -> runs.Head:
     return layer, head
 
 
-def explained(box: Box, verdicts: Sequence[Verdict]) -> float:
-    """The share of what all heads save that is left when everything is cut but what true statements name."""
-    kept = {part for verdict in verdicts if verdict.points > 0 for part in verdict.named}
+def _saved(box: Box, *cuts: runs.Cut) -> float:
+    """The share of what all heads save that is left under cuts; 0 where they save nothing."""
+    nothing, whole = box.loss(*box.heads), box.loss()
+    return (nothing - box.loss(*cuts)) / (nothing - whole) if nothing - whole >= MATTERS else 0.0
+
+
+def _split(box: Box, verdicts: Sequence[Verdict]) -> tuple[set[runs.Cut], list[runs.Cut]]:
+    """The heads and doors that true statements name, and all others."""
+    named = {part for verdict in verdicts if verdict.points > 0 for part in verdict.named}
     parts: list[runs.Cut] = [*box.heads]
     parts += [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
-    nothing, whole = box.loss(*box.heads), box.loss()
-    if nothing - whole < MATTERS:
-        return 0.0
-    return (nothing - box.loss(*(part for part in parts if part not in kept))) / (nothing - whole)
+    return named, [part for part in parts if part not in named]
+
+
+def explained(box: Box, verdicts: Sequence[Verdict]) -> float:
+    """The share of what all heads save that is left when everything is cut but what true statements name."""
+    return _saved(box, *_split(box, verdicts)[1])
+
+
+def made_up(box: Box, verdicts: Sequence[Verdict]) -> tuple[runs.Head, float, float]:
+    """The named head for whose cut others make up most, and what the whole model and the named parts save without it.
+
+    After the completeness of Wang et al. 2022, for one head at a time: what is named must break as the model does.
+    """
+    named, others = _split(box, verdicts)
+    without = [(head, _saved(box, head), _saved(box, head, *others)) for head in box.heads if head in named]
+    return max(without, key=lambda each: each[1] - each[2])
 
 
 class Case(Exercise):
@@ -370,7 +395,10 @@ class Case(Exercise):
             share = f"what you named saves {_share(explained(box, verdicts))} of what all heads save"
             self.report[-1] += f"; alone, {share}"
             demand(explained(box, verdicts) >= ENOUGH, f"nothing is false, but {share}. What else does it need?")
-            demand(any(verdict.looks for verdict in verdicts), f"{share}. Now say where a head that matters looks.")
+            demand(any(verdict.looks for verdict in verdicts), f"{share}. Now say where one of these heads looks.")
+            head, whole, part = made_up(box, verdicts)
+            saves = f"with {_name(head)} cut, the whole model saves {_share(whole)} and what you named {_share(part)}"
+            demand(whole - part < MADE_UP, f"nothing is false, but {saves}. Who makes up for it?")
 
         judged.__name__ = f"case_{number}"
         super().__init__(judged)
@@ -410,12 +438,14 @@ def _mistakes() -> dict[str, tuple[Answer, str]]:
     return {
         "nothing stated": (lambda: [], "state at least one thing"),
         "no list": (lambda: "1.2 matters", "return a list of sentences"),
-        "another form": (lambda: ["1.2 is an induction head"], "The forms are"),
+        "another form": (lambda: ["1.2 is an induction head"], "Say “1.2 matters”"),
+        "another place": (lambda: ["1.2 looks one back"], "Say “1.2 looks 5 back”, “… at the same token”"),
+        "no door": (lambda: ["1.2 needs 0.3"], "through its keys”, or queries, or values"),
         "a head that is not there": (lambda: ["1.4 matters"], "is none of them"),
         "backwards": (lambda: ["0.1 needs 1.2 through its keys"], "only a head of an earlier layer"),
         "everybody acquitted": (lambda: everybody, "of 8 statements false"),
         "one rule for all": (
-            lambda: [f"1.{head} looks behind the same token" for head in range(4)],
+            lambda: [f"1.{head} looks right after the same token" for head in range(4)],
             "of 4 statements false",
         ),
     }

@@ -10,10 +10,14 @@ import torch
 
 from course_utils import cases, check, models
 from course_utils.check import lesson_11
-from course_utils.check.lesson_11 import DOORS, Box, explained, sealed, tried
+from course_utils.check.lesson_11 import DOORS, Box, explained, made_up, sealed, tried
 
 NUMBERS = {name: number for number, name in enumerate(cases.names())}
-INDUCTION = ["{reader} matters", "{reader} needs {writer} through its keys", "{reader} looks behind the same token"]
+INDUCTION = [
+    "{reader} matters",
+    "{reader} needs {writer} through its keys",
+    "{reader} looks right after the same token",
+]
 TRUE = {  # each is worth a point, and together they explain the box
     "relay": [
         "{reader} matters",
@@ -33,7 +37,7 @@ TRUE = {  # each is worth a point, and together they explain the box
         "{reader} matters",
         "{reader} needs {writer} through its queries",
         "{writer} looks at the same token",
-        "{reader} looks behind the same token",
+        "{reader} looks right after the same token",
         "{decoy} does not matter",
     ],
     "decoy": [*INDUCTION, "{decoy} does not matter", "{second decoy} does not matter"],
@@ -42,34 +46,44 @@ TRUE = {  # each is worth a point, and together they explain the box
         "{reader} needs {one back} through its keys",
         "{reader} needs {one back} through its queries",
         "{reader} needs {two back} through its keys",
-        "{reader} looks behind the same two tokens",
+        "{reader} looks right after the same two tokens",
     ],
     "stand_in": [
         "{reader} looks 7 back",
         "{stand-in} stands in for {reader}",
         "when {stand-in} is cut, {reader} matters",
         "when {reader} is cut, {stand-in} needs {writer} through its keys",
-        "when {reader} is cut, {stand-in} looks behind the same token",
+        "when {reader} is cut, {stand-in} looks right after the same token",
     ],
+    "ordinary": [*INDUCTION, "{writer} matters"],
 }
 SUSPICIONS = [  # what somebody may well believe of a head that matters
     *(f"{{reader}} looks {n} back" for n in (1, 4, 7)),
     *(
         f"{{reader}} looks {where}"
-        for where in ("at the same token", "behind the same two tokens", "at certain tokens")
+        for where in ("at the same token", "right after the same two tokens", "at certain tokens")
     ),
-    "{reader} looks behind the same token",
+    "{reader} looks right after the same token",
     "{reader} does not matter",
     "0.{junk} matters",
     "0.{junk} stands in for {reader}",
     *(f"{{last}} needs 0.{head} through its {door}" for head in range(4) for door in DOORS),
 ]
-mechanisms = pytest.mark.parametrize("name", cases.COMPILED)
+mechanisms = pytest.mark.parametrize("name", cases.names())
+
+
+def roles(name) -> dict[str, tuple[int, int]]:
+    """Which head has which part: the recipe says it of a compiled box, cuts of the trained one."""
+    if name != cases.TRAINED:
+        return cases.compiled(name, cases.SHUFFLE + NUMBERS[name])[1]
+    box = sealed(NUMBERS[name])
+    layers = [[head for head in box.heads if head[0] == layer] for layer in (0, 1)]
+    return dict(zip(("writer", "reader"), (max(heads, key=box.cost) for heads in layers), strict=True))
 
 
 def parts(name) -> dict[str, str]:
-    """Which head has which part: "reader": "1.2"."""
-    found = cases.compiled(name, cases.SHUFFLE + NUMBERS[name])[1]
+    """The parts, as statements name their heads: "reader": "1.2"."""
+    found = roles(name)
     named = {part: f"{layer}.{head}" for part, (layer, head) in found.items()}
     taken = {head for layer, head in found.values() if layer == 0}
     return named | {"junk": str(min({0, 1, 2, 3} - taken)), "last": named.get("stand-in", named["reader"])}
@@ -94,6 +108,8 @@ def test_the_true_claim_passes(name):
     found = verdicts(name, *TRUE[name])
     assert [verdict.points for verdict in found] == [1] * len(found), found
     assert explained(sealed(NUMBERS[name]), found) > 0.9 and any(verdict.looks for verdict in found)
+    _, whole, part = made_up(sealed(NUMBERS[name]), found)
+    assert whole - part < 0.25
 
 
 @mechanisms
@@ -130,11 +146,29 @@ def test_the_right_heads_at_the_wrong_door_are_told(name):
         ("decoy", "{reader} needs {sham} through its keys", "{reader} matters, but the other does not"),
         ("fixed_distance", "{decoy} needs {sham} through its values", "neither of them matters"),
         ("two_tokens", "{reader} needs {two back} through its values", "right heads, wrong door"),
-        ("fixed_distance", "{reader} looks behind the same token", "it goes by another rule"),
+        ("fixed_distance", "{reader} looks right after the same token", "it goes by another rule"),
         ("induction", "{reader} looks 7 back", "it goes by another rule"),
-        ("induction", "{reader} looks behind the same two tokens", "it goes by another rule"),
-        ("two_tokens", "{reader} looks behind the same token", "it goes by another rule"),
-        ("skip_trigrams", "{reader} looks behind the same token", "it goes by another rule"),
+        ("induction", "{reader} looks right after the same two tokens", "it goes by another rule"),
+        ("two_tokens", "{reader} looks right after the same token", "it goes by another rule"),
+        ("skip_trigrams", "{reader} looks right after the same token", "it goes by another rule"),
+        (
+            "ordinary",
+            "{writer} looks 1 back",
+            "in the second block, 5 % of its attention; and where no token comes twice",
+        ),
+        ("ordinary", "{writer} looks 7 back", "where no token comes twice"),
+        ("ordinary", "{writer} looks at the same token", "where the same tokens come again in another order"),
+        ("ordinary", "{writer} looks at certain tokens", "after all before it was shuffled"),
+        ("ordinary", "{writer} does not matter", "nats higher"),
+        ("ordinary", "{reader} looks 7 back", "it goes by another rule"),
+        ("ordinary", "{reader} looks at certain tokens", "it goes by another rule"),
+        ("ordinary", "{reader} looks right after the same two tokens", "it goes by another rule"),
+        ("ordinary", "{reader} does not matter", "nats higher"),
+        ("ordinary", "{reader} needs {writer} through its queries", "right heads, wrong door"),
+        ("ordinary", "{reader} needs {writer} through its values", "right heads, wrong door"),
+        ("ordinary", "{reader} needs 0.{junk} through its keys", "{reader} matters, but the other does not"),
+        ("ordinary", "0.{junk} stands in for {writer}", "nobody stands in for it"),
+        ("ordinary", "0.{junk} matters", "little more beside another cut"),
     ],
 )
 def test_the_sentence_points_at_the_evidence(name, statement, sentence):
@@ -146,9 +180,9 @@ def test_the_sentence_points_at_the_evidence(name, statement, sentence):
     ("statement", "sentence"),
     [
         ("0.{junk} does not matter", "nobody would have suspected it"),
-        ("{decoy} looks behind the same token", "does anything depend on it?"),
+        ("{decoy} looks right after the same token", "does anything depend on it?"),
         ("when {decoy} is cut, {reader} matters", "without your condition"),
-        ("when {decoy} is cut, {reader} looks behind the same token", "without your condition"),
+        ("when {decoy} is cut, {reader} looks right after the same token", "without your condition"),
         ("when {decoy} is cut, {reader} needs {writer} through its keys", "without your condition"),
     ],
 )
@@ -177,6 +211,22 @@ def test_an_account_that_leaves_something_out_is_not_enough(name):
     (only,) = verdicts(name, TRUE[name][0])
     alone = name in ("fixed_distance", "skip_trigrams", "stand_in")  # there one head does it all
     assert (explained(sealed(NUMBERS[name]), [only]) > lesson_11.ENOUGH) == alone
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        ["{reader} looks 7 back"],
+        ["{reader} looks 7 back", "{writer} looks 1 back"],
+        ["{reader} looks 7 back", "{stand-in} stands in for {reader}"],
+    ],
+)
+def test_an_account_of_less_than_the_whole_stand_in_is_told(capsys, claim):
+    claim, number = filled("stand_in", claim), NUMBERS["stand_in"]
+    check.case(number, lambda: claim)
+    verdict, *lines = capsys.readouterr().out.splitlines()
+    assert verdict.endswith("cut, the whole model saves 100 % and what you named 0 %. Who makes up for it?")
+    assert all(line.startswith("  +1  ") for line in lines[:-1])
 
 
 def test_untrained_models_acquit_everybody():
@@ -232,7 +282,11 @@ def test_the_claim_is_tried_statement_by_statement(capsys):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((1, "it is induction"), "✗ “it is induction” can't be tried. The forms are"),
+        ((1, "it is induction"), "✗ “it is induction” can't be tried. Say “1.2 matters”"),
+        ((1, "head 1.2 looks 5 back"), "Say “1.2 looks 5 back”"),
+        ((1, "1.2 looks at the previous token"), "“… right after the same token”"),
+        ((1, "1.2 needs 0.1 through the key"), "through its keys”, or queries, or values"),
+        ((1, "1.2 needs 0.1"), "through its keys”, or queries, or values"),
         ((1, "1.7 matters"), "✗ the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and 1.7 is none of them."),
         ((1, "0.1 needs 0.2 through its keys"), "only a head of an earlier layer"),
         ((1, "1.1 looks 40 back"), "nobody can look 40 back"),
