@@ -52,6 +52,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--perturb", type=float, metavar="SIZE", help="notebooks get every weight off by this share: 1e-7 is rounding"
     )
+    parser.addoption(
+        "--untrained", default="0", metavar="SEED", help="which five lessons run on untrained weights too, or: all"
+    )
 
 
 def pytest_configure(config):

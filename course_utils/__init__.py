@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 _MODULES = (
+    "autoencoder",
     "bigrams",
     "cases",
     "check",
@@ -16,6 +17,7 @@ _MODULES = (
     "formation",
     "fourier",
     "gpt",
+    "grokking",
     "heads",
     "max_of_list",
     "measure",
@@ -28,6 +30,7 @@ _MODULES = (
     "text",
     "tools",
     "train",
+    "transcoder",
     "transforms",
 )
 _SHORT = {

@@ -73,7 +73,12 @@ def write_checksums(folder: Path) -> None:
     """Record the SHA-256 of every file in `folder`, for `verified` to compare with; not of texts about it (.md)."""
     files = [f for f in folder.iterdir() if f.is_file() and f.suffix != ".md" and not f.name.startswith(".")]
     lines = "".join(f"{sha256(file)}  {file.name}\n" for file in sorted(files) if file.name != CHECKSUMS)
-    write_atomically(folder / CHECKSUMS, lambda path: path.write_text(lines, encoding="utf-8", newline="\n"))
+    write_text(folder / CHECKSUMS, lines)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text as UTF-8 with LF, on every system, as `write_atomically` does."""
+    write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()))
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:

@@ -8,8 +8,6 @@ holds which mechanism, and which head plays which part. This file tells what the
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +17,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import models
 from course_utils._arguments import Count, NotNegative, checked
-from course_utils._files import DATA, write_atomically, write_checksums
+from course_utils._files import DATA, write_checksums, write_text
 
 PERIOD = 8  # of the texts: a block of so many tokens, twice
 START, D_VOCAB, N_CTX = 0, 21, 23  # the start token, and how many tokens and positions there are
@@ -290,17 +288,13 @@ def trained(seed: NotNegative) -> HookedTransformer:
     return model
 
 
-def _write(text: str, path: Path) -> None:
-    path.write_text(text, encoding="utf-8", newline="\n")
-
-
 def main() -> None:
     """The command line: makes all boxes again."""
     for number, name in enumerate(names()):
         model = trained(0) if name == TRAINED else compiled(name, SHUFFLE + number)[0]
         folder = DATA / "cases" / str(number)
         card = json.dumps({"model": CONFIG, "made by": "python -m course_utils.cases"}, indent=1) + "\n"
-        write_atomically(folder / "config.json", partial(_write, card))
+        write_text(folder / "config.json", card)
         models.save_weights(model, folder / "model.safetensors")
         write_checksums(folder)
 

@@ -25,8 +25,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from course_utils import _markdown
 from course_utils._arguments import checked
-from course_utils._files import DATA, NOTEBOOKS, write_atomically
+from course_utils._files import DATA, NOTEBOOKS, write_text
 
 CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"  # how the lines begin; tests/nbval_sanitize.cfg knows the first
 MODE = "COURSE_CLAIMS"
@@ -183,8 +184,10 @@ def sources_and_ours(lesson: str) -> Any:
     from IPython.display import Markdown
 
     sourced = {statement: entry for statement, entry in table(lesson).items() if "source" in entry}
-    rows = [f"| {s} | {e['source']} | {_expected(e, e.get('unit', ''))} |" for s, e in sourced.items()]
-    return Markdown("\n".join(["| | the source | our model |", "|---|---|---|", *rows]))
+    rows = [
+        (statement, entry["source"], _expected(entry, entry.get("unit", ""))) for statement, entry in sourced.items()
+    ]
+    return Markdown(_markdown.table(["", "the source", "our model"], rows))
 
 
 @checked
@@ -197,16 +200,16 @@ def siblings(lesson: str, statements: Sequence[str]) -> Any:
     from IPython.display import Markdown
 
     rows = json.loads((DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
-    lines = []
+    shown_rows = []
     for statement in statements:
         entry, row = table(lesson)[statement], rows[statement]
         theirs = spread(row["siblings"].values(), entry.get("unit", ""))
         ours = shown(row["ours"], entry.get("unit", ""), entry)
-        lines.append(f"| {statement} | {ours} | {theirs} | {row['verdict']} |")
+        shown_rows.append((statement, ours, theirs, row["verdict"]))
     holds, size, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
     count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold, {size} differ in size and "
-    head = ["| claim | ours | the siblings | verdict |", "|---|---|---|---|"]
-    return Markdown("\n".join([*head, *lines, "", f"{count}{alone} are ours alone."]))
+    made = _markdown.table(["claim", "ours", "the siblings", "verdict"], shown_rows)
+    return Markdown(f"{made}\n\n{count}{alone} are ours alone.")
 
 
 def spread(values: Iterable[Any], unit: str = "") -> str:
@@ -277,7 +280,7 @@ def _keep(name: str, **facts: Any) -> None:
     kept = guesses()
     kept[name] = kept.get(name, {}) | facts
     content = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
-    write_atomically(Path(PREDICTIONS), lambda path: path.write_text(content, encoding="utf-8"))
+    write_text(Path(PREDICTIONS), content)
 
 
 def _compare(name: str, truth: Any, unit: str) -> None:

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from math import prod
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from tokenizers import pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -13,6 +14,7 @@ from tqdm.auto import tqdm
 from course_utils._arguments import Count, NotNegative, checked
 
 Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
+Part = Callable[[Tensor], Tensor]  # a function of a stream
 
 
 @checked
@@ -66,6 +68,13 @@ def shapes(
 
 
 @checked
+def counted(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
+    """How many weights a model of these `shapes` has, by kind; W_U is not counted: in GPT-2 it is W_E's transpose."""
+    kinds = {"tokens, W_E": "W_E", "positions": "W_pos", "attention": "attn", "MLPs": "mlp", "LayerNorms": "ln"}
+    return {kind: sum(prod(shapes[name]) for name in shapes if part in name) for kind, part in kinds.items()}
+
+
+@checked
 def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
     """Weights as GPT-2's training begins with them: matrices of size 0.02, LayerNorms that only norm, biases of 0.
 
@@ -90,16 +99,17 @@ def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0)
 
 
 @checked
-def favourite(d_model: Count, d_head: Count, divided: bool = True) -> float:
-    """The largest of 64 sources' shares of the attention before anything is learnt, scores `divided` by √d_head or not.
+def favourite(d_model: Count, d_head: Count) -> dict[str, float]:
+    """The largest of 64 sources' shares before anything is learnt, scores "undivided" and "divided" by √d_head.
 
     Streams have entries of standard deviation 1, W_Q and W_K such of 0.02, as in GPT-2; the mean of 200 destinations.
     """
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(200, 64, d_model, generator=generator)
     W_Q, W_K = (0.02 * torch.randn(d_model, d_head, generator=generator) for _ in "QK")
-    scores = (x[:, -1:] @ W_Q) @ (x @ W_K).mT / (d_head**0.5 if divided else 1)
-    return scores.softmax(-1).max(-1).values.mean().item()
+    scores = (x[:, -1:] @ W_Q) @ (x @ W_K).mT
+    by = {"undivided": 1.0, "divided": d_head**0.5}
+    return {name: (scores / divisor).softmax(-1).max(-1).values.mean().item() for name, divisor in by.items()}
 
 
 @checked
@@ -114,6 +124,42 @@ def by_layer(weights: Mapping[str, Tensor]) -> list[Weights]:
 
 
 @checked
+def parts(
+    weights: Mapping[str, Tensor],
+    norm: Callable[[Tensor, Tensor, Tensor], Tensor],
+    attention: Callable[[Tensor, Weights], Tensor],
+    mlp: Callable[[Tensor, Weights], Tensor],
+) -> tuple[list[tuple[Part, Part, Part, Part]], Part]:
+    """Each block as functions of a stream, (ln1, attn, ln2, mlp), and the last LayerNorm; no weights, nothing added."""
+
+    def normed(layer: Mapping[str, Tensor], ln: str) -> Part:
+        return lambda x: norm(x, layer[f"{ln}.w"], layer[f"{ln}.b"]) if f"{ln}.w" in layer else x
+
+    def block(layer: Weights) -> tuple[Part, Part, Part, Part]:
+        feed = (lambda x: mlp(x, layer)) if "mlp.W_in" in layer else torch.zeros_like
+        return normed(layer, "ln1"), lambda x: attention(x, layer), normed(layer, "ln2"), feed
+
+    return [block(layer) for layer in by_layer(weights)], normed(weights, "ln_final")
+
+
+@checked
+def split(
+    streams: Sequence[Int[Tensor, " _"]], n_ctx: Count = 64
+) -> tuple[Int[Tensor, " pos"], Int[Tensor, "window n_ctx"]]:
+    """What to learn from, in one stream, and what to test on: every fifth stream from the first on, in windows.
+
+    Raises ValueError for fewer than two streams.
+    """
+    if len(streams) < 2:
+        raise ValueError(
+            f"split needs at least two streams, one to keep back and one to learn from; it got {len(streams)}."
+        )
+    train = torch.cat([stream for number, stream in enumerate(streams) if number % 5])
+    unseen = torch.cat(list(streams[::5]))
+    return train, unseen[: len(unseen) // n_ctx * n_ctx].view(-1, n_ctx)
+
+
+@checked
 def batches(
     stream: Int[Tensor, " pos"], name: str, steps: Count = 300, n_ctx: Count = 64
 ) -> Iterator[tuple[Int[Tensor, "16 n_ctx"], float]]:
@@ -125,6 +171,14 @@ def batches(
     for step in tqdm(range(steps), name, bar_format="{desc} {bar} {n_fmt}/{total_fmt}"):
         starts = torch.randint(len(stream) - n_ctx, (16, 1), generator=generator)
         yield stream[starts + torch.arange(n_ctx)], 4e-3 * min(1, (step + 1) / 20, 2 * (1 - step / steps))
+
+
+@checked
+def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[Tensor, "batch 1"]:
+    """One token for each row of probabilities, the same on every processor for the same state of the generator."""
+    draws = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
+    passed = (p.cumsum(-1) < draws).sum(-1, keepdim=True)  # the first token at which the running sum passes the draw
+    return passed.clamp(max=p.shape[-1] - 1)  # a sum may be rounded to less than 1
 
 
 @checked

@@ -40,3 +40,33 @@ def of_tables(
     scores = QK[:, tokens][:, :, tokens]  # [head, dest, src]
     later = torch.ones_like(scores[0]).triu(1).bool()
     return (scores.masked_fill(later, -torch.inf).softmax(-1) @ OV[:, tokens]).sum(0)
+
+
+@checked
+def to_logit(
+    model: HookedTransformer, tokens: Int[Tensor, " pos"], out: int
+) -> tuple[
+    Float[Tensor, ""],
+    Float[Tensor, "head src"],
+    Float[Tensor, "later src"],
+    Float[Tensor, "later earlier dest src"],
+]:
+    """What every path of a two-layer model adds to one logit at the last position, above the mean of all logits.
+
+    The direct path; each head of layer 0; each head of layer 1 on the tokens themselves; each head of layer 1 on what
+    each head of layer 0 took from `src` to `dest`. Patterns are taken as given, and the sum is exact. Attention-only
+    models without biases or LayerNorm. Raises ValueError for another number of layers, and for no token.
+    """
+    if model.cfg.n_layers != 2:
+        raise ValueError(f"These are the paths of a model with two layers; this one has {model.cfg.n_layers}.")
+    if not 0 <= out < model.cfg.d_vocab:
+        raise ValueError(f"There is no token {out} to predict among {model.cfg.d_vocab}: count from 0.")
+    A0, A1 = heads.patterns(model, tokens[None])[:, :, 0]  # each [head, dest, src]
+    x, u = model.W_E[tokens], model.W_U[:, out] - model.W_U.mean(-1)  # [pos, d_model], [d_model]
+    OV0 = model.W_V[0] @ model.W_O[0]  # [head, d_model, d_model]
+    read = model.W_V[1] @ (model.W_O[1] @ u)[..., None]  # [head, d_model, 1]: what of a source becomes the logit
+    written = x @ OV0  # [head, src, d_model]
+    one = A0[:, -1] * (written @ u)
+    direct = A1[:, -1] * (x @ read)[..., 0]
+    through = torch.einsum("ld,eds,esm,lm->leds", A1[:, -1], A0, written, read[..., 0])
+    return x[-1] @ u, one, direct, through

@@ -18,7 +18,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import measure, tasks, text
 from course_utils._arguments import checked
-from course_utils._files import write_atomically, write_checksums
+from course_utils._files import write_atomically, write_checksums, write_text
 from course_utils.models import initial, save_weights, snapshot_name
 
 
@@ -93,7 +93,7 @@ RECIPES = {
     "zero-layer": TextRecipe(n_layers=0, steps=8_000, hold=1 / 2),
     "one-layer": ONE_LAYER,
     "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 10
-    "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # neurons on text; not in data/ so far
+    "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # for lesson 09b
     "one-layer-biases": replace(ONE_LAYER, biases=True),  # a sibling to compare with; it does not come with the course
     # seed 1: the first with two strong induction heads; snapshots around the phase change
     "two-layer": TextRecipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000), seed=1),
@@ -302,11 +302,9 @@ def _finish(training: Recorded, folder: Path, state: State) -> None:
         "torch": torch.__version__,
         "result": state.history[-1],
     }
-    write_atomically(
-        folder / "config.json", lambda path: path.write_text(json.dumps(card, indent=1) + "\n", encoding="utf-8")
-    )
+    write_text(folder / "config.json", json.dumps(card, indent=1) + "\n")
     history = "[\n" + ",\n".join(json.dumps(row) for row in state.history) + "\n]\n"
-    write_atomically(folder / "history.json", lambda path: path.write_text(history, encoding="utf-8"))
+    write_text(folder / "history.json", history)
     write_checksums(folder)
 
 

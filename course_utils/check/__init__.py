@@ -60,24 +60,13 @@ from course_utils.check.lesson_09 import (
     with_attention,
     without_neurons,
 )
-from course_utils.check.lesson_09b import pair_error, polygon, without_direction
+from course_utils.check.lesson_09b import about, only_waves, pair_error, polygon, without_direction
 from course_utils.check.lesson_10 import (
-    attention_across,
     attention_by_gap,
     copier,
-    copying_heads,
-    destination_axis,
-    eraser,
-    fold_shortformer,
-    identity_error,
-    landing,
-    match_positivity,
-    next_merge,
-    qk_term,
-    scale_spread,
-    self_logit_share,
-    split_words,
-    through_layer,
+    path_patched,
     undo_scaling,
+    verdict,
+    with_divisors,
 )
 from course_utils.check.lesson_11 import case, case_1, case_2, case_3, case_4, case_5, case_6, case_7, case_8

@@ -409,7 +409,8 @@ def patch_stream(answer: Answer) -> None:
     demand(not close(share, 0 * right), "nothing ever comes back: do the vectors come from the clean run?")
     demand(
         not close(share, torch.ones_like(share)),
-        "all comes back everywhere: put one position's vector in at a time, and take the hook away again.",
+        "all comes back everywhere: run on `corrupted`, put one position's vector in at a time, and take the hook away"
+        " again.",
     )
     demand(
         close(share[:, 0], torch.zeros(3)),
@@ -493,6 +494,7 @@ patch_stream.mistakes = {
         lambda m, a, b, t: _shares(m, a, b, t, index=lambda pos: (slice(None),)),
         "all comes back everywhere",
     ),
+    "clean vectors into the clean run": (lambda *given: torch.ones_like(_shares(*given)), "run on `corrupted`"),
     "positions up to it": (
         lambda m, a, b, t: _shares(m, a, b, t, index=lambda pos: (slice(None), slice(pos + 1))),
         "it is not the share that each single vector",

@@ -1,13 +1,88 @@
-"""Checks of lesson 09b, superposition: each exercise, then its typical mistakes with the sentence each must get."""
+"""Checks of lesson 09b, neurons: each exercise, then its typical mistakes with the sentence each must get."""
 
+import functools
 import math
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
+from course_utils import fourier, models, text
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random
 from course_utils.check.questions import close, demand, number, pair, tensor
+
+
+@exercise
+def only_waves(answer: Answer) -> None:
+    """`only_waves(table, frequencies) → table`: waves of the sum a + b at these frequencies, and a constant."""
+    for n, frequencies in ((7, [2]), (11, [1, 4, 5]), (5, [1, 2])):
+        table = random(n, n, n, seed=n)
+        found = tensor(answer(table, frequencies), (n, n, n), "[a, b, answer]")
+        sums = (torch.arange(n)[:, None] + torch.arange(n)) % n
+        means = torch.stack([table[sums == total].mean(0) for total in range(n)])
+        right = fourier.projected(means, frequencies)[sums]
+        apart = (torch.arange(n)[:, None] - torch.arange(n)) % n
+        demand(not close(found, table), "the table came back as it was.")
+        demand(not close(found, table - right), "this is what is left without the waves: return the waves.")
+        demand(
+            not close(found, means[sums]) or len(frequencies) == 2,
+            "these are the means by sum; of them only the waves at `frequencies` should stay.",
+        )
+        demand(
+            not close(found, right - right.mean((0, 1))),
+            "the constant of each answer is missing: keep it.",
+        )
+        by_difference = torch.stack([table[apart == d].mean(0) for d in range(n)])
+        demand(
+            not close(found, fourier.projected(by_difference, frequencies)[apart]),
+            "these are waves of a − b; they should be waves of the sum.",
+        )
+        first, second = found[sums == 1].amax(0), found[sums == 1].amin(0)
+        demand(
+            close(first, second),
+            f"pairs with the same sum modulo {n}, the size of the table, should get the same logits.",
+        )
+        demand(close(found, right), f"with {n} numbers and the frequencies {frequencies} the waves are not those.")
+
+
+def _waves(table: Tensor, frequencies: Sequence[int], sign: int = 1, reduce: Callable = torch.mean) -> Tensor:
+    n = len(table)
+    sums = (torch.arange(n)[:, None] + sign * torch.arange(n)) % n
+    means = torch.stack([reduce(table[sums == total], 0) for total in range(n)])
+    return fourier.projected(means, frequencies)[sums]
+
+
+def _means(table: Tensor) -> Tensor:
+    n = len(table)
+    sums = (torch.arange(n)[:, None] + torch.arange(n)) % n
+    return torch.stack([table[sums == total].mean(0) for total in range(n)])[sums]
+
+
+only_waves.mistakes = {
+    "as it was": (lambda table, f: table, "the table came back as it was"),
+    "without the waves": (lambda table, f: table - _waves(table, f), "this is what is left without the waves"),
+    "means by sum": (lambda table, f: _means(table), "these are the means by sum"),
+    "waves of the difference": (lambda table, f: _waves(table, f, -1), "these are waves of a − b"),
+    "no constant": (
+        lambda table, f: _waves(table, f) - _waves(table, f).mean((0, 1)),
+        "the constant of each answer is missing",
+    ),
+    "waves of the first operand": (
+        lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
+        "pairs with the same sum modulo 7",
+    ),
+    "summed": (lambda table, f: _waves(table, f, 1, torch.sum), "the waves are not those"),
+    "the first frequency": (lambda table, f: _waves(table, f[:1]), "with 11 numbers"),
+    "53 built in": (
+        lambda table, f: table[(torch.arange(len(table))[:, None] + torch.arange(len(table))) % 53 % len(table), 0],
+        "the waves are not those",
+    ),
+    "one row for each sum": (
+        lambda table, f: fourier.projected(_means(table)[:, 0], f),
+        "the result has shape [7, 7]",
+    ),
+}
 
 
 @exercise
@@ -170,4 +245,51 @@ without_direction.mistakes = {
     ),
     "reflected": (lambda h, d: h - 2 * (h - _out(h, d)), "something is left along the direction"),
     "one number a row": (lambda h, d: h @ d, "the result has shape [6]"),
+}
+
+
+@functools.cache
+def _neuron() -> tuple[list[str], Tensor]:
+    """The first half of the held-out code, and where neuron 49 fires strongly in it."""
+    model, tokens = models.load("one-layer-mlp"), text.held_out_tokens("code")
+    fires = model.run_with_cache(tokens)[1]["post", 0][:, 1:, 49].flatten()
+    words = [str(token) for token in model.to_str_tokens(tokens[:, 1:].flatten())]
+    half = len(words) // 2
+    return words[:half], (fires > fires.max() / 2)[:half]
+
+
+@exercise
+def about(answer: Answer) -> None:
+    """`about(tokens) → list of bool`: where the neuron should fire strongly, by your rule."""
+    words, strongly = _neuron()
+    said = answer(words)
+    demand(hasattr(said, "__len__"), "return a list with one True or False for each token.")
+    demand(len(said) == len(words), f"{len(words)} tokens need as many verdicts, and there are {len(said)}.")
+    verdict = torch.tensor([bool(one) for one in said])
+    demand(verdict.any(), "by this rule the neuron never fires.")
+    demand(not verdict.all(), "by this rule the neuron always fires.")
+    hits = (verdict & strongly).sum().item()
+    precision, recall = hits / verdict.sum().item(), hits / strongly.sum().item()
+    demand(
+        precision >= 0.4,
+        f"at {precision:.0%} of the places that your rule names the neuron fires strongly; a rule that says less "
+        "should reach 40 %.",
+    )
+    demand(
+        recall >= 0.4,
+        f"your rule names {recall:.0%} of the places where the neuron fires strongly; a wider one should reach 40 %.",
+    )
+
+
+about.mistakes = {
+    "never": (lambda tokens: [False] * len(tokens), "the neuron never fires"),
+    "always": (lambda tokens: [True] * len(tokens), "the neuron always fires"),
+    "every def": (lambda tokens: [token.strip() == "def" for token in tokens], "a rule that says less"),
+    "every bracket": (lambda tokens: ["(" in token for token in tokens], "a rule that says less"),
+    "after __init__ alone": (
+        lambda tokens: [t == "self" and tokens[i - 2 : i - 1] == ["init"] for i, t in enumerate(tokens)],
+        "a wider one should reach",
+    ),
+    "one verdict": (lambda tokens: "self" in tokens, "return a list with one True or False"),
+    "the places": (lambda tokens: [i for i, t in enumerate(tokens) if t == "self"], "tokens need as many verdicts"),
 }

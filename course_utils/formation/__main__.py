@@ -5,7 +5,7 @@ from pathlib import Path
 
 import joblib
 
-from course_utils._files import write_atomically
+from course_utils._files import write_text
 from course_utils.formation import experiments, predictions
 from course_utils.formation.runs import sweep
 
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> None:
     stored = experiments.stored(options.out)
     if "spread" in stored:  # the others are compared with it
         report = predictions.report(stored)
-        write_atomically(options.out / "results.md", lambda path: path.write_text(report, encoding="utf-8"))
+        write_text(options.out / "results.md", report)
     print(f"{file}: {len(results)} runs")
 
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from course_utils import _markdown
 from course_utils._arguments import checked
-from course_utils._files import DATA, verified, write_atomically, write_checksums
+from course_utils._files import DATA, verified, write_checksums, write_text
 from course_utils.formation.events import event_time, paired_test, reached, sign_test
 from course_utils.formation.runs import Run
 
@@ -92,7 +93,7 @@ def write(results: dict[str, dict[str, Any]], folder: Path) -> Path:
         arms.setdefault(name.rsplit(" ", 1)[0], []).append(json.dumps(_rounded(compact(name, kept))))
     ordered = [f"{json.dumps(arm)}: [\n" + ",\n".join(arms[arm]) + "\n]" for arm in ARMS if arm in arms]
     content = "{\n" + ",\n".join(ordered) + "\n}\n"
-    write_atomically(folder / FILE, lambda path: path.write_text(content, encoding="utf-8"))
+    write_text(folder / FILE, content)
     write_checksums(folder)
     return folder / FILE
 
@@ -278,89 +279,80 @@ def table(results: dict[str, list[dict[str, Any]]]) -> str:
 @checked
 def events_table(runs_of_arm: list[dict[str, Any]]) -> str:
     """When each event came, as Markdown."""
-    lines = ["| event | runs | median step | least | most |", "|---|---|---|---|---|"]
+    rows = []
     found = [times(kept) for kept in runs_of_arm]
     for name in EVENTS:
         came = sorted(time[name] for time in found if not math.isnan(time[name]))
         if came:
             middle = (came[(len(came) - 1) // 2] + came[len(came) // 2]) / 2
-            lines.append(f"| {name} | {len(came)} of {len(found)} | {middle:.0f} | {came[0]:.0f} | {came[-1]:.0f} |")
-    return "\n".join(lines)
+            numbers = (f"{number:.0f}" for number in (middle, came[0], came[-1]))
+            rows.append((name, f"{len(came)} of {len(found)}", *numbers))
+    return _markdown.table(["event", "runs", "median step", "least", "most"], rows)
 
 
 @checked
 def orders_table(runs_of_arm: list[dict[str, Any]]) -> str:
     """Which of two events came first, pair by pair, as Markdown."""
-    lines = [
-        "| first, second | first comes first | mean difference | sign test | paired test |",
-        "|---|---|---|---|---|",
-    ]
+    heads = ["first, second", "first comes first", "mean difference", "sign test", "paired test"]
+    rows = []
     found = [times(kept) for kept in runs_of_arm]
     for first, second in itertools.combinations(EVENTS, 2):
         a, b = ([time[name] for time in found] for name in (first, second))
         differences = [y - x for x, y in zip(a, b, strict=True) if not math.isnan(y - x)]
         if differences:
             earlier, mean = sum(d > 0 for d in differences), sum(differences) / len(differences)
-            tests = f"{sign_test(a, b):.2g} | {paired_test(a, b):.2g}"
-            lines.append(f"| {first}, {second} | {earlier} of {len(differences)} | {mean:+.0f} | {tests} |")
-    return "\n".join(lines)
+            tests = (f"{test(a, b):.2g}" for test in (sign_test, paired_test))
+            rows.append((f"{first}, {second}", f"{earlier} of {len(differences)}", f"{mean:+.0f}", *tests))
+    return _markdown.table(heads, rows)
 
 
 @checked
 def arms_table(results: dict[str, list[dict[str, Any]]]) -> str:
     """Every arm beside the same seeds of "spread", as Markdown: see `comparison`."""
-    lines = [
-        "| arm | seeds | mean step | the same seeds, unaltered | differences | p | never | saves in the end, share |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    heads = ["arm", "seeds", "mean step", "the same seeds, unaltered", "differences", "p", "never"]
+    rows = []
     for arm, made in results.items():
         if arm != "spread" and made:
             c = comparison(results, arm)
             differences = ", ".join(f"{d:+.0f}" for d in c["differences"])
             share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
-            numbers = f"{c['mean']:.0f} | {c['against']:.0f} | {differences} | {c['p']:.2g} | {c['never']} | {share}"
-            lines.append(f"| {arm} | {c['seeds']} | {numbers} |")
-    return "\n".join(lines)
+            means = (f"{c['mean']:.0f}", f"{c['against']:.0f}")
+            rows.append((arm, c["seeds"], *means, differences, f"{c['p']:.2g}", c["never"], share))
+    return _markdown.table([*heads, "saves in the end, share"], rows)
 
 
 def _match_table(runs_of_arm: list[dict[str, Any]]) -> str:
     """Lead and chance when half of positivity's rise was made, and at the end."""
-    lines = [
-        "| seed | half of positivity | lead then | share of the last | lead in the end | best control | 3 × chance |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    heads = ["seed", "half of positivity", "lead then", "share of the last", "lead in the end", "best control"]
+    rows = []
     for kept in runs_of_arm:
         step = times(kept)["positivity"]
         if not math.isnan(step):
             lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
             row = next(i for i, row in enumerate(kept["history"]) if row["step"] >= step)
-            then = f"{step:.0f} | {lead[row]:.2f} | {lead[row] / lead[-1]:.2f}"
-            lines.append(
-                f"| {kept['run']['seed']} | {then} | {lead[-1]:.2f} | {controls[-1]:.2f} | {3 * chance[-1]:.2f} |"
-            )
-    return "\n".join(lines)
+            numbers = (lead[row], lead[row] / lead[-1], lead[-1], controls[-1], 3 * chance[-1])
+            rows.append((kept["run"]["seed"], f"{step:.0f}", *(f"{number:.2f}" for number in numbers)))
+    return _markdown.table([*heads, "3 × chance"], rows)
 
 
 def _ways_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    lines = [
-        "| arm | runs | textbook | detour | none | far offsets | the diagonal's end |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for arm, made in results.items():
         if made and "savings" in made[0]:
             ways = [way(kept) for kept in made]
-            counts = " | ".join(str(ways.count(name)) for name in ("textbook", "detour", "none"))
+            counts = map(ways.count, ("textbook", "detour", "none"))
             far = ", ".join(str(far_offset(kept) or "–") for kept in made)
             ends = ", ".join("–" if math.isnan(end) else f"{end:.0f}" for end in map(diagonal_end, made))
-            lines.append(f"| {arm} | {len(made)} | {counts} | {far} | {ends} |")
-    return "\n".join(lines)
+            rows.append((arm, len(made), *counts, far, ends))
+    heads = ["arm", "runs", "textbook", "detour", "none", "far offsets", "the diagonal's end"]
+    return _markdown.table(heads, rows)
 
 
 def _taken_over_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    lines = ["| arm | seed by seed |", "|---|---|"]
+    rows = []
     baseline = by_seed(results["spread"])
     for arm, made in results.items():
         shares = [taken_over(kept, baseline[kept["run"]["seed"]]) for kept in made if kept["run"]["silent"]]
         if shares:
-            lines.append(f"| {arm} | {', '.join(f'{share:.2f}' for share in shares)} |")
-    return "\n".join(lines)
+            rows.append((arm, ", ".join(f"{share:.2f}" for share in shares)))
+    return _markdown.table(["arm", "seed by seed"], rows)

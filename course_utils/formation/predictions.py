@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from course_utils import _markdown
 from course_utils._arguments import checked
 from course_utils.formation import experiments
 from course_utils.formation.events import event_time
@@ -248,11 +249,11 @@ def verdicts(results: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, An
 @checked
 def table(results: dict[str, list[dict[str, Any]]]) -> str:
     """The `verdicts` as Markdown; what was not expected is in bold."""
-    lines = ["| | expected | came | |", "|---|---|---|---|"]
+    rows = []
     for number, found in verdicts(results).items():
         came = "; ".join(f"**{words}**" if held is False else words for words, held in found["parts"])
-        lines.append(f"| {number} | {found['expected']} | {came} | {found['verdict']} |")
-    return "\n".join(lines)
+        rows.append((number, found["expected"], came, found["verdict"]))
+    return _markdown.table(["", "expected", "came", ""], rows)
 
 
 @checked

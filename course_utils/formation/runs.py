@@ -4,7 +4,6 @@ import functools
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import composition, measure, text
 from course_utils._arguments import Count, checked
-from course_utils._files import write_atomically
+from course_utils._files import write_text
 from course_utils.formation import measures
 from course_utils.formation.forward import held_logits, logits
 from course_utils.formation.language import D_VOCAB, LENGTH, N_CTX, documents, predictable
@@ -242,7 +241,7 @@ def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict[s
     work = (joblib.delayed(_named_result)(name, runs[name]) for name in missing)
     made = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
     for name, kept in tqdm(made, total=len(missing), unit="run"):
-        write_atomically(files[name], partial(Path.write_text, data=json.dumps(kept), encoding="utf-8"))
+        write_text(files[name], json.dumps(kept))
     return {name: json.loads(files[name].read_text(encoding="utf-8")) for name in runs}
 
 

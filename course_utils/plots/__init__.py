@@ -184,30 +184,6 @@ def heatmap(
 
 
 @checked
-def growth(curves: Mapping[str, Mapping], title: str) -> Sequence[Axes]:
-    """How cost grows with size, one panel for each piece of work, both axes logarithmic.
-
-    Each curve has "sizes" and "time", "unit" (what is counted), and two exponents, "exponent" and "expected": the lines
-    have these slopes and meet the points in their middle. `course_utils.tools.benchmark` measures such curves.
-    """
-    figure, panels = plt.subplots(1, len(curves), figsize=(2.5 * len(curves), 2.9), sharey=True, squeeze=False)
-    for axes, (name, curve) in zip(panels[0], curves.items(), strict=True):
-        sizes, times = np.array(curve["sizes"]), np.array(curve["time"])
-        middle, height = np.exp(np.log(sizes).mean()), np.exp(np.log(times).mean())
-        for key, label, style in (("expected", "expected", "--"), ("exponent", "fitted", "-")):
-            line = height * (sizes / middle) ** curve[key]
-            axes.plot(sizes, line, style, color=COLOURS[-1 if style == "--" else 0], label=f"{label}: {curve[key]:.2f}")
-        axes.plot(sizes, times, "o", color=COLOURS[0])
-        axes.set(xscale="log", yscale="log", title=name, xlabel=curve["unit"])
-        axes.set_xticks(sizes, [f"{size / 1000:.0f}k" if size >= 1000 else str(size) for size in sizes])
-        axes.minorticks_off()
-        axes.legend(title="exponent", fontsize=8, title_fontsize=8, loc="lower right")
-    panels[0][0].set_ylabel("time, longest = 1")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return list(panels[0])
-
-
-@checked
 def attention(pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | None = None) -> Axes:
     """One head's attention pattern, the query (destination) on the rows and the key (source) on the columns."""
     return heatmap(pattern, tokens, tokens, title, ylabel="destination", xlabel="source", axes=axes)

@@ -4,6 +4,7 @@ Three of its measurements are here too, whose machinery would hide their idea: t
 compared with, texts written in many ways, and questions of the kind king − man + woman.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations, permutations
 from typing import Any
@@ -34,42 +35,59 @@ def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str) 
         "linewidth": 2,
         "zorder": 3,
     }
-    axes.add_patch(FancyBboxPatch((x - width / 2, y - 0.2), width, 0.4, **look))
-    axes.text(x, y, words, ha="center", va="center", fontsize=9, zorder=4)
+    axes.add_patch(FancyBboxPatch((x - width / 2, y - 0.24), width, 0.48, **look))
+    axes.text(x, y, words, ha="center", va="center", fontsize=10, zorder=4)
+
+
+def _branch(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
+    """A part beside the stream at x: it reads a normed copy below, and what it makes is added above."""
+    black: dict[str, Any] = {"color": "black", "linewidth": 1.2, "zorder": 1}
+    axes.plot([x, x + SIDE, x + SIDE], [y - 0.75, y - 0.75, y - 0.3], **black)
+    axes.plot([x + SIDE / 2] * 2, [y - 0.93, y - 0.57], color="black", linestyle=(0, (2, 1)), linewidth=2)
+    axes.plot([x + SIDE, x + SIDE], [y + 0.3, y + 0.75], **black)
+    axes.annotate("", (x + 0.06, y + 0.75), (x + SIDE, y + 0.75), arrowprops={"arrowstyle": "-|>", "color": "black"})
+    axes.text(x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4)
+    _box(axes, x + SIDE, y, 0.74, words, colour)
+
+
+SIDE = 0.72  # how far a part stands from the stream that it reads
 
 
 @checked
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     """A transformer with one block: a stream for every token of `names`, `expected` what it says on top of each."""
-    _, axes = plt.subplots(figsize=(9.2, 4.9))
-    last = len(names) - 1
-    for x, (name, said) in enumerate(zip(names, expected, strict=True)):
-        axes.annotate("", (x, 6.25), (x, 0.35), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"}, zorder=0)
-        axes.text(x, -0.05, visible(name), ha="center", **MONO)
-        _box(axes, x, 0.9, 0.62, "look up $W_E$", COLOURS[6])
-        _box(axes, x, 3.9, 0.62, "MLP", GREEN)
-        _box(axes, x, 5.2, 0.62, "times $W_U$", COLOURS[6])
-        axes.text(x, 6.35, visible(said), ha="center", color=BLUE, **MONO)
-        for y in (1.65, 3.4, 4.7):  # a LayerNorm before attention, MLP and W_U
-            axes.plot([x - 0.15, x + 0.15], [y, y], color="black", linestyle=(0, (2, 1)), linewidth=1.5)
-    _box(axes, last / 2, 2.1, last + 0.6, "attention: the only part that reads other columns", ORANGE)
-    look: dict[str, Any] = {"arrowstyle": "-|>", "color": ORANGE, "lw": 1.5, "connectionstyle": "arc3,rad=-0.25"}
-    for src, dest in combinations(range(len(names)), 2):
-        axes.annotate("", (dest - 0.06, 2.85), (src, 2.35), arrowprops=look)
+    axes = plt.subplots(figsize=(10.6, 6.2))[1]
+    columns = [1.7 * number for number in range(len(names))]
+    for x, name, said in zip(columns, names, expected, strict=True):
+        axes.annotate("", (x, 7.2), (x, 0.3), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"}, zorder=0)
+        axes.text(x, -0.05, visible(name), ha="center", fontsize=11, **MONO)
+        _box(axes, x, 0.85, 0.8, "look up $W_E$", COLOURS[6])
+        _branch(axes, x, 2.5, "attention", ORANGE)
+        _branch(axes, x, 4.55, "MLP", GREEN)
+        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], color="black", linestyle=(0, (2, 1)), linewidth=2)
+        _box(axes, x, 6.35, 0.8, "times $W_U$", COLOURS[6])
+        axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
+    for (i, src), (j, dest) in combinations(enumerate(columns), 2):
+        look: dict[str, Any] = {"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8}
+        start, end, bend = (src + SIDE + 0.41, dest + SIDE - 0.41), 2.5, 0.0
+        if j - i > 1:  # over the boxes between
+            start, end, bend = (src + SIDE + 0.3, dest + SIDE - 0.3), 2.76, -0.13
+        axes.annotate("", (start[1], end), (start[0], end), arrowprops=look | {"connectionstyle": f"arc3,rad={bend}"})
     notes = {
-        -0.05: "tokens  [batch, pos]",
-        0.9: "+ $W_{pos}$: where it stands",
-        1.5: "the stream  [batch, pos, d_model]",
-        2.1: "heads add what they fetched",
-        3.0: "the stream",
-        3.9: "adds what it made of it",
-        4.65: "dashed: LayerNorm, section 5",
-        5.2: "a number for each next token",
-        6.35: "logits  [batch, pos, d_vocab]",
+        0.0: "tokens  [batch, pos]",
+        0.85: "$+\\ W_{pos}$: where it stands",
+        1.3: "the stream  [batch, pos, d_model]",
+        2.5: "the only part that reads other columns",
+        3.25: "+  what a part makes is added",
+        4.55: "works on each column alone",
+        5.75: "dashed: LayerNorm, section 5",
+        7.4: "logits  [batch, pos, d_vocab]",
     }
     for y, words in notes.items():
-        axes.text(last + 0.6, y, words, va="center", fontsize=9)
-    axes.set(xlim=(-0.6, last + 2.9), ylim=(-0.4, 6.7), title="How does a text become a guess at each next token?")
+        axes.text(columns[-1] + 1.4, y, words, va="center", fontsize=10)
+    axes.set(
+        xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7), title="How does a text become a guess at each next token?"
+    )
     axes.axis("off")
 
 
@@ -80,6 +98,8 @@ def beside_line(
     """Bars for what was changed, those that `highlight` names standing out, and a dashed line for nothing changed."""
     axes = plots.bars(values, title, unit, highlight)
     axes.axvline(line, color="black", linestyle="--", label=label)
+    for number in axes.texts:  # the line must not run through a number
+        number.set(bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)
     axes.legend()
     return axes
 
@@ -121,6 +141,21 @@ def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tens
     panels[0].set_yticks(range(len(names)), [visible(name) for name in names], **MONO)
     panels[0].invert_yaxis()
     return list(panels)
+
+
+@checked
+def surprise_curve(chances: Mapping[str, float]) -> Axes:
+    """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
+    axes = plt.subplots(figsize=(9, 3.4))[1]
+    p = torch.linspace(0.004, 1, 500)
+    axes.plot(p, -p.log(), color=BLUE)
+    for name, chance in chances.items():
+        height = math.log(1 / chance)
+        axes.plot(chance, height, "o", color=ORANGE, clip_on=False, zorder=3)
+        axes.annotate(f"{name}: {height:.2f} nats", (chance, height), (9, 7), textcoords="offset points")
+    axes.set(xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1], xlabel="probability p of the token that came")
+    axes.set(ylabel="nats", title="How much does a token surprise, −log p?")
+    return axes
 
 
 @checked
@@ -170,6 +205,26 @@ def steps(
 
 
 @checked
+def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]:
+    """Logits in a text's order and with the text shuffled, a panel for each model; dots on the line did not move.
+
+    Every 48th token is drawn; the title says how far the token that moves farthest moves.
+    """
+    figure, (panels,) = plt.subplots(1, len(logits), figsize=(2.7 * len(logits), 3.5), sharey=True, squeeze=False)
+    ends = [min(both.min().item() for both in logits.values()), max(both.max().item() for both in logits.values())]
+    for axes, (name, (ordered, other)) in zip(panels, logits.items(), strict=True):
+        axes.plot(ends, ends, color="black", linewidth=1, linestyle="--")
+        axes.plot(ordered[::48], other[::48], "s", color=BLUE, markersize=2, markeredgewidth=0)
+        axes.set_title(f"{name}\nby at most {(ordered - other).abs().max():.2f} nats", fontsize=10)
+        axes.set(aspect="equal", xlim=ends, ylim=ends)
+        axes.locator_params(nbins=4)
+    panels[0].set_ylabel("after shuffling")
+    figure.supxlabel("logit in order, nats", fontsize=10)
+    figure.suptitle("How far does the shuffling move the logits of the last position?", fontsize=11)
+    return list(panels)
+
+
+@checked
 def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
     """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
     axes = plt.subplots(figsize=(7.5, 5))[1]
@@ -190,7 +245,7 @@ def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: s
 def normed_and_bent() -> Sequence[Axes]:
     """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at 0."""
     x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
-    _, panels = plt.subplots(1, 3, figsize=(9.5, 2.9), width_ratios=(1, 1, 1.3))
+    _, panels = plt.subplots(1, 3, figsize=(9.5, 3.3), width_ratios=(1, 1, 1.3))
     for axes, values, title in zip(panels, (x, F.layer_norm(x, (8,))), ("a stream's entries", "normed"), strict=False):
         axes.bar(range(8), values.tolist(), color=COLOURS[6] if title == "normed" else BLUE)
         axes.axhline(0, color="black", linewidth=0.8)
@@ -245,13 +300,12 @@ def plain_losses(
 
 @checked
 def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
-    """Loss over the steps of training: "seen" at each step, "new text" each `every` steps; dotted: plain `tables`."""
+    """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain `tables`."""
     axes = plt.subplots(figsize=(9, 4.6))[1]
     for (name, run), colour in zip(runs.items(), (BLUE, ORANGE), strict=False):
-        axes.plot(run["seen"], color=colour, alpha=0.35, linewidth=1)
         mean = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
         centre = range(10, 10 + len(mean))
-        axes.plot(centre, mean, color=colour, label=f"{name}: training text (faint: each step)")
+        axes.plot(centre, mean, color=colour, label=f"{name}: training text, mean of 20 steps")
         at = range(every, every * len(run["new text"]) + 1, every)
         axes.plot(at, run["new text"], "o--", color=colour, markersize=4, label=f"{name}: new text")
     for name, value in tables.items():
@@ -303,7 +357,9 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
     axes = plt.subplots(figsize=(9, 4.2))[1]
     for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
-        axes.plot(values, row + spread, marker, color=COLOURS[row % 6], markersize=5, alpha=0.6, linestyle="none")
+        axes.plot(
+            values, row + spread, marker, color=COLOURS[row % 6], markersize=4, markeredgewidth=0, linestyle="none"
+        )
         axes.plot(
             [values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2, label="mean" * (not row)
         )

@@ -40,21 +40,23 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **s
 @checked
 def stream() -> Axes:
     """The model as one channel: the embedding fills it, heads read a copy and add, W_U reads the end."""
-    axes = _canvas(9, 2.6)
-    _arrow(axes, (1.1, 0.6), (7.9, 0.6), linewidth=6, color=COLOURS[5], mutation_scale=24)
+    axes = _canvas(9, 3.4)
+    _arrow(axes, (1.1, 0.6), (7.9, 0.6), linewidth=8, color=COLOURS[5], mutation_scale=24)
     _box(axes, 0.6, 0.6, "$W_E$", "#FFF2CC")
     _box(axes, 8.4, 0.6, "$W_U$", "#FFF2CC")
     for start, layer, names in ((1.7, 0, ("0.0", "0.1", "… 0.7")), (4.9, 1, ("1.0", "1.1", "… 1.7"))):
-        axes.text(start + 1.1, 2.4, f"layer {layer}: all heads read the same stream", ha="center", fontsize=9)
-        _arrow(axes, (start - 0.2, 0.7), (start - 0.2, 1.35), linestyle="--", arrowstyle="-")
-        _arrow(axes, (start - 0.2, 1.35), (start + 2.1, 1.35), linestyle="--", arrowstyle="-")
+        axes.text(start + 1.1, 3.1, f"layer {layer}: all heads read the same stream", ha="center")
+        axes.text(start - 0.28, 1.35, "read a copy", rotation=90, ha="right", va="center", fontsize=9)
+        axes.text(start + 2.4, 1.35, "add", rotation=90, ha="left", va="center", fontsize=9)
+        _arrow(axes, (start - 0.2, 0.7), (start - 0.2, 2), linestyle="--", arrowstyle="-")
+        _arrow(axes, (start - 0.2, 2), (start + 2.1, 2), linestyle="--", arrowstyle="-")
         for number, name in enumerate(names):
             x = start + 0.25 + 0.9 * number
-            _arrow(axes, (x - 0.15, 1.35), (x - 0.15, 1.6), linestyle="--")
-            _box(axes, x, 1.85, name, "#DDEBF7", 0.75)
-            _arrow(axes, (x + 0.2, 1.65), (x + 0.2, 0.7))
-            axes.text(x + 0.27, 0.85, "+", fontsize=12)
-    axes.text(4.5, 0.15, "the residual stream: one vector of 256 numbers at every position", ha="center", fontsize=9)
+            _arrow(axes, (x - 0.15, 2), (x - 0.15, 2.35), linestyle="--")
+            _box(axes, x, 2.55, name, "#DDEBF7", 0.75)
+            _arrow(axes, (x + 0.2, 2.35), (x + 0.2, 0.7))
+            axes.text(x + 0.03, 0.85, "+", fontsize=14)
+    axes.text(4.5, 0.15, "the residual stream: one vector of 256 numbers at every position", ha="center")
     axes.set_title("What happens between a token and a logit?")
     return axes
 
@@ -63,7 +65,7 @@ def stream() -> Axes:
 def unseen_constants() -> Axes:
     """Three numbers, the same three with 2 added to each, and the one softmax that both have."""
     values = np.array([2.0, 0.5, -1.0])
-    _, panels = plt.subplots(1, 3, figsize=(9, 2.4), width_ratios=(1, 1, 1))
+    _, panels = plt.subplots(1, 3, figsize=(9, 3.2))
     softmax = np.exp(values) / np.exp(values).sum()
     for axes, heights, title in zip(
         panels, (values, values + 2, softmax), ("three logits", "2 added to all", "softmax of both"), strict=True
@@ -81,15 +83,20 @@ def unseen_constants() -> Axes:
 
 
 @checked
-def lens(probability: Float[Tensor, "stage pos"], guesses: Sequence[Sequence[str]], tokens: Sequence[str]) -> Axes:
-    """The likeliest token at every stage and position, darker the more probable the token that really comes next."""
-    stages = ["embedding", *(f"after layer {layer}" for layer in range(len(probability) - 1))]
-    axes = _shares(probability, stages, tokens, "p of the token that comes")
-    for row, words in enumerate(guesses):
-        for column, guess in enumerate(words):
-            colour = "white" if probability[row, column] > 0.5 else "black"
-            drawn = axes.text(column, row, _short(guess), ha="center", va="center", color=colour, fontsize=8)
-            drawn.set(family="monospace", parse_math=False)
+def lens(
+    model: HookedTransformer,
+    logits: Float[Tensor, "stage pos d_vocab"],
+    comes: Int[Tensor, " pos"],
+    tokens: Sequence[str],
+) -> Axes:
+    """The likeliest token at every stage and position, darker the more probable the one that really `comes` next."""
+    probability = logits.softmax(-1)[:, range(len(comes)), comes]  # [stage, pos]
+    axes = _shares(probability, _stages(probability), tokens, "p of the token that comes")
+    for row, column in np.ndindex(*probability.shape):
+        guess = _short(str(model.to_string([int(logits[row, column].argmax())])))
+        colour = "white" if probability[row, column] > 0.5 else "black"
+        drawn = axes.text(column, row, guess, ha="center", va="center", color=colour, fontsize=8)
+        drawn.set(family="monospace", parse_math=False)
     axes.set(title="Which token would be predicted after each layer?", xlabel="position (its own token)")
     return axes
 
@@ -97,13 +104,29 @@ def lens(probability: Float[Tensor, "stage pos"], guesses: Sequence[Sequence[str
 @checked
 def brought_back(share: Float[Tensor, "stage pos"], tokens: Sequence[str], title: str) -> Axes:
     """How much of a logit each vector of the clean stream brings back, before layer 0 and after every layer."""
-    stages = ["embedding", *(f"after layer {layer}" for layer in range(len(share) - 1))]
-    axes = _shares(share, stages, tokens, "brought back")
+    axes = _percentages(share, _stages(share), tokens, "brought back")
+    axes.set(title=title, xlabel="position of the patched vector")
+    return axes
+
+
+@checked
+def looks(attention: Mapping[str, Float[Tensor, " pos"]], tokens: Sequence[str], title: str) -> Axes:
+    """Where heads look from one position: a row for each, named by the keys."""
+    axes = _percentages(torch.stack(list(attention.values())), list(attention), tokens, "attention")
+    axes.set(title=title, xlabel="position looked at")
+    return axes
+
+
+def _stages(values: Tensor) -> list[str]:
+    return ["embedding", *(f"after layer {layer}" for layer in range(len(values) - 1))]
+
+
+def _percentages(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: str) -> Axes:
+    axes = _shares(share, rows, columns, label)
     for row, column in np.ndindex(*share.shape):
         if abs(share[row, column]) > 0.1:
             colour = "white" if share[row, column] > 0.5 else "black"
             axes.text(column, row, f"{share[row, column]:.0%}", ha="center", va="center", color=colour)
-    axes.set(title=title, xlabel="position of the patched vector")
     return axes
 
 
@@ -114,7 +137,7 @@ def _short(token: str) -> str:
 
 
 def _shares(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: str) -> Axes:
-    _, axes = plt.subplots(figsize=(10, 1.5 + 0.5 * len(rows)))
+    _, axes = plt.subplots(figsize=(10, 1.6 + 0.7 * len(rows)))
     drawn = axes.imshow(share, cmap="Blues", vmin=0, vmax=1, aspect="auto")
     plt.colorbar(drawn, ax=axes, label=label, pad=0.01, fraction=0.02)
     axes.set_xticks(range(len(columns)), list(map(_short, columns)), family="monospace", parse_math=False)
@@ -125,51 +148,98 @@ def _shares(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: s
 
 
 @checked
-def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], names: Sequence[str]) -> Axes:
-    """What the terms say a head is worth against what its cut takes away; those far from the line are named."""
-    _, axes = plt.subplots(figsize=(5.4, 4))
+def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], names: Sequence[str]) -> Sequence[Axes]:
+    """What the terms say a head is worth against what its cut takes away; on the right, the small ones large."""
+    _, panels = plt.subplots(1, 2, figsize=(10, 4.4))
     low, high = min(told.min(), cut.min()).item() - 1, max(told.max(), cut.max()).item() + 1
-    axes.plot([low, high], [low, high], color=GREY, linewidth=0.8, linestyle="--", label="as predicted")
-    for layer, marker in (("0", "s"), ("1", "o")):
-        chosen = [i for i, name in enumerate(names) if name.startswith(layer)]
-        axes.plot(told[chosen], cut[chosen], marker, color=COLOURS[int(layer)], label=f"heads of layer {layer}")
-    for x, y, name in zip(told.tolist(), cut.tolist(), names, strict=True):
-        if max(abs(x), abs(y)) > 2:
-            axes.annotate(name, (x, y), (6, -4), textcoords="offset points")
-    axes.set(title="Does a head's term say what its cut costs?", xlabel="predicted from its term, in nats of logit")
-    axes.set_ylabel("measured, in nats of logit")
-    axes.legend(fontsize=9)
-    return axes
+    for axes, (start, end) in zip(panels, ((low, high), (-0.3, 0.7)), strict=True):
+        axes.plot([start, end], [start, end], color=GREY, linewidth=0.8, linestyle="--", label="as predicted")
+        for layer, marker in (("0", "s"), ("1", "o")):
+            chosen = [i for i, name in enumerate(names) if name.startswith(layer)]
+            axes.plot(told[chosen], cut[chosen], marker, color=COLOURS[int(layer)], label=f"heads of layer {layer}")
+        axes.set(xlabel="predicted from its term, in nats of logit", xlim=(start, end), ylim=(start, end))
+        for i, (x, y) in enumerate(zip(told.tolist(), cut.tolist(), strict=True)):
+            if (max(abs(x), abs(y)) < 0.7) == (axes is panels[1]):
+                left = i % 2 == 0  # neighbours have their names on two sides
+                offset, side = (-7, "right") if left else (7, "left")
+                axes.annotate(names[i], (x, y), (offset, -4), textcoords="offset points", ha=side)
+    panels[0].set(title="Does a head's term say what its cut costs?", ylabel="measured, in nats of logit")
+    panels[1].set_title("The knot near zero, enlarged")
+    panels[0].legend(fontsize=9)
+    return panels
 
 
 @checked
-def zero_or_mean(zero: Mapping[str, float], mean: Mapping[str, float], title: str, unit: str) -> Axes:
-    """Two bars for each head: what it costs to silence it, and what to put its mean in its place."""
-    _, axes = plt.subplots(figsize=(7, 0.8 + 0.42 * len(zero)))
-    places = np.arange(len(zero))
-    for offset, values, label, hatch in ((-0.2, zero, "zero", ""), (0.2, mean, "its mean", "///")):
-        colour = COLOURS[1] if label == "zero" else COLOURS[5]
+def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, legend: str) -> Axes:
+    """Two bars for each head, one of either group."""
+    heads = list(next(iter(groups.values())))
+    _, axes = plt.subplots(figsize=(7, 0.8 + 0.42 * len(heads)))
+    places = np.arange(len(heads))
+    for offset, colour, hatch, (label, values) in zip(
+        (-0.2, 0.2), (COLOURS[1], COLOURS[5]), ("", "///"), groups.items(), strict=True
+    ):
         drawn = axes.barh(
             places + offset, list(values.values()), 0.4, label=label, color=colour, hatch=hatch, edgecolor="black"
         )
-        axes.bar_label(drawn, [f"{round(value, 2) + 0:.2f}" for value in values.values()], padding=4, fontsize=8)
-    axes.set_yticks(places, list(zero))
+        axes.bar_label(
+            drawn, [f"{round(value, 2) + 0:.2f}".replace("-", "−") for value in values.values()], padding=4, fontsize=8
+        )
+    axes.set_yticks(places, heads)
     axes.invert_yaxis()
     axes.margins(x=0.1)
-    axes.legend(title="in its place", loc="lower right")
+    axes.legend(title=legend, loc="lower right")
     axes.set(title=title, xlabel=unit)
     return axes
 
 
 @checked
-def bias_against_counts(writes: Float[Tensor, " d_vocab"], log_counts: Float[Tensor, " d_vocab"]) -> Axes:
-    """What a head adds to the logit of every token, always, against how often the training text has the token."""
-    _, axes = plt.subplots(figsize=(7, 3.6))
+def bias_against_counts(
+    model: HookedTransformer, writes: Float[Tensor, " d_vocab"], log_counts: Float[Tensor, " d_vocab"]
+) -> Axes:
+    """What a head adds to every logit, always, against how often the training text has the token; some are named."""
+    _, axes = plt.subplots(figsize=(8, 4.6))
     axes.plot(log_counts, writes, "o", color=COLOURS[0], markersize=3, alpha=0.25, markeredgewidth=0)
     axes.axhline(0, color="black", linewidth=0.8)
+    order = log_counts.argsort(descending=True)
+    for token in (*order[[0, 2, 5, 9, 20, 60]], 0):
+        name = visible(str(model.to_string([int(token)])))
+        axes.plot(log_counts[token], writes[token], "o", color=COLOURS[1], markersize=5)
+        axes.annotate(
+            name,
+            (log_counts[token], writes[token]),
+            (7, -5),
+            textcoords="offset points",
+            family="monospace",
+            parse_math=False,
+        )
     axes.set(title="Which tokens does the resting head speak for?", ylabel="added to the logit, nats")
     axes.set_xlabel("how often the training text has the token, logarithm")
     return axes
+
+
+@checked
+def carried(
+    model: HookedTransformer,
+    clean: Int[Tensor, "batch pos"],
+    corrupted: Int[Tensor, "batch pos"],
+    token: Int[Tensor, " batch"],
+    replaced: Callable[..., Tensor],
+) -> dict[str, float]:
+    """How much of the last logit of `token` each head's clean z brings back into the corrupted runs, as a share.
+
+    `replaced` is the exercise of lesson 02.
+    """
+    _, kept = model.run_with_cache(clean)
+
+    def mean_logit(logits: Tensor) -> Tensor:
+        return logits[:, -1].gather(1, token[:, None]).mean()
+
+    low, high = mean_logit(model(corrupted)), mean_logit(model(clean))
+    shares = {}
+    for layer, head in np.ndindex(model.cfg.n_layers, model.cfg.n_heads):
+        run = replaced(model, corrupted, layer, head, kept["z", layer][:, :, head])
+        shares[f"{layer}.{head}"] = ((mean_logit(run) - low) / (high - low)).item()
+    return shares
 
 
 @checked

@@ -1,4 +1,4 @@
-"""What only lesson 04 draws: the explorer of skip-trigrams, a head as a schematic, patterns, distances, eigenvalues."""
+"""What only lesson 04 draws: the explorer of skip-trigrams, what a model expects, tables, tests, eigenvalues."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -74,6 +74,14 @@ class Explorer:
             left = f"{b:17.17s} {scores[dest].exp():6.1f} {measured}"
             lines.append(f"{left}    {c:16.16s} {effects[out]:+6.1f}   {rates[0]:5.2f} / {rates[1]:.2f}")
         return "\n".join(lines) + "\n"
+
+    def places(self, n: int, generator: torch.Generator) -> Int[Tensor, "n 48"]:
+        """The 48 tokens up to `n` random places of the text; the start token takes the place of the first."""
+        rows = torch.randint(len(self.tokens), (n,), generator=generator)
+        ends = torch.randint(64, self.tokens.shape[1] - 1, (n,), generator=generator)
+        contexts = self.tokens[rows[:, None], ends[:, None] + torch.arange(-47, 1)]
+        contexts[:, 0] = 0
+        return contexts
 
     def test(
         self,
@@ -153,6 +161,27 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
 
 
 @checked
+def expected(model: HookedTransformer, given: Mapping[str, Float[Tensor, " d_vocab"]], marked: str) -> None:
+    """The likeliest next tokens, one panel for each text or model in `given`, which maps titles to probabilities."""
+    figure, panels = plt.subplots(1, len(given), figsize=(10, 3.6), sharex=True, squeeze=False)
+    said = []
+    for axes, (title, probabilities) in zip(panels[0], given.items(), strict=True):
+        top = probabilities.topk(7)
+        words = [str(word) for word in model.to_str_tokens(top.indices)]
+        colours = [COLOURS[word == marked] for word in words]
+        drawn = axes.barh(range(7), top.values, color=colours, hatch=["///" * (word == marked) for word in words])
+        axes.bar_label(drawn, fmt="%.2f", padding=4)
+        axes.set_yticks(range(7), [text.visible(word) for word in words], family="monospace", parse_math=False)
+        axes.invert_yaxis()
+        axes.margins(x=0.12)
+        axes.set_xlabel("probability")
+        axes.set_title(title, parse_math=False)
+        said.append(f"{title}, first {text.visible(words[0])}, then {text.visible(words[1])}.")
+    figure.suptitle("What does the model expect next?")
+    plots.show(f"Bars of the likeliest next tokens: {' '.join(said)}")
+
+
+@checked
 def two_tables(
     QK: Float[Tensor, "dest src"],
     OV: Float[Tensor, "src out"],
@@ -172,6 +201,81 @@ def two_tables(
 
 
 @checked
+def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free: Float[Tensor, "dest out"]) -> None:
+    """Show how the logits change against what two rows of OV foretell: with `fixed` patterns, and with `free` ones."""
+    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, sharey=True)
+    for axes, measured, title in zip(panels, (fixed, free), ("patterns frozen", "patterns free"), strict=True):
+        axes.scatter(told.flatten()[::20], measured.flatten()[::20], s=3)  # every twentieth is enough to see
+        axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8)
+        axes.set(title=title, xlabel="foretold: attention · difference of two OV rows")
+    panels[0].set_ylabel("measured change of the logit")
+    figure.suptitle("Do two rows of OV foretell how the logits change?")
+    plots.show(
+        "Two clouds of points, the measured change of each logit against the change foretold. With frozen patterns all "
+        "points lie on the diagonal; with free patterns they scatter around it."
+    )
+
+
+@checked
+def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> None:
+    """Show how many tokens raise their own logit by how much, as one outline for each of the `groups`."""
+    _, axes = plt.subplots(figsize=(9, 3.6))
+    for style, (name, values) in zip(plots.LINES, groups.items(), strict=False):
+        axes.hist(values.numpy(), bins=80, range=(-30, 50), histtype="step", linestyle=style, linewidth=1.6, label=name)
+    axes.axvline(0, color=COLOURS[6], linewidth=0.8)
+    axes.set(title=title, xlabel="logit", ylabel="tokens")
+    axes.legend()
+    plots.show(
+        "Two outlines, how many tokens add how much to their own logit. With W_U centred nearly all tokens lie right "
+        "of zero; with another constant the outline is wider, and many more of them lie left of zero."
+    )
+
+
+@checked
+def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor, "entry 3"]]]) -> None:
+    """Each head's largest logit and largest OV entries, as source … destination → out; copies stand out."""
+    _, axes = plt.subplots(figsize=(10.5, 0.5 + 0.5 * len(entries)))
+    said = []
+    for h, (logit, ids) in enumerate(entries):
+        trigrams = [[text.visible(str(word)) for word in model.to_str_tokens(row)] for row in ids]
+        axes.text(0, h, f"head 0.{h} ({logit:.0f})", va="center")
+        for i, (source, dest, out) in enumerate(trigrams):
+            copies = source.strip("·") == out.strip("·")
+            box = {"boxstyle": "round,pad=0.35", "facecolor": "#f6c9a8" if copies else "white"}
+            box |= {"edgecolor": COLOURS[1] if copies else "#bbbbbb", "linewidth": 1.6 if copies else 0.8}
+            words, style = f"{source:.9s} … {dest:.11s} → {out:.11s}", {"family": "monospace", "fontsize": 8.5}
+            axes.text(0.55 + i, h, words, va="center", bbox=box, parse_math=False, **style)
+        said.append(f"Head 0.{h}: " + ", ".join("{} … {} → {}".format(*words) for words in trigrams) + ".")
+    axes.set(xlim=(0, 0.5 + max(len(ids) for _, ids in entries)), ylim=(len(entries) - 0.5, -0.7))
+    axes.set_title("What does each head say most strongly? (thick frame: the source promotes itself)")
+    axes.axis("off")
+    plots.show(" ".join(said))
+
+
+@checked
+def gains(changes: Mapping[str, Float[Tensor, " n"]]) -> None:
+    """Show by what factor inserted sources change P(out), a dot for each case; `changes` are logarithms, in nats."""
+    _, axes = plt.subplots(figsize=(10, 4.2))
+    for i, (marker, values) in enumerate(zip(MARKERS, changes.values(), strict=False)):
+        spread = torch.linspace(-0.32, 0.32, 11).repeat(len(values))[: len(values)]  # side by side, to be seen
+        axes.scatter(values.exp(), i + spread, s=6, marker=marker)
+        median = values.median().exp().item()
+        axes.plot([median, median], [i - 0.42, i + 0.42], color="black", linewidth=2)
+        above = (values > 0).float().mean().item()
+        axes.text(1.01, i, f"likelier: {above:.0%}", transform=axes.get_yaxis_transform(), va="center")
+    axes.axvline(1, color=COLOURS[6], linewidth=0.8)
+    axes.set(
+        xscale="log", xlabel="P(out) grows by this factor", title="What does an inserted source do? (black: the median)"
+    )
+    axes.set_yticks(range(len(changes)), list(changes))
+    axes.invert_yaxis()
+    plots.show(
+        "Dots, one for each case, by the factor by which P(out) changes. Trained, they spread far to the right of 1. "
+        "With a random source they lie on both sides of 1; untrained they crowd on it, most of them just to the right."
+    )
+
+
+@checked
 def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]) -> None:
     """Show for each finding that `Explorer.test` tried: P(out) against the distance of its source, and without it."""
     columns = min(3, len(tests))
@@ -181,6 +285,7 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
         axes.plot(distances, without * tried[:, 2], "s--", color=COLOURS[0], label="with a random token")
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
         axes.set(xscale="log", yscale="log")
+        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         axes.set_title(name, family="monospace", parse_math=False)
         axes.set_xticks(distances, [str(d) for d in distances])
         axes.minorticks_off()

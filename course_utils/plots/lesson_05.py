@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Float, Int
-from matplotlib.axes import Axes
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
@@ -14,6 +13,7 @@ from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+ROWS = 3  # into which the number line is cut
 
 
 @checked
@@ -22,9 +22,9 @@ def two_jobs(numbers: Sequence[int]) -> None:
     _, axes = plt.subplots(figsize=(10, 3.8))
     where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
-    axes.text(0, -0.75, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
-    axes.text(4.9, -0.75, "2 · say: a name;\neach number votes for its own", va="top")
-    axes.text(1.0, 1.15, "the softmax turns\nscores into weights", ha="center", color=BLUE)
+    axes.text(0, 2.5, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
+    axes.text(6.8, 1.4, "2 · say: a name;\neach number votes\nfor its own", va="top")
+    axes.text(1.2, 1.15, "the softmax turns\nscores into weights\n(gently here)", ha="center", color=BLUE)
     weight = torch.tensor([2.0 * place for place in where]).softmax(0).tolist()
     for row, (place, number, share) in enumerate(zip(where, numbers, weight, strict=True)):
         axes.plot(place, 0, "o", color=BLUE, ms=7)
@@ -35,7 +35,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
         arrow.set(mutation_scale=10, linewidth=0.4 + 3 * share, color=ORANGE)
         axes.add_patch(arrow)
         axes.text(6.0, name[1], str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
-    axes.set(xlim=(-0.1, 7.6), ylim=(-1.6, 2.6))
+    axes.set(xlim=(-0.1, 8.6), ylim=(-0.6, 2.6))
     axes.axis("off")
     plots.show(
         "A drawing: numbers stand on a line, further right for larger ones. The softmax turns the places into "
@@ -45,7 +45,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
 
 
 @checked
-def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]) -> Axes:
+def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]) -> None:
     """For each list: what each position gives the largest value, minus what it gives the value below, and the sum.
 
     All bars of a list are divided by the longest of its positions'.
@@ -58,8 +58,9 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
         axes.set_xticks(range(len(numbers) + 1), [*map(str, numbers), "sum"])
         axes.axhline(0, color="black", lw=0.8)
         axes.set(title=title, xlabel="value at each position")
-    panels[0][0].set_ylabel("votes for the largest, minus\nvotes for the value below it")
-    return panels[0][0]
+    panels[0][0].set_ylabel("votes for the largest, minus votes\nfor the value below (longest = 1)")
+    ends = [f"{title}, {'ahead' if part.sum() > 0 else 'behind'}" for part, title in zip(parts, titles, strict=True)]
+    plots.show(f"{len(cases)} bar charts of the votes in a list, and their sum. The largest: {'; '.join(ends)}.")
 
 
 @checked
@@ -74,9 +75,18 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     shown = shown / lead.abs().max()
     _, axes = plt.subplots(figsize=(10, 3.4))
     names = [*map(str, range(n)), "last"]
-    title, label = f"How much does each value help {M} against {M - 1}?", f"lead of {M}, share of the most"
+    title, label = f"How much does each value help {M} against {M - 1}?", f"lead of {M} (longest = 1)"
     rows = shown, names, [str(value) for value in range(M + 1)]
-    plots.heatmap(*rows, title, "position", "value there", label=label, centred=True, numbers_from=0.05, axes=axes)
+    plots.heatmap(
+        *rows,
+        title,
+        "position",
+        "value there (no number: below 0.05)",
+        label=label,
+        centred=True,
+        numbers_from=0.05,
+        axes=axes,
+    )
     for value, width in ((0, M - 1), (M, 1)):  # other values than the last one's
         axes.add_patch(plt.Rectangle((value - 0.5, n - 0.5), width, 1, color="#dddddd"))
     least = lead.amin(1)
@@ -107,36 +117,41 @@ def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], 
 
 
 @checked
-def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None, rows: int = 2) -> Axes:
-    """Each value at its place on the number line, the line cut into `rows`; those with errors are larger and orange.
+def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None) -> None:
+    """Each value at its place on the number line, in three rows; those with errors are larger and orange.
 
     The four with most errors have their number beside the value.
     """
-    _, panels = plt.subplots(rows, 1, figsize=(10, 0.9 + (1.3 if errors is None else 1.6) * rows), squeeze=False)
+    _, panels = plt.subplots(ROWS, 1, figsize=(10, 0.9 + (1.25 if errors is None else 1.5) * ROWS))
     most = [] if errors is None else errors.argsort(descending=True)[:4].tolist()
-    pieces = torch.arange(len(g)).chunk(rows)
+    pieces = torch.arange(len(g)).chunk(ROWS)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
-    for axes, piece in zip(panels[:, 0], pieces, strict=True):
+    for axes, piece in zip(panels, pieces, strict=True):
         middle = float(g[piece[0]] + g[piece[-1]]) / 2
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         for value in piece.tolist():
             wrong = 0.0 if errors is None else float(errors[value])
-            style = {"marker": "D", "ms": 4 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 5}
+            style = {"marker": "D", "ms": 5 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 6}
             axes.plot(float(g[value]), 0, color=ORANGE if wrong else BLUE, alpha=0.7, **style)
             up = value % 2
             words = str(value)
-            if wrong and value in most:  # every other number a line further out, clear of its neighbours'
-                apart, total = "\n" * (1 + sorted(most).index(value) % 2), f"({wrong:,.0f})"
-                words = f"{total}{apart}{words}" if up else f"{words}\n{total}"
-            label = axes.text(float(g[value]), 0.5 if up else -0.5, words, ha="center", fontsize=8)
+            if wrong and value in most:
+                words = f"({wrong:,.0f})\n{words}" if up else f"{words}\n({wrong:,.0f})"
+            label = axes.text(float(g[value]), 0.5 if up else -0.5, words, ha="center", fontsize=9)
             label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
         axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), yticks=[])
-        axes.set_ylim((-1.2, 1.2) if errors is None else (-2, 2.8))
+        axes.set_ylim((-1.4, 1.4) if errors is None else (-2, 2))
         axes.spines["left"].set_visible(False)
         axes.tick_params(labelsize=8)
-    panels[0, 0].set_title(title)
-    panels[-1, 0].set_xlabel("place on the line, g (a mean step is 1)")
-    return panels[0, 0]
+    panels[0].set_title(title)
+    panels[-1].set_xlabel("place on the line, g (a mean step is 1)")
+    said = (
+        "The steps between them are uneven: some neighbours nearly touch, and others stand far apart."
+        if errors is None
+        else "Values with errors are orange diamonds, larger with more errors. They mostly stand where the line is "
+        f"narrow, just right of their neighbour. The largest diamond is {int(errors.argmax())}."
+    )
+    plots.show(f"{len(g)} dots on a number line, cut into {ROWS} rows. {said}")
 
 
 @checked
@@ -187,17 +202,92 @@ def winners(share: Mapping[int, float], points: int = 12) -> None:
 
 
 @checked
-def price(proofs: Mapping[str, tuple[float, float]]) -> None:
-    """What each proof leaves open against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(10, 4.2))
+def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> None:
+    """For each length: how many lists there are, how many the classes leave open, and how many are wrong."""
+    counts = {length: (values**length, *two) for length, two in open_and_wrong.items()}
+    _, axes = plt.subplots(figsize=(10, 4.4))
+    looks = (("all lists", GREY, ""), ("left open by the classes", BLUE, "///"), ("wrong", ORANGE, "..."))
+    for i, (label, colour, hatch) in enumerate(looks):
+        heights = [one[i] for one in counts.values()]
+        places = [length + 0.28 * (i - 1) for length in counts]
+        drawn = axes.bar(places, [max(height, 0.55) for height in heights], 0.25, color=colour, hatch=hatch)
+        drawn.set_label(label)
+        words = [_short(height).replace(" ", "\n") for height in heights]
+        axes.bar_label(drawn, words, fontsize=8, padding=2)
+    axes.set(yscale="log", ylim=(0.5, 1e13), xlabel="length of the list", ylabel="lists")
+    axes.set(title="How many lists are left?", xticks=[*counts])
+    axes.legend(ncols=3, loc="upper left")
+    plots.show(
+        "For each length from 2 to 6 three bars on a logarithmic scale: all lists, those that the classes leave open, "
+        "and the wrong ones. Nothing is left open at lengths 2 and 3. From there on each kind grows, and the wrong "
+        "lists stay far below the others."
+    )
+
+
+def _short(count: int) -> str:
+    """A count in three digits from a million on."""
+    size, name = (1e9, "billion") if count >= 1e9 else (1e6, "million")
+    return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
+
+
+@checked
+def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
+    """For each largest value, how many smaller ones may stand beside it: all, by an exact line, and by the line."""
+    _, axes = plt.subplots(figsize=(10, 4.4))
+    axes.plot(range(len(allowed)), color=GREY, ls=":", label="all that are smaller")
+    axes.step(range(len(exact)), exact, "--", where="mid", color=ORANGE, label="by the line, if it were exact")
+    axes.step(range(len(allowed)), allowed, where="mid", color=BLUE, label="by the line")
+    axes.fill_between(range(len(allowed)), allowed, step="mid", color=BLUE, alpha=0.15)
+    M = len(allowed) // 4
+    note = f"beside {M}: {allowed[M]} of {M}"
+    axes.annotate(note, (M, allowed[M]), (M + 6, allowed[M] - 6), arrowprops={"arrowstyle": "->"})
+    axes.set(title="How many smaller values may stand beside the largest?", xlabel="largest value M")
+    axes.set(ylabel="smaller values, from 0 upwards", xlim=(0, len(allowed)), ylim=(0, len(allowed)))
+    axes.legend(loc="upper left")
+    plots.show(
+        "Three rising lines. For each largest value the dotted one counts all smaller values. The line allows most of "
+        "them, and would allow a few more if it were exact."
+    )
+
+
+@checked
+def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
+    """Wrong lists of M, of the value above it, and all, against M's place between its neighbours; `now` is marked."""
+    _, axes = plt.subplots(figsize=(10, 4.4))
+    places = sorted(errors)
+    table = torch.stack([errors[place] for place in places])
+    curves = {f"largest {M}": table[:, M], f"largest {M + 1}": table[:, M + 1], "all": table.sum(1)}
+    for (name, curve), style, colour in zip(curves.items(), ("D-", "s--", "o:"), (ORANGE, BLUE, GREY), strict=True):
+        axes.plot(places, curve, style, color=colour, label=name)
+    axes.axvline(now, color="black", lw=0.8)
+    axes.annotate(" where training left it", (now, 0.97), xycoords=("data", "axes fraction"), va="top")
+    axes.set(title=f"Where should {M} stand?", xlabel=f"place of {M} on the way from {M - 1} to {M + 1}")
+    axes.set(ylabel="wrong lists of length 6", ylim=(0, None))
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.legend(loc="upper center")
+    plots.show(
+        f"Three curves against the place of {M} between its neighbours. The wrong lists of {M} fall as it moves up, "
+        f"those of {M + 1} rise, and their sum is least between."
+    )
+
+
+@checked
+def price(proofs: Mapping[str, tuple[int, float]]) -> None:
+    """What each proof leaves open, as a share, against how many cases it looks at, both axes logarithmic."""
+    _, axes = plt.subplots(figsize=(10, 4.4))
     last = max(cases for cases, _ in proofs.values())
-    for (name, place), marker in zip(proofs.items(), "osD^", strict=False):
-        axes.plot(*place, marker, ms=8, color=BLUE)
-        away = (6, 9) if place[0] == last else (9, -4)  # the name of the last point is above it, and ends there
-        axes.annotate(name, place, away, textcoords="offset points", ha="right" if place[0] == last else "left")
-    axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-8, 4))
+    for (name, (cases, share)), marker in zip(proofs.items(), "osD^", strict=False):
+        axes.plot(cases, 100 * share, marker, ms=8, color=BLUE)
+        away, side = ((6, 9), "right") if cases == last else ((9, -4), "left")  # the last point's name ends above it
+        said = f"{name}: {_short(cases)} cases, " + (
+            f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
+        )
+        axes.annotate(said, (cases, 100 * share), away, textcoords="offset points", ha=side)
+    axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-6, 400))
+    axes.set_yticks([1e-6, 1e-4, 0.01, 1, 100], ["0.000001", "0.0001", "0.01", "1", "100"])
+    axes.minorticks_off()
     axes.set(title="What does each proof leave open?", xlabel="cases to look at")
-    axes.set_ylabel("share of lists of length 6\nnot proved right")
+    axes.set_ylabel("lists of length 6\nnot proved right, %")
     plots.show(
         "Four proofs as points. The more cases a proof looks at, the fewer lists it leaves open: 64 cases "
         "leave about a fifth, ten thousand cases about one in sixty. The search and brute force leave only "
@@ -226,8 +316,9 @@ def danger(
     axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
-    axes.text(0.25, 1.1, "in danger: below the line", fontsize=9)
-    dots = torch.tensor(axes.transData.transform(torch.stack([step, voice], 1).numpy())) / axes.figure.dpi * 72
+    axes.text(0.05, 0.9, "in danger: below the line\n(with numbers: most errors, or the wrong side)", fontsize=9)
+    shown = torch.cat([torch.stack([step, voice], 1), torch.stack([x, room * (-x).exp()], 1)])  # dots, and the line
+    dots = torch.tensor(axes.transData.transform(shown.numpy())) / axes.figure.dpi * 72
     for M in named.nonzero().flatten().tolist():
         others = torch.cat([dots[:M], dots[M + 1 :]])
         sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])

@@ -1,15 +1,17 @@
-"""What only lesson 09b draws: features as arrows, and what they cost each other."""
+"""What only lesson 09b draws: learning late, features as arrows and what they cost each other, neurons on text."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, LINES, MARKERS
+from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
+from course_utils.text import visible
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 
@@ -101,3 +103,210 @@ def cut(left: Mapping[str, Float[Tensor, " _feature"]]) -> Axes:
         axes.set(title=title, xlabel="feature that is on", ylim=(0, 1.2), xticks=range(len(values)))
     panels[0, 0].set_ylabel("comes back as")
     return panels[0, 0]
+
+
+# Learnt late
+
+
+@checked
+def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None) -> Axes:
+    """Training and test loss of runs over the steps, a panel for each group of them; `until` hides what comes later."""
+    _, panels = plt.subplots(1, len(runs), figsize=(4.9 * len(runs), 3.3), sharey=True, squeeze=False)
+    for axes, (title, group) in zip(panels[0], runs.items(), strict=True):
+        for i, run in enumerate(group):
+            steps = torch.arange(len(run["test_loss"])) * run["every"]
+            shown = len(steps) if until is None else int((steps <= until).sum())
+            for name, colour, style in (("test", ORANGE, "-"), ("train", BLUE, "--")):
+                label = f"{name}ing pairs".replace("testing", "other") if i == 0 else None
+                axes.plot(steps[:shown], run[f"{name}_loss"][:shown], color=colour, ls=style, label=label)
+        axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
+        axes.text(steps[-1], math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
+        axes.set(title=title, xlabel="training step", yscale="log", xlim=(0, int(steps[-1])), ylim=(1e-4, 100))
+    panels[0, 0].set_ylabel("loss, nats")
+    panels[0, 0].legend(loc="lower left", fontsize=9)
+    return panels[0, 0]
+
+
+@checked
+def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> Axes:
+    """Losses over the steps of training, one line for each part of the logits."""
+    _, axes = plt.subplots(figsize=(9.6, 3.6))
+    for i, (name, values) in enumerate(losses.items()):
+        axes.plot(steps, values, color=COLOURS[i], ls=LINES[i], label=name)
+    axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
+    axes.text(steps[-1], math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
+    axes.set(title="What grows while nothing seems to happen?", xlabel="training step", ylabel="loss, nats")
+    axes.set(ylim=(0, 14), xlim=(0, steps[-1]))
+    axes.legend(fontsize=9)
+    return axes
+
+
+@checked
+def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
+    """The right answer's logit by the difference of the operands (across) and their sum (upwards), each from its mean.
+
+    Each panel has a scale of its own: white is the mean, the strongest colour two and a half standard deviations.
+    """
+    _, panels = plt.subplots(1, len(tables), figsize=(3.2 * len(tables), 3.3), sharey=True, squeeze=False)
+    for axes, (title, right) in zip(panels[0], tables.items(), strict=True):
+        n = len(right)
+        total, apart = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
+        a = (total + apart) * ((n + 1) // 2) % n  # half of the sum of both, on a clock face of odd n
+        picture = right[a, (total - a) % n]
+        picture = (picture - picture.mean()) / picture.std()
+        axes.imshow(picture, origin="lower", cmap="RdBu_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
+        axes.set(title=title, xlabel="a − b (mod 53)")
+    panels[0, 0].set_ylabel("a + b (mod 53)")
+    return panels[0, 0]
+
+
+@checked
+def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> Axes:
+    """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
+    _, axes = plt.subplots(figsize=(8.6, 4.4))
+    for i, (name, models) in enumerate(kinds.items()):
+        x, y = zip(*models, strict=True)
+        axes.plot(x, y, MARKERS[i], ms=11 if MARKERS[i] == "*" else 8, color=COLOURS[i], label=name, mec="white")
+    axes.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08), title="Clock or pizza?")
+    axes.set(xlabel="gradient symmetricity", ylabel="distance irrelevance")
+    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
+    return axes
+
+
+# Neurons of a language model
+
+LETTERS = 96  # in a line of an example
+
+
+def _line(axes: Axes, row: float, words: Sequence[str], strength: Float[Tensor, " place"], place: int) -> None:
+    """Text with the token at `place` in the middle; a token's ground and underline are as strong as it fires."""
+    shown = [visible(word) for word in words]
+    tokens, at = [(place, LETTERS * 0.62)], LETTERS * 0.62
+    for i in range(place - 1, -1, -1):
+        at -= len(shown[i])
+        if at < 0:
+            break
+        tokens.append((i, at))
+    at = LETTERS * 0.62
+    for i in range(place, len(words) - 1):
+        at += len(shown[i])
+        if at + len(shown[i + 1]) > LETTERS:
+            break
+        tokens.append((i + 1, at))
+    for i, left in tokens:
+        share, width = float(strength[i]), len(shown[i])
+        axes.add_patch(plt.Rectangle((left, row - 0.42), width, 0.84, color=ORANGE, alpha=0.75 * share, lw=0))
+        if share > 0.05:
+            axes.plot([left, left + width], [row + 0.44] * 2, color="black", lw=4 * share, solid_capstyle="butt")
+        for k, letter in enumerate(shown[i]):
+            axes.text(
+                left + k + 0.5, row, letter, ha="center", va="center", family="monospace", fontsize=9, parse_math=False
+            )
+
+
+@checked
+def examples(words: Sequence[str], fires: Float[Tensor, " place"], places: Sequence[int], title: str) -> Axes:
+    """Pieces of a text around some places, below each other: ground and underline show how strongly a neuron fires."""
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.27 * len(places)))
+    strength = fires.clamp(min=0) / fires.max()
+    for row, place in enumerate(places):
+        _line(axes, row, words, strength, place)
+    axes.set(xlim=(0, LETTERS), ylim=(len(places) - 0.4, -0.7), title=f"Where does {title} fire?")
+    axes.axis("off")
+    return axes
+
+
+@checked
+def neurons(
+    parts: Mapping[str, str],
+    trained: Mapping[str, Sequence[Float[Tensor, " _axis"]]],
+    untrained: Mapping[str, Sequence[Float[Tensor, " _axis"]]],
+    gains: Float[Tensor, " neuron"],
+) -> Axes:
+    """Kurtosis along neurons and along rotated axes, a panel for each of the `parts`; what single neurons are worth."""
+    _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.6, 3.3))
+    for axes, (title, name) in zip(panels, parts.items(), strict=False):
+        boxes = [*trained[name], *untrained[name]]
+        drawn = axes.boxplot([box.numpy() for box in boxes], showfliers=False, patch_artist=True, widths=0.6)
+        for i, patch in enumerate(drawn["boxes"]):
+            patch.set(facecolor=(ORANGE, GREY)[i % 2], alpha=0.7, hatch=HATCHES[i % 2])
+        for line in drawn["medians"]:
+            line.set_color("black")
+        axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8, rotation=20)
+        axes.set(title=title, xlabel="trained          untrained")
+    panels[0].set_ylabel("excess kurtosis")
+    panels[-1].plot(sorted(gains.tolist()), "o", ms=3, color=BLUE)
+    panels[-1].axhline(0, color=GREY, lw=0.8)
+    panels[-1].set(title="One neuron off: loss gains", xlabel="64 neurons, in order", ylabel="nats")
+    return panels[0]
+
+
+@checked
+def judgement(
+    levels: Sequence[float],
+    curve: Float[Tensor, "level 2"],
+    words: Sequence[str],
+    fires: Float[Tensor, " place"],
+    rule: Bool[Tensor, " place"],
+) -> Axes:
+    """Left: precision and recall of a rule by the level from which firing counts. Right: how strongly, by the rule."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.3))
+    for i, name in enumerate(("of the rule's places, it fires at", "of its firing, the rule names")):
+        left.plot(levels, curve[:, i], marker=MARKERS[i], ls=LINES[i], color=COLOURS[i], label=name)
+    left.set(title="Is neuron 49 about that?", xlabel="firing counts from (share of the largest)", ylim=(-0.03, 1.03))
+    left.set_ylabel("share")
+    left.legend(fontsize=8)
+    bins = torch.linspace(0, float(fires.max()), 24).tolist()
+    at = fires > 0
+    groups = [fires[at & ~rule].tolist(), fires[at & rule].tolist()]
+    drawn = right.hist(groups, bins, stacked=True, color=[GREY, ORANGE], label=["elsewhere", "where the rule says"])
+    for bar in drawn[2][1]:
+        bar.set_hatch(HATCHES[1])
+    right.set(title=f"How strongly does it fire? ({len(words):,} tokens)", xlabel="activation", yscale="log")
+    right.set_ylabel("tokens")
+    right.legend(fontsize=8)
+    return left
+
+
+@checked
+def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> Axes:
+    """What comes back of the MLP's work, and what is left over of the variance, as bars with their numbers."""
+    _, panels = plt.subplots(1, 2, figsize=(9.6, 2.9), width_ratios=[1.2, 1])
+    titles = ("How much of the loss comes back?", "How much variance is left over?")
+    for axes, values, title, colour in zip(panels, (recovered, left_over), titles, (BLUE, ORANGE), strict=True):
+        bars = axes.barh(list(values), list(values.values()), color=colour, height=0.6)
+        axes.bar_label(bars, fmt="{:.0%}", padding=3)
+        axes.invert_yaxis()
+        axes.set(title=title, xlim=(0, 1.1), xlabel="share")
+    return panels[0]
+
+
+@checked
+def side_by_side(
+    words: Sequence[str],
+    strengths: Mapping[str, Float[Tensor, " place"]],
+    places: Sequence[int],
+    fits: Mapping[str, Sequence[float]],
+) -> Axes:
+    """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
+    rows = len(strengths) * len(places)
+    _, (upper, lower) = plt.subplots(2, 1, figsize=(9.6, 1.0 + 0.3 * rows + 2.2), height_ratios=[0.3 * rows + 0.5, 2.2])
+    row = 0.0
+    for name, fires in strengths.items():
+        upper.text(0, row, name, ha="left", va="center", fontweight="bold")
+        for place in places:
+            row += 1
+            _line(upper, row, words, fires.clamp(min=0) / fires.max(), place)
+        row += 1.2
+    upper.set(xlim=(0, LETTERS), ylim=(row - 0.5, -0.7), title="Where do they fire?")
+    upper.axis("off")
+    for i, label in enumerate(("half on which they were chosen", "new half")):
+        at = torch.arange(len(fits)) + 0.2 * (2 * i - 1)
+        values = [pair[i] for pair in fits.values()]
+        bars = lower.barh(at, values, 0.38, color=COLOURS[i], hatch=HATCHES[i], label=label)
+        lower.bar_label(bars, fmt="%.2f", padding=3)
+    lower.set_yticks(range(len(fits)), list(fits))
+    lower.invert_yaxis()
+    lower.set(xlim=(0, 1.35), xlabel="fit of the rule (F1)", title="Which fits the rule best?")
+    lower.legend(fontsize=8, loc="lower right")
+    return upper

@@ -13,14 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
 from course_utils import claims
-from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_atomically
+from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.tools import links, utf8_output
 
 CELL_TIMEOUT = 600  # seconds
@@ -357,11 +356,7 @@ def _store(notebook: NotebookNode, path: Path) -> None:
     """Write a solution and its learner's copy."""
     texts = {path: dumps(notebook), learner_path(path): dumps(derive(notebook))}
     for target, text in texts.items():
-        write_atomically(target, partial(_write, text))
-
-
-def _write(text: str, path: Path) -> None:
-    path.write_bytes(text.encode())
+        write_text(target, text)
 
 
 def out_of_step(path: Path) -> list[str]:

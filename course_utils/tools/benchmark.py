@@ -29,7 +29,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, models, train
-from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, verified, write_atomically, write_checksums
+from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, verified, write_checksums, write_text
 from course_utils.tools import utf8_output
 
 K = 100  # entries, and skip-trigrams
@@ -570,9 +570,7 @@ def merged(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dic
 
 def save(file: Path, results: dict[str, Any]) -> None:
     """Write the results, and their checksum if the folder keeps checksums."""
-    write_atomically(
-        file, lambda path: path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n", "utf-8")
-    )
+    write_text(file, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if (file.parent / CHECKSUMS).exists():
         write_checksums(file.parent)
 

@@ -3,10 +3,11 @@
 import hashlib
 import json
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 
-from course_utils._files import INSTALLED, NOTEBOOKS, ROOT, sha256, write_atomically
+from course_utils._files import INSTALLED, NOTEBOOKS, ROOT, sha256, write_atomically, write_text
 
 FOLDER = "my_notebooks"
 RECORD = ".copies.json"  # in the folder: for each copy, the SHA-256 of its file and of what is written in it, when made
@@ -50,7 +51,7 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
         copy, was, now = folder / name, before.get(name), _made(source)
         if _unwritten(copy, was) and not (copy.is_file() and _is_only_run(copy, was, now)):
             if not copy.is_file() or sha256(copy) != now[0]:
-                write_atomically(copy, partial(_write, source.read_bytes()))
+                write_atomically(copy, partial(shutil.copyfile, source))
             made[name] = now
         elif _made(copy)[1] == now[1]:
             made[name] = now
@@ -61,7 +62,7 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
             (folder / name).unlink(missing_ok=True)
             del made[name]
     if made != before:
-        write_atomically(folder / RECORD, partial(_write, (json.dumps(made, indent=1) + "\n").encode()))
+        write_text(folder / RECORD, json.dumps(made, indent=1) + "\n")
     return left
 
 
@@ -94,7 +95,3 @@ def _record(folder: Path) -> dict[str, Made]:
         return {name: (whole, written) for name, (whole, written) in known.items()}
     except (OSError, ValueError, AttributeError, TypeError):
         return {}
-
-
-def _write(content: bytes, path: Path) -> None:
-    path.write_bytes(content)

@@ -29,8 +29,8 @@ from torch import Tensor
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_utils import claims, models, tasks, text, train
-from course_utils._files import DATA, write_atomically, write_checksums
+from course_utils import _markdown, claims, models, tasks, text, train
+from course_utils._files import DATA, write_checksums, write_text
 from course_utils.tools import authoring, utf8_output
 
 SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were trained too
@@ -219,7 +219,7 @@ def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
         return found["values"]
     values = measured(notebook, data, folder / f"{notebook.stem}.record")
     content = json.dumps({"lesson": source, "values": values})
-    write_atomically(file, lambda path: path.write_text(content, encoding="utf-8"))
+    write_text(file, content)
     return values
 
 
@@ -237,18 +237,16 @@ def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
             *(f"with {name}" for name in biases),
             "verdict",
         ]
-        lines += ["", f"## {lesson}", "", _row(heads), "|---" * len(heads) + "|"]
+        lines += ["", f"## {lesson}", ""]
+        cells = []
         for statement, row in rows.items():
             unit = claims.table(lesson)[statement].get("unit", "")
             seeds = [value for name, value in row["siblings"].items() if name not in biases]
             extra = [claims.spread([row["siblings"][name]], unit) for name in biases]
             shown = [claims.shown(row["ours"], unit), claims.spread(seeds, unit), *extra]
-            lines.append(_row([statement, *shown, row["verdict"]]))
+            cells.append((statement, *shown, row["verdict"]))
+        lines.append(_markdown.table(heads, cells))
     return "\n".join(lines) + "\n"
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -269,8 +267,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"No siblings yet for {without}.", file=sys.stderr)
     result = replicate(options.folder, ready)
     content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
-    write_atomically(RESULT, lambda path: path.write_text(content, encoding="utf-8", newline="\n"))
-    write_atomically(PAGE, lambda path: path.write_text(page(result), encoding="utf-8", newline="\n"))
+    write_text(RESULT, content)
+    write_text(PAGE, page(result))
     write_checksums(DATA)
     for lesson, rows in result.items():
         verdicts = [row["verdict"] for row in rows.values()]

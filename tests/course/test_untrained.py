@@ -1,6 +1,10 @@
-"""No claim is empty: on untrained weights every claim of every lesson must fail, and every identity must hold."""
+"""No claim is empty: on untrained weights every claim of a lesson must fail, and every identity must hold.
+
+Five lessons at a time, chosen by a seed; `--untrained all` is for the night, and for who has changed a lesson.
+"""
 
 import json
+import random
 
 import pytest
 from nbclient import NotebookClient
@@ -20,10 +24,17 @@ matplotlib.use("template")  # draws nothing: nobody looks at the pictures
 from course_utils import plots
 plots.picture = lambda alt, sharp=True: plots.plt.close() or dict()  # there is nothing to store
 """
+AT_A_TIME = 5  # lessons; each runs as long as under nbval
+
+
+def pytest_generate_tests(metafunc):
+    if "path" in metafunc.fixturenames:
+        seed, lessons = metafunc.config.getoption("--untrained"), authoring.lessons()
+        chosen = lessons if seed == "all" else sorted(random.Random(seed).sample(lessons, AT_A_TIME))
+        metafunc.parametrize("path", chosen, ids=lesson_of)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", authoring.lessons(), ids=lesson_of)
 def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     record = tmp_path / "statements"
     notebook = authoring.read(path)

@@ -12,12 +12,14 @@ from transformer_lens import FactoredMatrix
 
 import course_utils
 from course_utils import (
+    autoencoder,
     bigrams,
     cases,
     circuits,
     composition,
     fourier,
     gpt,
+    grokking,
     heads,
     max_of_list,
     measure,
@@ -28,6 +30,7 @@ from course_utils import (
     tasks,
     text,
     train,
+    transcoder,
     transforms,
 )
 from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
@@ -39,7 +42,12 @@ def _model(n_layers):
     return models.initial(config | shape).requires_grad_(False)
 
 
+def _last_of_two(embedded):
+    return embedded[:, 0] * embedded[:, 1]
+
+
 MODEL, SHALLOW = _model(2), _model(1)
+ADDER = models.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
 PATTERN = torch.ones(5, 5).tril() / 5
@@ -51,7 +59,7 @@ TASK = tasks.TASKS["addition"]
 HEAD = {"model": MODEL, "layer": 0, "head": 1}
 VOTES = torch.rand(4, 3, 4, 4)
 WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
-CURVE = {"sizes": [1, 2], "time": [0.2, 1.0], "unit": "heads", "exponent": 2.3, "expected": 2.0}
+CLOCK = torch.rand(53, 53, 53)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
     bigrams.preceded: {"stream": TOKENS[0], "labels": TOKENS[0] % 3, "window": 2, "d_vocab": 30},
@@ -125,13 +133,18 @@ GOOD = {  # a call of each function that is right
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
     paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
+    paths.to_logit: {"model": MODEL, "tokens": TOKENS[0], "out": 3},
     gpt.words: {"documents": ["a b", "b a"]},
     gpt.count_pairs: {"words": {"ab": 1}, "spelled": {"ab": ["a", "b"]}},
     gpt.merge: {"tokens": NAMES, "pair": ("a", "b")},
     gpt.shapes: {"d_vocab": 9, "n_ctx": 5, "d_model": 8, "n_heads": 2, "n_layers": 1},
     gpt.initial_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
     gpt.random_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
-    gpt.favourite: {"d_model": 8, "d_head": 4, "divided": False},
+    gpt.favourite: {"d_model": 8, "d_head": 4},
+    gpt.counted: {"shapes": {"embed.W_E": (9, 8)}},
+    gpt.parts: {"weights": {"blocks.0.ln1.w": BIAS}, "norm": len, "attention": len, "mlp": len},
+    gpt.split: {"streams": [TOKENS[0], TOKENS[1]], "n_ctx": 4},
+    gpt.drawn: {"p": PATTERN, "generator": torch.Generator()},
     gpt.batches: {"stream": TOKENS[0], "name": "a", "steps": 2, "n_ctx": 4},
     gpt.by_layer: {"weights": {"blocks.0.ln1.w": BIAS}},
     gpt.beam_search: {
@@ -150,7 +163,6 @@ GOOD = {  # a call of each function that is right
         "unit": "",
     },
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
-    plots.growth: {"curves": {"a": CURVE}, "title": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
@@ -159,6 +171,26 @@ GOOD = {  # a call of each function that is right
     superposition.loss: {"W": torch.rand(4, 2), "b": torch.rand(4), "density": 0.1, "relu": True},
     superposition.train: {"n": 3, "m": 2, "densities": [0.1], "relu": True, "steps": 2, "copies": 2, "seed": 0},
     superposition.dimensions: {"W": torch.rand(4, 2)},
+    autoencoder.train: {"x": torch.rand(9, 4), "features": 6, "on": 2, "steps": 2, "batch": 3, "seed": 0},
+    grokking.is_train: {"seed": 0},
+    grokking.losses: {"tables": CLOCK},
+    grokking.right_logits: {"one": CLOCK},
+    grokking.by_sum: {"one": CLOCK},
+    grokking.key_frequencies: {"one": CLOCK},
+    grokking.restricted: {"one": CLOCK, "frequencies": [1]},
+    grokking.excluded: {"one": CLOCK, "frequencies": [1]},
+    grokking.table: {"model": ADDER},
+    grokking.after_embedding: {"model": ADDER},
+    grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
+    grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
+    transcoder.train: {
+        "x": torch.rand(9, 4),
+        "y": torch.rand(9, 3),
+        "features": 6,
+        "penalty": 0.1,
+        "steps": 2,
+        "seed": 0,
+    },
     transforms.folded: {"model": MODEL},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
@@ -217,6 +249,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         if getattr(function, "__module__", "") == module.__name__
     ),
     cases.trained,
+    *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }
 

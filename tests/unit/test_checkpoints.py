@@ -8,7 +8,7 @@ import torch
 
 from course_utils import _files, bigrams, circuits, heads, load, measure, tasks, text, train
 
-NAMES = ("zero-layer", "one-layer", "one-layer-ln", "two-layer")
+NAMES = ("zero-layer", "one-layer", "one-layer-ln", "one-layer-mlp", "two-layer")
 
 
 @pytest.fixture(scope="module")

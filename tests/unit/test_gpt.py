@@ -1,7 +1,6 @@
 """What lesson 01 needs around the learner's transformer, by hand."""
 
 import itertools
-import math
 
 import pytest
 import torch
@@ -29,9 +28,8 @@ def test_words_keep_the_space_before_them_and_pairs_count_each_time_a_word_stand
 
 
 def test_the_shapes_are_those_of_gpt_2():
-    shapes = gpt.shapes(50_257, 1024, 768, 12, 12)
-    del shapes["unembed.W_U"]  # GPT-2 uses the transpose of W_E
-    assert sum(map(math.prod, shapes.values())) == 124_439_808
+    counted = gpt.counted(gpt.shapes(50_257, 1024, 768, 12, 12))
+    assert sum(counted.values()) == 124_439_808 and counted["positions"] == 1024 * 768
 
 
 def test_a_model_starts_the_same_for_the_same_seed_and_norms_do_nothing_but_norm():
@@ -50,8 +48,9 @@ def test_random_weights_leave_no_part_neutral():
 
 
 def test_the_favourite_has_between_an_equal_share_and_all():
-    soft, hard = gpt.favourite(64, 16), gpt.favourite(1600, 64, divided=False)
-    assert 1 / 64 < soft < 0.03 and 0.5 < hard < 1
+    small, large = gpt.favourite(64, 16), gpt.favourite(1600, 64)
+    assert 1 / 64 < small["divided"] < small["undivided"] < 0.03 and 0.5 < large["undivided"] < 1
+    assert large["divided"] < 0.13
 
 
 def test_batches_are_windows_of_the_stream_and_the_rate_rises_and_falls():
@@ -66,6 +65,39 @@ def test_batches_are_windows_of_the_stream_and_the_rate_rises_and_falls():
 def test_the_layers_come_in_the_order_of_their_numbers():
     weights = {f"blocks.{layer}.ln1.w": torch.tensor(layer) for layer in (10, 2, 0)} | {"embed.W_E": torch.tensor(0)}
     assert [list(layer.items()) for layer in gpt.by_layer(weights)] == [[("ln1.w", layer)] for layer in (0, 2, 10)]
+
+
+def test_a_model_is_connected_from_what_has_weights():
+    def norm(x, w, b):
+        return x * w + b
+
+    def times(x, layer):
+        return x * layer["attn.W_O"]
+
+    def plus(x, layer):
+        return x + layer["mlp.W_in"]
+
+    two, three, x = torch.tensor(2.0), torch.tensor(3.0), torch.tensor(5.0)
+    weights = {"blocks.0.attn.W_O": two, "blocks.1.attn.W_O": three, "blocks.1.mlp.W_in": two}
+    weights |= {"blocks.1.ln2.w": two, "blocks.1.ln2.b": three, "ln_final.w": three, "ln_final.b": two}
+    (first, second), last = gpt.parts(weights, norm, times, plus)
+    assert [part(x).item() for part in first] == [5, 10, 5, 0]
+    assert [part(x).item() for part in second] == [5, 15, 13, 7] and last(x) == 17
+
+
+def test_every_fifth_stream_is_kept_back():
+    train, unseen = gpt.split([torch.full((5,), number) for number in range(7)], n_ctx=4)
+    assert train.unique().tolist() == [1, 2, 3, 4, 6] and len(train) == 25
+    assert unseen.tolist() == [[0, 0, 0, 0], [0, 5, 5, 5]]
+    with pytest.raises(ValueError, match="at least two streams"):
+        gpt.split([torch.arange(9)])
+
+
+def test_a_token_is_drawn_as_often_as_its_probability_says():
+    p, generator = torch.tensor([0.0, 0.25, 0.75, 0.0]).expand(4000, 4), torch.Generator().manual_seed(0)
+    shares = gpt.drawn(p, generator).flatten().bincount(minlength=4) / 4000
+    assert shares[0] == shares[3] == 0 and shares[1].item() == pytest.approx(0.25, abs=0.03)
+    assert gpt.drawn(torch.zeros(1, 3), generator).item() == 2
 
 
 def test_beam_search_finds_the_best_when_nothing_is_dropped():

@@ -207,7 +207,8 @@ def hub(tmp_path_factory):
     environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(home / "hub")}
     show = _lesson_cell("def show(").split("\n\n\n")[0]
     cell = _lesson_cell("names = []").replace("names = []", 'names = ["attn-only-1l", "attn-only-2l", "gpt2"]')
-    code = "\n".join([SCRIPT, show, cell, "print(json.dumps(pages))"])
+    draws = "from course_utils.plots import lesson_10 as draw\n" + _lesson_cell("draw.survey(").splitlines()[0]
+    code = "\n".join([SCRIPT, show, cell, draws, "print(json.dumps(pages))"])
     command = [sys.executable, "-W", "ignore", "-c", code, str(home)]
     root = Path(__file__).parents[2]
     done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=180)

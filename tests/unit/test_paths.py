@@ -32,6 +32,27 @@ def test_a_path_is_its_own_heads(model):
     torch.testing.assert_close(others[[0, 2]], terms[[0, 2]])
 
 
+def test_the_paths_of_two_layers_add_up_to_a_logit_and_each_head_has_its_own():
+    model = models.initial(CONFIG | {"n_layers": 2}).requires_grad_(False)
+    logits = model(TOKENS[None])[0, -1]
+    direct, one, two, both = paths.to_logit(model, TOKENS, 7)
+    assert (one.shape, two.shape, both.shape) == ((3, 7), (3, 7), (3, 3, 7, 7))
+    total = direct + one.sum() + two.sum() + both.sum()
+    torch.testing.assert_close(total, logits[7] - logits.mean(), atol=1e-5, rtol=1e-4)
+    model.blocks[1].attn.W_O[2] = 0  # a head of layer 1 is silent: its paths go, the others stay
+    _, same, less, through = paths.to_logit(model, TOKENS, 7)
+    torch.testing.assert_close(same, one)
+    assert not less[2].any() and not through[2].any() and two[2].any() and both[2].any()
+    torch.testing.assert_close(through[:2], both[:2])
+
+
+@pytest.mark.parametrize("n_layers", [1, 3])
+def test_the_paths_to_a_logit_are_those_of_two_layers(n_layers):
+    model = models.initial(CONFIG | {"n_layers": n_layers})
+    with pytest.raises(ValueError, match=f"two layers; this one has {n_layers}"):
+        paths.to_logit(model, TOKENS, 7)
+
+
 @pytest.mark.parametrize("n_layers", [0, 2])
 def test_other_models_have_other_paths(n_layers):
     model = models.initial(CONFIG | {"n_layers": n_layers})

@@ -130,21 +130,6 @@ def test_pictures_can_be_drawn_side_by_side():
     assert plt.get_fignums() == [figure.number]
 
 
-def test_growth_draws_lines_of_the_given_slopes():
-    curve = {"unit": "tokens", "sizes": [500, 1000, 2000], "time": [0.07, 0.25, 1.0], "exponent": 1.9, "expected": 2}
-    panels = plots.growth({"one": curve, "two": curve | {"unit": "layers"}}, "Title")
-    for axes, unit in zip(panels, ("tokens", "layers"), strict=True):
-        _draw(axes)
-        expected, fitted, points = axes.lines
-        for line, slope in ((expected, 2), (fitted, 1.9)):
-            x, y = np.log(line.get_data())
-            np.testing.assert_allclose(np.diff(y) / np.diff(x), slope)
-            assert y.mean() == pytest.approx(np.log(curve["time"]).mean())
-        np.testing.assert_array_equal(points.get_data(), [curve["sizes"], curve["time"]])
-        assert axes.get_xlabel() == unit and _ticks(axes.xaxis) == ["500", "1k", "2k"]
-    assert [text.get_text() for text in panels[0].get_legend().get_texts()] == ["expected: 2.00", "fitted: 1.90"]
-
-
 @pytest.mark.parametrize(("rows", "columns"), [(4, 5), (5, 4), (5, 6), (0, 0)])
 def test_heatmap_refuses_names_that_do_not_fit(rows, columns):
     names = [str(number) for number in range(10)]

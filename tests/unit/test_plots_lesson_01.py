@@ -76,6 +76,20 @@ def test_top_k_keeps_k_and_divides_by_their_sum():
     assert kept[0].tolist() == pytest.approx([0.625, 0.375, 0])
 
 
+def test_a_chance_stands_on_the_curve_of_surprise():
+    axes = draw.surprise_curve({"one in two": 0.5})
+    assert axes.lines[1].get_ydata()[0] == pytest.approx(0.693, abs=1e-3)
+    assert _words(axes) == ["one in two: 0.69 nats"]
+
+
+def test_what_shuffling_leaves_lies_on_the_line():
+    still, moved = draw.shuffled({"a": SCORES[:1].repeat(2, 1), "b": SCORES[:2]})
+    assert [list(line.get_ydata()) for line in still.lines[1:]] == [[0.5]] and "by at most 0.00" in still.get_title(
+        "left"
+    )
+    assert moved.lines[1].get_ydata()[0] == 1 and "at most 5.00" in moved.get_title("left")
+
+
 def test_surprises_are_the_heights_of_the_bars():
     axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?", torch.tensor([2.0, 2.0, 1.0]))
     assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]
@@ -98,7 +112,7 @@ def test_a_notice_table_is_black_where_the_output_changed():
 def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
     axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)
-    assert len(axes.lines) == 7 and list(axes.lines[2].get_xdata()) == [25, 50]
+    assert len(axes.lines) == 5 and list(axes.lines[1].get_xdata()) == [25, 50]
 
 
 def test_a_typical_text_stands_at_its_mean_surprise():

@@ -144,7 +144,7 @@ INTERRUPTIONS = {
     "at a snapshot": ("save_weights", lambda model, path: path.name == "step-000020.safetensors"),
     "at the end": ("save_weights", lambda model, path: path.name == "model.safetensors"),
     "at the checksums": ("write_checksums", lambda folder: True),
-    "after the weights": ("write_atomically", lambda path, write: path.name == "config.json"),
+    "after the weights": ("write_text", lambda path, text: path.name == "config.json"),
 }
 
 

@@ -1,0 +1,233 @@
+"""What only lesson 10 draws: divisors, thresholds, a page of statistics, eight verdicts, one prediction as a graph."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from jaxtyping import Float
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from course_utils import plots
+from course_utils._arguments import checked
+from course_utils.plots import COLOURS, LINES, MARKERS
+from course_utils.text import visible
+
+BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
+
+
+@checked
+def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> Sequence[Axes]:
+    """One pattern in each panel, and a line before and behind the position `wall`."""
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
+    for panel, (title, pattern) in zip(axes, panels.items(), strict=True):
+        drawn = panel.imshow(pattern, cmap="viridis", vmin=0, vmax=1)
+        panel.axhline(wall, color="white", lw=1, ls="--")
+        panel.axvline(wall, color="white", lw=1, ls="--")
+        panel.set(title=title, xlabel="source position", ylabel="destination position")
+    plt.colorbar(drawn, ax=axes, label="attention", shrink=0.8)
+    return list(axes)
+
+
+@checked
+def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
+    """Attention to a source by the number of tokens in between, one line for each head."""
+    _, axes = plt.subplots(figsize=(7.6, 3.8))
+    for line, mark, (label, curve) in zip(LINES, MARKERS, curves.items(), strict=False):
+        axes.plot(curve.tolist(), linestyle=line, marker=mark, label=label)
+    axes.set(title="Does the attention survive when the source moves away?", ylim=(0, 1.05))
+    axes.set(xlabel="tokens between source and destination", ylabel="attention to the source")
+    axes.legend()
+    return axes
+
+
+@checked
+def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
+    """How much each token raises itself, above the mean of its row: one histogram for each head."""
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
+    for panel, (title, values) in zip(axes, panels.items(), strict=True):
+        edges = torch.linspace(values.min().item(), values.max().item(), 81)
+        panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
+        panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, hatch="////", label="lowered")
+        panel.set(title=title, xlabel="own logit above the mean of its row")
+        panel.legend()
+    axes[0].set_ylabel("tokens")
+    return list(axes)
+
+
+@checked
+def stairs(
+    thresholds: Float[Tensor, " threshold"],
+    scores: Mapping[str, Float[Tensor, " head"]],
+    null: Float[Tensor, " sample"],
+) -> Axes:
+    """How many heads of each model score above each threshold, and what random circuits reach."""
+    _, axes = plt.subplots(figsize=(7.6, 3.8))
+    for line, (name, values) in zip(LINES, scores.items(), strict=False):
+        axes.step(thresholds, (values > thresholds[:, None]).sum(1), linestyle=line, lw=2, label=f"{name}, last layer")
+    axes.axvspan(null.min().item(), null.max().item(), color="0.9", label=f"{len(null)} random circuits")
+    axes.set(title="How many of eight heads copy?", ylabel="heads above the threshold", ylim=(0, 8.4))
+    axes.set_xlabel("threshold for the copying score")
+    axes.legend(loc="lower left")
+    return axes
+
+
+@checked
+def heads_by_two_scores(
+    x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
+) -> Axes:
+    """One point for each head, diamonds for those that are `marked`."""
+    _, axes = plt.subplots(figsize=(7, 4))
+    for h, name in enumerate(names):
+        axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
+        axes.annotate(name, (x[h].item(), y[h].item()), xytext=(6, 6), textcoords="offset points")
+    axes.set(title="Which eigenvalues know the induction heads (diamonds)?", ylim=(-1.1, 1.2))
+    axes.set(xlabel="positivity of $W_{QK}$ alone", ylabel="positivity of the K-composition term")
+    return axes
+
+
+@checked
+def board(
+    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], title: str = "Eight sentences"
+) -> Axes:
+    """Where each measured number fell between "as if false" (0) and "as claimed" (1), and the verdict's word.
+
+    A trial is (claimed, denied, measured, noise).
+    """
+    _, axes = plt.subplots(figsize=(9.4, 0.6 + 0.5 * len(trials)))
+    for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
+        place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
+        stands = words[name] == "stands"
+        axes.plot([0, 1], [row, row], color="0.85", lw=6, solid_capstyle="round", zorder=0)
+        colour, mark = (BLUE, "o") if stands else (ORANGE, "D")
+        axes.errorbar(place, row, xerr=width, capsize=3, ms=8, color=colour, marker=mark)
+        axes.text(1.32, row, words[name], va="center")
+    axes.set_yticks(range(len(trials)), list(trials))
+    axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
+    axes.set(title=title, xlim=(-0.25, 1.6), ylim=(len(trials) - 0.4, -0.6))
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+    return axes
+
+
+@checked
+def divisors(scales: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
+    """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
+    _, axes = plt.subplots(1, len(scales), figsize=(9.4, 3.8))
+    for panel, (name, scale) in zip(axes, scales.items(), strict=True):
+        panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
+        panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
+        panel.set(title=f"Is the divisor {name} constant?", xlabel="divisor")
+        panel.legend()
+    axes[0].set_ylabel("tokens")
+    return list(axes)
+
+
+@checked
+def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
+    """Every head of every model on the page: does it look for repetition, and copy what it finds?"""
+    _, axes = plt.subplots(figsize=(7.6, 4.2))
+    for number, (name, page) in enumerate((name, page) for name, page in pages.items() if "copying" in page):
+        mark, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
+        x = np.concatenate([np.asarray(layer) for layer in page["prefix_matching"]])
+        y = np.concatenate([np.asarray(layer) for layer in page["copying"]])
+        axes.scatter(x.clip(1e-4), y, s=45, label=name, marker=mark, color=colour, alpha=0.8)
+    axes.set(title="Which heads look for repetition, and copy what they find?")
+    axes.set(xlabel="prefix-matching score", ylabel="copying score", xscale="log")
+    axes.legend(loc="lower right")
+    return axes
+
+
+@checked
+def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes]:
+    """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
+    limit = max(costs.abs().max().item() for costs in panels.values())
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4))
+    for panel, (title, costs) in zip(axes, panels.items(), strict=True):
+        writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
+        look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": panel}
+        plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", **look)
+    return list(axes)
+
+
+@checked
+def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axes:
+    """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
+    _, axes = plt.subplots(figsize=(7.6, 3.6))
+    for line, mark, (label, cosines) in zip(LINES, MARKERS, panels.items(), strict=False):
+        places = range(1, len(cosines) + 1)
+        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, marker=mark, label=label)
+    axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
+    axes.set(title="Are the hidden features found?", ylim=(0, 1.05), xlabel="hidden feature, best first")
+    axes.set_ylabel("cosine with the nearest learnt direction")
+    axes.set_xticks(range(1, 1 + max(map(len, panels.values()))))
+    axes.legend(loc="lower left")
+    return axes
+
+
+@checked
+def graph(
+    tokens: Sequence[str],
+    out: str,
+    direct: Float[Tensor, ""],
+    layer_0: Float[Tensor, "head src"],
+    layer_1: Float[Tensor, "later src"],
+    both: Float[Tensor, "later earlier dest src"],
+    least: float,
+) -> Axes:
+    """The paths of `paths.to_logit` that add at least `least` to one logit, or take it away; the rest is one number."""
+    _, axes = plt.subplots(figsize=(9.8, 4.8))
+    n = len(tokens)
+    logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
+    for place, token in enumerate(tokens):
+        axes.text(place, -0.15, visible(token), rotation=60, ha="right", va="top", family="monospace", parse_math=False)
+    total = direct + layer_0.sum() + layer_1.sum() + both.sum()
+    shown = torch.zeros(())
+    if abs(direct) >= least:
+        shown += _edge(axes, (n - 1.0, 0.0), logit, direct)
+    for head, place in _large(layer_0, least):
+        box = _head(axes, f"0.{head}", n - 1, 1.1)
+        _edge(axes, (place, 0.0), box, layer_0[head, place])
+        shown += _edge(axes, box, logit, layer_0[head, place])
+    for rank, head in enumerate(top):
+        box, sent = _head(axes, f"1.{head}", n - 12 + 8 * rank / max(1, len(top) - 1), 2.2), torch.zeros(())
+        for (place,) in _large(layer_1[head], least):
+            sent += _edge(axes, (place, 0.0), box, layer_1[head, place])
+        for earlier, dest, place in _large(both[head], least):
+            middle, value = _head(axes, f"0.{earlier}", dest, 1.1), both[head, earlier, dest, place]
+            _edge(axes, (place, 0.0), middle, value)
+            sent += _edge(axes, middle, box, value)
+        shown += _edge(axes, box, logit, sent)
+    look = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
+    said = f"{visible(out)}: {total:+.1f}"
+    axes.text(*logit, said, bbox=look, ha="center", va="bottom", family="monospace", parse_math=False)
+    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {total - shown:+.1f}".replace("-", "−"), fontsize=9)
+    for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
+        axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
+    axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
+    axes.axis("off")
+    return axes
+
+
+def _large(values: Tensor, least: float) -> list[list[int]]:
+    return (values.abs() >= least).nonzero().tolist()
+
+
+def _head(axes: Axes, name: str, x: float, y: float) -> tuple[float, float]:
+    box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
+    axes.text(x, y, name, bbox=box, ha="center", va="center", zorder=3)
+    return x, y
+
+
+def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: Tensor) -> Tensor:
+    """Draw an arrow as thick as its weight, with the number on it."""
+    colour, line = (BLUE, "-") if weight > 0 else (ORANGE, "--")
+    lw = 0.8 + 0.6 * abs(weight.item())
+    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": lw, "shrinkA": 8, "shrinkB": 10}
+    axes.annotate("", end, start, arrowprops=style)
+    x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+    axes.text(x, y, f"{weight:+.1f}".replace("-", "−"), fontsize=9, ha="center", va="center", bbox=box)
+    return weight

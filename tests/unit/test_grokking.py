@@ -1,0 +1,84 @@
+"""Addition around a clock face: splits, waves and the two measures against what is known by construction."""
+
+import math
+
+import pytest
+import torch
+
+from course_utils import fourier, grokking
+
+P = grokking.P
+
+
+def wave_table(frequencies):
+    """Logits that are waves of a + b alone, largest at the right answer."""
+    off = (grokking.SUMS[..., None] - torch.arange(P)) % P
+    return sum((2 * torch.pi * f * off / P).cos() for f in frequencies)
+
+
+def test_a_seed_decides_which_pairs_are_for_training():
+    first, again, other = (grokking.is_train(seed) for seed in (0, 0, 1))
+    assert (
+        first.sum() == int(grokking.SHARE * P * P) + 1 and torch.equal(first, again) and not torch.equal(first, other)
+    )
+
+
+def test_waves_of_the_sum_are_found_kept_and_taken_out():
+    table = wave_table([3, 7])
+    noise = 0.1 * torch.randn(table.shape, generator=torch.Generator().manual_seed(0))
+    assert grokking.key_frequencies(table + noise) == [3, 7]
+    torch.testing.assert_close(grokking.restricted(table, [3, 7]), table, atol=1e-4, rtol=0)
+    torch.testing.assert_close(grokking.restricted(table, [3]), wave_table([3]), atol=1e-4, rtol=0)
+    torch.testing.assert_close(grokking.excluded(table, [3, 7]), torch.zeros_like(table), atol=1e-4, rtol=0)
+    of_differences = table.flip(1)  # waves of a − b − 1
+    assert fourier.power(grokking.by_sum(of_differences)).sum() < 1e-6
+
+
+def test_a_table_that_knows_the_sum_has_no_loss_and_one_that_guesses_has_log_53():
+    assert grokking.losses(10_000 * wave_table([1])[None]).max() < 1e-6
+    guessing = torch.full((P, P), math.log(P))
+    torch.testing.assert_close(grokking.losses(torch.zeros(P, P, P)), guessing)
+    torch.testing.assert_close(grokking.right_logits(wave_table([1, 2])), torch.full((P, P), 2.0))
+
+
+def test_what_depends_on_the_difference_alone_is_irrelevant_in_nothing():
+    apart = grokking.differences()
+    by_difference = torch.randn(P, generator=torch.Generator().manual_seed(0))[apart]
+    by_sum = torch.randn(P, generator=torch.Generator().manual_seed(0))[grokking.SUMS.flatten()]
+    assert grokking.distance_irrelevance(by_difference, apart) == pytest.approx(0, abs=1e-6)
+    assert grokking.distance_irrelevance(by_sum, apart) == pytest.approx(1, abs=1e-4)
+
+
+def test_gradients_of_a_mean_are_alike_and_those_of_a_product_are_not():
+    embedded = torch.randn(200, 2, 6, generator=torch.Generator().manual_seed(0))
+    assert grokking.symmetricity(lambda x: x.mean(1).cos(), embedded) == pytest.approx(1, abs=1e-5)
+    assert abs(grokking.symmetricity(lambda x: x[:, 0] * x[:, 1].roll(1, -1), embedded)) < 0.2
+
+
+def test_a_run_starts_where_it_should_and_frozen_attention_stays_half_and_half():
+    for attends in (True, False):
+        model, tables = grokking.train(grokking.Run(seed=1, attends=attends, steps=4, every=2))
+        assert tables.shape == (3, P, P, P) and not torch.equal(tables[0], tables[-1])
+        torch.testing.assert_close(grokking.table(model), tables[-1])
+        _, cache = model.run_with_cache(grokking.pairs()[:50])
+        halves = cache["pattern", 0][:, 0, -1]
+        assert torch.equal(halves, torch.full((50, 2), 0.5)) != attends
+
+
+def test_the_stored_runs_are_those_that_the_command_makes():
+    stored = grokking.stored()
+    assert [(run["seed"], run["decay"], run["attends"]) for run in stored] == [
+        (run.seed, run.decay, run.attends) for run in grokking.RUNS
+    ]
+    for run in stored:
+        assert len(run["test_loss"]) == run["steps"] // run["every"] + 1
+        assert run["test_loss"][0] == pytest.approx(3.98, abs=0.03)
+
+
+@pytest.mark.slow
+def test_a_stored_run_begins_as_it_does_here():
+    run = grokking.Run(seed=2, steps=40)
+    stored = next(row for row in grokking.stored() if (row["seed"], row["decay"], row["attends"]) == (2, 1.0, True))
+    here = grokking.measured(run)
+    assert here["test_loss"] == pytest.approx(stored["test_loss"][:3], rel=0.02)
+    assert here["train_loss"] == pytest.approx(stored["train_loss"][:3], rel=0.05)
