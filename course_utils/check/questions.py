@@ -1,8 +1,6 @@
 """Questions that a check asks of what an answer returned; each raises `Wrong` with the sentence for the learner."""
 
 import math
-import tracemalloc
-from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
@@ -74,29 +72,6 @@ def close(a: Tensor | float, b: Tensor | float) -> bool:
     return torch.allclose(torch.as_tensor(a).float(), torch.as_tensor(b).float(), rtol=1e-4, atol=1e-5)
 
 
-def largest_table(answer: Callable[..., object], *args: Any) -> int:
-    """How many entries the largest array has that `answer(*args)` makes on its way, in torch, numpy or Python.
-
-    A bound from above: numpy and Python are counted by the byte. Compare it with n² for an n of 1,000 or more, where
-    n² bytes are far more than anything else takes. An answer in another process (`tools.sandbox`) is measured there.
-    """
-    if measured_there := getattr(answer, "measured_there", None):
-        return measured_there(*args)
-    tracing = tracemalloc.is_tracing()
-    if not tracing:
-        tracemalloc.start()
-    tracemalloc.reset_peak()
-    before, _ = tracemalloc.get_traced_memory()
-    try:
-        with _Largest() as largest:
-            answer(*args)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        if not tracing:
-            tracemalloc.stop()
-    return max(largest.entries, peak - before)
-
-
 class Operations(TorchDispatchMode):
     """How many operations of torch a block makes, `with Operations() as made`: its time, the same on every machine."""
 
@@ -105,17 +80,3 @@ class Operations(TorchDispatchMode):
     def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.count += 1
         return function(*args, **(kwargs or {}))
-
-
-class _Largest(TorchDispatchMode):
-    """The number of entries of the largest tensor that any operation returns; a view counts as what it views."""
-
-    entries = 0
-
-    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        result = function(*args, **(kwargs or {}))
-        for part in result if isinstance(result, tuple | list) else [result]:
-            if isinstance(part, Tensor) and part.layout is torch.strided:
-                stored = part.untyped_storage().nbytes() // part.element_size()
-                self.entries = max(self.entries, min(stored, part.numel()))
-        return result

@@ -26,7 +26,7 @@ sys.modules["course_utils.check"] = course_utils.check = checks
 import torch  # noqa: E402
 
 from course_utils.check.guard import Guarded, global_names  # noqa: E402
-from course_utils.check.questions import Wrong, largest_table  # noqa: E402
+from course_utils.check.questions import Wrong  # noqa: E402
 from course_utils.tools.wire import Connection, Peer  # noqa: E402
 
 for _module in course_utils._MODULES:  # what lessons import: loaded once, before anything is locked
@@ -126,8 +126,8 @@ def _within(path: str, places: tuple[str, ...]) -> bool:
 # --- taking out ---
 
 
-def _taken_out(cells: list[str], name: str) -> tuple[Callable[..., Any], Callable[..., int]] | None:
-    """The guarded function of that name, and what measures its largest table; None if the cells do not define it.
+def _taken_out(cells: list[str], name: str) -> Callable[..., Any] | None:
+    """The guarded function of that name; None if the cells do not define it.
 
     Raises Wrong if the statement that defines it fails.
     """
@@ -143,8 +143,7 @@ def _taken_out(cells: list[str], name: str) -> tuple[Callable[..., Any], Callabl
         return None
     if not callable(space[name]):
         raise Wrong(f"`{name}` is no function, but {type(space[name]).__name__}.")
-    answer = Guarded(space[name])
-    return answer, lambda *args: largest_table(answer, *args)
+    return Guarded(space[name])
 
 
 Statement = tuple[str, ast.stmt]  # with the name of its file, from which tracebacks quote

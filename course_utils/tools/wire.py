@@ -103,8 +103,6 @@ class Peer:
 class Remote:
     """A function at the other end."""
 
-    measured_there: Callable[..., Any] | None = None  # what measures it at its own end; `largest_table` asks
-
     def __init__(self, peer: Peer, number: int) -> None:
         self.peer, self.number = peer, number
         self.changes_arguments = True  # whether what it changes in tensors, it changes here too, as a hook may
