@@ -18,8 +18,8 @@ from course_utils.check.questions import Wrong
 from course_utils.tools.wire import Peer, Remote
 
 # models given and returned, hooks, functions, dictionaries, sets, namespaces
-NAMES = ["rotate", "undo_scaling", "move_label", "notices", "qk_terms", "without_heads"]
-NAMES += ["layer_parameters", "hidden_lead", "composition", "by_hand"]
+NAMES = ["rotate", "undo_scaling", "move_label", "notices", "path_patched", "qk_terms", "without_heads"]
+NAMES += ["layer_parameters", "with_divisors", "verdict", "hidden_lead", "composition", "by_hand"]
 ANSWERS = [(name, mistake) for name in NAMES for mistake in [None, *EXERCISES[name].mistakes]]
 
 
