@@ -163,8 +163,8 @@ def handout(solution: NotebookNode, learner: NotebookNode) -> str:
         if cell.cell_type == "code":
             paper.add_code(cell.source)
             continue
-        announces = cell.source.endswith(":") and following and "raise NotImplementedError" not in following.source
-        figure = figures.get(following.id, "") if announces else ""
+        announces = cell.source.endswith(":") and "raise NotImplementedError" not in getattr(following, "source", "")
+        figure = figures.get(getattr(following, "id", ""), "") if announces else ""
         blocks = markdown(_without_last_sentence(cell.source) if announces and not figure else cell.source)
         for block in blocks:
             paper.add(block)
@@ -182,7 +182,8 @@ def _without_last_sentence(source: str) -> str:
 
 def _open_figures(solution: NotebookNode) -> dict[str, str]:
     """The figure of each cell, by the cell's id; but for those that an exercise's function had a part in."""
-    figures, closed = {}, set()
+    figures: dict[str, str] = {}
+    closed: set[str] = set()
     for cell in solution.cells:
         if cell.cell_type != "code":
             continue

@@ -95,7 +95,7 @@ def _limit(gibibytes: float) -> None:
 def _lock() -> None:
     """From now on, and for good: Python reads libraries and our models, and refuses every other way out."""
     ctypes.pythonapi.PyThreadState_SetAsyncExc  # noqa: B018 – loaded now: the guard's clock needs it
-    read = tuple(os.path.realpath(place) for place in (*READ, PACKAGE, DATA))
+    read = tuple(os.path.realpath(place) for place in (*READ, str(PACKAGE), str(DATA)))
     private = tuple(os.path.realpath(place) for place in PRIVATE)
     writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
     realpath, fspath, within = os.path.realpath, os.fspath, _within

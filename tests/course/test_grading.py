@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from course_utils._files import NOTEBOOKS, SOLUTIONS
+from course_utils.check.exercises import EXERCISES
 from course_utils.tools import grade
 
 LESSON = "03_zero_layers"
@@ -163,3 +164,38 @@ def test_a_dishonest_answer_gets_nothing_and_a_sentence(name, kept):
     got = _got(_cells(body.replace(FOLDER, str(kept)), before), seconds, memory=2)
     assert got.mark == "✗" and sentence in got.sentence and got.sentence
     assert not sys.modules["torch"].allclose(*map(sys.modules["torch"].tensor, (0.0, 1.0)))
+
+
+def test_what_is_no_notebook_gets_nothing_and_stops_nobody(tmp_path, capsys):
+    folder = tmp_path / "in"
+    (folder / "ada").mkdir(parents=True)
+    (folder / "ada" / f"{LESSON}.ipynb").write_bytes(b"\x89PNG")
+    (folder / f"=bob_{LESSON}.ipynb").write_text("[" * 100_000, encoding="utf-8")
+    (folder / f"<b>cy_{LESSON} (1).ipynb").write_text('{"cells": [3]}', encoding="utf-8")
+    (folder / "whose.ipynb").write_text("{}", encoding="utf-8")
+    grade.main([str(folder), "--out", str(tmp_path / "out")])
+    names = [*grade.points()["03"]]
+    header, *rows = (tmp_path / "out" / "points.csv").read_text(encoding="utf-8").splitlines()
+    assert header == ",".join(["student", *names, "points", "of"])
+    most = sum(grade.points()["03"].values())
+    assert rows == [f"{student},{'0,' * len(names)}0,{most}" for student in ("<b>cy", "'=bob", "ada")]
+    table = (tmp_path / "out" / "class.md").read_text(encoding="utf-8")
+    assert table.count("the file is no notebook that can be read. (3 times)") == len(names) and "<b>" not in table
+    assert len([*(tmp_path / "out" / "feedback").iterdir()]) == 3
+    assert "whose.ipynb is passed over" in capsys.readouterr().out
+
+
+def test_nothing_to_grade_is_said(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        grade.main([str(tmp_path), "--out", str(tmp_path / "out")])
+    assert "There is no notebook to grade" in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+def test_a_sentence_holds_nothing_that_acts_on_a_screen():
+    said = grade.Verdict.of("✗", "one\x1b[2J\ntwo \ud800 " + 400 * "a").sentence
+    assert said.startswith("one [2J two") and said.isprintable() and len(said) == grade.LINE
+    assert grade._plain("a|b <i> `c`") == "a\\|b &lt;i&gt; \\`c\\`"
+
+
+def test_every_exercise_has_points():
+    assert {name for exercises in grade.points().values() for name in exercises} == EXERCISES.keys()
