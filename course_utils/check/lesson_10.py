@@ -211,7 +211,7 @@ def undo_scaling(answer: Answer) -> None:
         factor = (cache["attn_scores", 0][..., lower] / given["attn_scores", 0][..., lower]).median().item()
         demand(
             abs(factor - 1) > 1e-3,
-            "the scores are still divided: model.W_Q is a stack made on the spot, and the heads read cfg.use_attn_scale "
+            "the scores are still divided: model.W_Q is a stack made on the spot, and heads read cfg.use_attn_scale "
             "only when they are made; the weights are in model.blocks.",
         )
         demand(
