@@ -211,7 +211,8 @@ def undo_scaling(answer: Answer) -> None:
         factor = (cache["attn_scores", 0][..., lower] / given["attn_scores", 0][..., lower]).median().item()
         demand(
             abs(factor - 1) > 1e-3,
-            "the scores are still divided: model.W_Q is a stack made on the spot; the weights are in model.blocks.",
+            "the scores are still divided: model.W_Q is a stack made on the spot, and heads read cfg.use_attn_scale "
+            "only when they are made; the weights are in model.blocks.",
         )
         demand(
             abs(factor - d_head**0.5) < 1e-3,

@@ -33,12 +33,12 @@ def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> Sequen
 
 @checked
 def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
-    """Attention to a source by the number of tokens in between, one line for each head."""
+    """What is left of the attention to a source, by the number of tokens in between: one line for each head."""
     _, axes = plt.subplots(figsize=(7.6, 3.8))
     for line, mark, (label, curve) in zip(LINES, MARKERS, curves.items(), strict=False):
         axes.plot(curve.tolist(), linestyle=line, marker=mark, label=label)
     axes.set(title="Does the attention survive when the source moves away?", ylim=(0, 1.05))
-    axes.set(xlabel="tokens between source and destination", ylabel="attention to the source")
+    axes.set(xlabel="tokens between source and destination", ylabel="attention left, of that without a gap")
     axes.legend()
     return axes
 
@@ -94,7 +94,7 @@ def board(
 ) -> Axes:
     """Where each measured number fell between "as if false" (0) and "as claimed" (1), and the verdict's word.
 
-    A trial is (claimed, denied, measured, noise).
+    A trial is (claimed, denied, measured, noise); the bar through each mark is the noise.
     """
     _, axes = plt.subplots(figsize=(9.4, 0.6 + 0.5 * len(trials)))
     for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):

@@ -38,6 +38,7 @@ SOURCES = {  # how lessons name a source → its address
     "McGrath et al. 2023": "https://arxiv.org/abs/2307.15771",
     "Nanda et al. 2023": "https://arxiv.org/abs/2301.05217",
     "nostalgebraist 2020": "https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens",
+    "paper:2021-mathematical": "https://corpus.aboutblank.pub/papers/paper%3A2021-mathematical",
     "Power et al. 2022": "https://arxiv.org/abs/2201.02177",
     "Press et al. 2021": "https://arxiv.org/abs/2012.15832",
     "Radford et al. 2019": "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
