@@ -134,7 +134,7 @@ def measured(notebook: Path, data: Path, record: Path) -> dict[str, Any]:
     """What every claim of a lesson measures on the models in `data`, by statement; nothing is expected of them."""
     record.unlink(missing_ok=True)
     lesson = authoring.read(notebook)
-    environment = os.environ | {"COURSE_DATA": str(data), claims.MODE: f"record:{record}", "MPLBACKEND": "template"}
+    environment = os.environ | {"COURSE_DATA": str(data), claims.MODE: f"record:{record}", "MPLBACKEND": "agg"}
     client = NotebookClient(lesson, timeout=authoring.CELL_TIMEOUT, kernel_name="python3", allow_errors=True)
     client.execute(cwd=str(notebook.parent), env=environment)
     facts = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
