@@ -18,7 +18,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import fourier
 from course_utils._arguments import NotNegative, checked
-from course_utils._files import DATA, verified, write_atomically, write_checksums
+from course_utils._files import DATA, verified, write_checksums, write_text
 from course_utils.models import initial
 
 P = 53  # numbers on the clock face; a prime, so that every frequency passes through all of them
@@ -206,7 +206,7 @@ def stored() -> list[dict]:
 def main() -> None:
     """Train all runs and store what was measured."""
     rows = [json.dumps(measured(run)) for run in tqdm(RUNS, unit="run")]
-    write_atomically(STORED, lambda path: path.write_text("[\n" + ",\n".join(rows) + "\n]\n", encoding="utf-8"))
+    write_text(STORED, "[\n" + ",\n".join(rows) + "\n]\n")
     write_checksums(DATA)
 
 

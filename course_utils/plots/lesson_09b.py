@@ -108,6 +108,11 @@ def cut(left: Mapping[str, Float[Tensor, " _feature"]]) -> Axes:
 # Learnt late
 
 
+def _guessing(axes: Axes, end: int) -> None:
+    axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
+    axes.text(end, math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
+
+
 @checked
 def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None) -> Axes:
     """Training and test loss of runs over the steps, a panel for each group of them; `until` hides what comes later."""
@@ -119,8 +124,7 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None) ->
             for name, colour, style in (("test", ORANGE, "-"), ("train", BLUE, "--")):
                 label = f"{name}ing pairs".replace("testing", "other") if i == 0 else None
                 axes.plot(steps[:shown], run[f"{name}_loss"][:shown], color=colour, ls=style, label=label)
-        axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
-        axes.text(steps[-1], math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
+        _guessing(axes, int(steps[-1]))
         axes.set(title=title, xlabel="training step", yscale="log", xlim=(0, int(steps[-1])), ylim=(1e-4, 100))
     panels[0, 0].set_ylabel("loss, nats")
     panels[0, 0].legend(loc="lower left", fontsize=9)
@@ -133,8 +137,7 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     _, axes = plt.subplots(figsize=(9.6, 3.6))
     for i, (name, values) in enumerate(losses.items()):
         axes.plot(steps, values, color=COLOURS[i], ls=LINES[i], label=name)
-    axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
-    axes.text(steps[-1], math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
+    _guessing(axes, steps[-1])
     axes.set(title="What grows while nothing seems to happen?", xlabel="training step", ylabel="loss, nats")
     axes.set(ylim=(0, 14), xlim=(0, steps[-1]))
     axes.legend(fontsize=9)

@@ -13,7 +13,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
-from course_utils._files import lesson_of
+from course_utils._files import lesson_of, write_text
 from course_utils.tools import authoring, grade, utf8_output
 
 CHECK = re.compile(r"\n+((\w+) = check\.\w+\(.*\b\2\))\s*\Z")  # how an exercise's cell ends
@@ -73,12 +73,11 @@ def main(arguments: list[str] | None = None) -> None:
         except FileNotFoundError:
             parser.error(f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.')
         target = options.out / "source" / lesson / f"{lesson}.ipynb"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(nbformat.v4.writes(notebook) + "\n", encoding="utf-8")
+        write_text(target, nbformat.v4.writes(notebook) + "\n")
         print(target)
     config = options.out / "nbgrader_config.py"
     if not config.exists():
-        config.write_text(CONFIG, encoding="utf-8")
+        write_text(config, CONFIG)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, composition, models, train
-from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, verified, write_checksums, write_text
+from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, write_checksums, write_text
 from course_utils.tools import utf8_output
 
 K = 100  # entries, and skip-trigrams
@@ -573,11 +573,6 @@ def save(file: Path, results: dict[str, Any]) -> None:
     write_text(file, json.dumps(results, indent=1, ensure_ascii=False) + "\n")
     if (file.parent / CHECKSUMS).exists():
         write_checksums(file.parent)
-
-
-def published() -> dict[str, Any]:
-    """The results that the course comes with. Raises OSError where their file is missing or damaged."""
-    return json.loads(verified(DATA / "benchmark.json").read_text(encoding="utf-8"))
 
 
 def main(arguments: list[str] | None = None) -> None:

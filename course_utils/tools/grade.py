@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_utils._files import NOTEBOOKS
+from course_utils import _markdown
+from course_utils._files import NOTEBOOKS, write_text
 from course_utils.tools import utf8_output
 from course_utils.tools.sandbox import Sandbox
 
@@ -152,13 +153,12 @@ def _of_notebook(submitted: Submission, names: list[str], seconds: float, memory
 def write(marks: Marks, out: Path) -> None:
     """Points, the class, and a page for each student."""
     worth = {name: dots for exercises in points().values() for name, dots in exercises.items()}
-    (out / "feedback").mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     with (out / "points.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(_rows(marks, worth))
-    (out / "class.md").write_text("\n".join(_class(marks, worth)) + "\n", encoding="utf-8")
+    write_text(out / "class.md", "\n".join(_class(marks, worth)) + "\n")
     for student, verdicts in marks.items():
-        page = "\n".join(_feedback(student, verdicts, worth)) + "\n"
-        (out / "feedback" / f"{student}.md").write_text(page, encoding="utf-8")
+        write_text(out / "feedback" / f"{student}.md", "\n".join(_feedback(student, verdicts, worth)) + "\n")
 
 
 def _earned(verdicts: dict[str, Verdict], worth: dict[str, int]) -> int:
@@ -178,20 +178,22 @@ def _class(marks: Marks, worth: dict[str, int]) -> Iterator[str]:
     """The exercises, those that most miss first, and the students."""
     names = [*next(iter(marks.values()))]
     yield f"# {len(marks)} students, {len(names)} exercises\n"
-    yield "| exercise | points | ✓ | ✗ | ○ | what most of them heard |\n|---|---|---|---|---|---|"
+    rows: list[tuple[object, ...]] = []
     got = {name: Counter(verdicts[name].mark for verdicts in marks.values()) for name in names}
     for name in sorted(names, key=lambda name: got[name][RIGHT]):
         told = Counter(each[name].sentence for each in marks.values() if each[name].mark == WRONG)
         sentence, heard = told.most_common(1)[0] if told else ("", 0)
         times = f" ({heard} times)" if heard > 1 else ""
-        counts = " | ".join(str(got[name][mark]) for mark in (RIGHT, WRONG, BLANK))
-        yield f"| `{name}` | {worth[name]} | {counts} | {_plain(sentence)}{times} |"
+        counts = (got[name][mark] for mark in (RIGHT, WRONG, BLANK))
+        rows.append((f"`{name}`", worth[name], *counts, f"{_plain(sentence)}{times}"))
+    yield _markdown.table(["exercise", "points", RIGHT, WRONG, BLANK, "what most of them heard"], rows)
     most = sum(worth[name] for name in names)
-    yield f"\n| student | points of {most} | {' | '.join(f'`{name}`' for name in names)} |"
-    yield "|---" * (2 + len(names)) + "|"
-    for student, verdicts in marks.items():
-        signs = " | ".join(verdicts[name].mark for name in names)
-        yield f"| {_plain(student)} | {_earned(verdicts, worth)} | {signs} |"
+    heads = ["student", f"points of {most}", *(f"`{name}`" for name in names)]
+    students = [
+        (_plain(student), _earned(verdicts, worth), *(verdicts[name].mark for name in names))
+        for student, verdicts in marks.items()
+    ]
+    yield "\n" + _markdown.table(heads, students)
 
 
 def _feedback(student: str, verdicts: dict[str, Verdict], worth: dict[str, int]) -> Iterator[str]:
@@ -199,11 +201,13 @@ def _feedback(student: str, verdicts: dict[str, Verdict], worth: dict[str, int])
     for lesson, exercises in points().items():
         if not exercises.keys() <= verdicts.keys():
             continue
-        yield f"## Lesson {lesson}\n\n| exercise | points | |\n|---|---|---|"
+        rows = []
         for name, dots in exercises.items():
             got = verdicts[name]
-            yield f"| `{name}` | {dots if got.mark == RIGHT else 0} of {dots} | {got.mark} {_plain(got.sentence)} |"
-        yield ""
+            earned = dots if got.mark == RIGHT else 0
+            rows.append((f"`{name}`", f"{earned} of {dots}", f"{got.mark} {_plain(got.sentence)}"))
+        table = _markdown.table(["exercise", "points", ""], rows)
+        yield f"## Lesson {lesson}\n\n{table}\n"
     yield "A sentence names what is missing, not the line that is wrong. `check.hint` and `check.solution` help."
 
 
