@@ -256,7 +256,7 @@ def door_table(lost: Float[Tensor, "door head"]) -> Axes:
     axes.imshow(lost, cmap="Oranges", vmin=0, aspect="auto")
     for (row, column), value in np.ndenumerate(lost.numpy()):
         look = {"weight": "bold", "color": "white"} if value > 0.6 * float(lost.max()) else {"color": "black"}
-        axes.text(column, row, f"{value:.2f}", ha="center", va="center", **look)
+        axes.text(column, row, f"{round(float(value), 2) + 0:.2f}", ha="center", va="center", **look)
     axes.set_xticks(range(lost.shape[1]), [f"1.{head}" for head in range(lost.shape[1])])
     axes.set_yticks(range(3), ["Q · queries", "K · keys", "V · values"])
     axes.tick_params(length=0)
