@@ -25,7 +25,8 @@ ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V":
 def doors(costs: Mapping[str, float] | None = None) -> Axes:
     """Two positions and two layers: a head of layer 1 reads what layer 0 wrote through its query, key or value.
 
-    A door is a gap in the head's wall. With `costs` ("Q", "K" and "V", in nats) it is as wide as its cost, and says it.
+    A door is a gap in the head's wall. With `costs` ("Q", "K" and "V", in nats) what comes through is as wide as its
+    cost, and says it.
     """
     axes = _two_layers((10, 4.4), (-0.7, 10.9), (0.3, 2.5), (2.8, 6.1))
     for x, place in ((1.8, "source"), (9.4, "destination")):
@@ -44,7 +45,7 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
         )
         for post in (height - wide / 2, height + wide / 2):
             axes.plot([wall - 0.1, wall + 0.1], [post, post], color=ORANGE, lw=2, zorder=1.6)
-        _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, 2 if cost is None else 14 * cost)
+        _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, 2 if cost is None else max(14 * cost, 0.5))
         said = ASKS[door] if cost is None else f"{cost:.2f} nats"
         middle, weight = (start + wall) / 2, "normal" if cost is None else "bold"
         axes.text(middle + 0.1 * side, height + 0.32, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight)
