@@ -61,7 +61,7 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
 def paths(n_heads: Count) -> Axes:
     """The four kinds of path from tokens to logits through two layers of `n_heads` heads, each with its number."""
     _, panels = plt.subplots(1, 4, figsize=(10.4, 3.9))
-    kinds = (
+    kinds: tuple[tuple[str, list[tuple[float, float]]], ...] = (
         ("direct: 1", [(2, 0), (2, 4)]),
         (f"a head in layer 0: {n_heads}", [(0, 0), (0, 1.3), (2, 1.3), (2, 4)]),
         (f"a head in layer 1: {n_heads}", [(0, 0), (0, 2.7), (2, 2.7), (2, 4)]),
@@ -70,8 +70,8 @@ def paths(n_heads: Count) -> Axes:
     for axes, (title, route) in zip(panels, kinds, strict=True):
         for low in (0.8, 2.2):
             axes.axhspan(low, low + 1, color=GROUND, zorder=0)
-        for x in range(3):
-            axes.plot([x, x], [0, 4], color="#bdbdbd", lw=3, zorder=1)
+        for token in range(3):
+            axes.plot([token, token], [0, 4], color="#bdbdbd", lw=3, zorder=1)
         axes.plot(*zip(*route, strict=True), color=BLUE, lw=3.5, zorder=2, solid_joinstyle="round")
         axes.plot(*route[-1], marker="^", color=BLUE, ms=10, clip_on=False)
         for (x, height), (x_next, height_next) in itertools.pairwise(route):
@@ -235,15 +235,13 @@ def orders(losses: Mapping[str, float]) -> Axes:
     """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
     _, axes = plt.subplots(figsize=(9, 3.6))
     values = list(losses.values())
-    axes.bar(0, values[0], width=0.6, color="#9a9a9a")
-    axes.bar_label(axes.containers[0], fmt="%.2f")
+    axes.bar_label(axes.bar(0, values[0], width=0.6, color="#9a9a9a"), fmt="%.2f")
     for step, (before, after) in enumerate(itertools.pairwise(values), 1):
         axes.bar(step, before - after, width=0.6, bottom=after, color=COLOURS[step - 1], hatch=HATCHES[step - 1])
         axes.plot([step - 1.3, step + 0.3], [before, before], color="black", lw=0.8)
         axes.text(step + 0.34, (before + after) / 2, f"−{before - after:.2f}", va="center")
-    axes.bar(len(values), values[-1], width=0.6, color="#9a9a9a")
+    axes.bar_label(axes.bar(len(values), values[-1], width=0.6, color="#9a9a9a"), fmt="%.2f")
     axes.plot([len(values) - 1.3, len(values) + 0.3], [values[-1]] * 2, color="black", lw=0.8)
-    axes.bar_label(axes.containers[-1], fmt="%.2f")
     axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
     axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
     axes.margins(y=0.1)
@@ -256,8 +254,10 @@ def door_table(lost: Float[Tensor, "door head"]) -> Axes:
     _, axes = plt.subplots(figsize=(9.5, 3.2))
     axes.imshow(lost, cmap="Oranges", vmin=0, aspect="auto")
     for (row, column), value in np.ndenumerate(lost.numpy()):
-        look = {"weight": "bold", "color": "white"} if value > 0.6 * float(lost.max()) else {"color": "black"}
-        axes.text(column, row, f"{round(float(value), 2) + 0:.2f}", ha="center", va="center", **look)
+        weight, colour = ("bold", "white") if value > 0.6 * float(lost.max()) else ("normal", "black")
+        axes.text(
+            column, row, f"{round(float(value), 2) + 0:.2f}", ha="center", va="center", weight=weight, color=colour
+        )
     axes.set_xticks(range(lost.shape[1]), [f"1.{head}" for head in range(lost.shape[1])])
     axes.set_yticks(range(3), ["Q · queries", "K · keys", "V · values"])
     axes.tick_params(length=0)
