@@ -301,6 +301,7 @@ def gains(gain: Float[Tensor, "batch pos"], seen: Float[Tensor, "batch pos"]) ->
         drawn = ax.bar(range(len(least)), values, color=[COLOURS[0] if v > 0 else COLOURS[1] for v in values])
         for bar, value in zip(drawn, values, strict=True):
             bar.set_hatch(plots.HATCHES[0 if value > 0 else 1])
+        said = [f"{v:+.2f}".replace("-", "−") if abs(v) >= 0.005 else "0.00" for v in values.tolist()]
         ax.bar_label(drawn, said, padding=2, fontsize=9)
         ax.axhline(0, color="black", linewidth=0.8)
         ax.margins(y=0.18)
@@ -393,10 +394,13 @@ def resemblance(
     losses: Mapping[str, float],
     lines: Mapping[str, float],
 ) -> None:
-    """Show how the direct path of each model correlates with the bigram table, and what it loses by itself, beside others as lines."""
+    """Show how the direct path of each model correlates with the bigram table, and what it loses by itself.
+
+    `lines` are what others lose.
+    """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
     models = list(correlations)
-    groups = {"its table": list(correlations.values()), "control: another token's row": list(controls.values())}
+    groups = {"its own table": list(correlations.values()), "control: another token's row": list(controls.values())}
     title = "Does the direct path look like the bigrams?"
     plots.grouped_bars(groups, models, title, "row-centred correlation", numbers=True, axes=left)
     left.legend(fontsize=9)
