@@ -51,17 +51,17 @@ def _act(axes: Axes, title: str, W: Tensor) -> None:
         _arrow(axes, x, GREY, name, "--")
         _arrow(axes, x @ W, colour, f"{name}W")
     _kept(axes, W)
-    axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
+    axes.set(title=title, xlim=(-2, 2), ylim=(-2, 1.8), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 
 @checked
-def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> Axes:
-    """What matrices do to the unit circle (dashed, to the solid line) and its vectors a, b; dotted, what they keep."""
-    _, panels = plt.subplots(1, len(matrices), figsize=(2.9 * len(matrices), 3.1), squeeze=False)
+def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
+    """Show what matrices do to the unit circle (dashed → solid) and its vectors a, b; dotted, what they keep."""
+    _, panels = plt.subplots(1, len(matrices), figsize=(2.5 * len(matrices), 2.5), squeeze=False)
     for axes, (title, W) in zip(panels[0], matrices.items(), strict=True):
         _act(axes, title, W)
-    return panels[0][0]
+    plots.show("A circle turned, made an ellipse, pressed flat, mirrored. Dotted: eigenvectors.")
 
 
 @checked
@@ -73,12 +73,12 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
     steps = {
-        "a circle, two directions": torch.eye(2),
+        "two directions": torch.eye(2),
         "1 turn": U,
         "2 stretch": U * S,
         "3 turn: the same as W": U * S @ V,
     }
-    _, panels = plt.subplots(1, 4, figsize=(11.6, 3.1))
+    _, panels = plt.subplots(1, 4, figsize=(10, 2.7))
     for axes, (title, step) in zip(panels, steps.items(), strict=True):
         axes.plot(*circle.T, "--", color=GREY, linewidth=1)
         axes.plot(*(circle @ step).T, color=COLOURS[0], linewidth=1.6)
