@@ -121,7 +121,7 @@ def value_terms(terms: Mapping[str, Float[Tensor, "pos d_head"]], tokens: Sequen
     """How long each term of a head's values is, at every position."""
     lengths = torch.stack([term.norm(dim=1) for term in terms.values()])
     title, axes = "Who says how much to the values?", plt.subplots(figsize=(10, 4))[1]
-    look = {"ylabel": "written by", "label": "length of the term", "numbers_from": 0.5}
+    look: dict[str, Any] = {"ylabel": "written by", "label": "length of the term", "numbers_from": 0.5}
     return plots.heatmap(lengths, list(terms), tokens, title, **look, axes=axes)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -327,12 +328,12 @@ def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: S
     _, axes = plt.subplots(figsize=(10, 1.4 + 0.2 * len(rows)))
     drawn = axes.imshow(table.log_softmax(1)[rows][:, columns].numpy(), vmin=-10, vmax=0, cmap="viridis", aspect="auto")
     plt.colorbar(drawn, ax=axes, label="log p, nats", pad=0.01)
-    look = {"family": "monospace", "parse_math": False, "fontsize": 9}
+    look: dict[str, Any] = {"family": "monospace", "parse_math": False, "fontsize": 9}
     axes.set_xticks(range(len(columns)), [visible(names[i]) for i in columns], rotation=90, **look)
     axes.set_yticks(range(len(rows)), [visible(names[i]) for i in rows], **look)
     for start in range(0, len(rows), len(groups[0])):
         axes.axhline(start - 0.5, color="white", linewidth=3)
-        axes.get_yticklabels()[start].set_weight("bold")
+        axes.get_yticklabels()[start].set_fontweight("bold")
     axes.set(title="Five tokens (bold), and those whose rows are most like theirs", xlabel="next token")
     axes.set_ylabel("current token")
     plots.show(
