@@ -97,19 +97,42 @@ def board(
     A trial is (claimed, denied, measured, noise); the bar through each mark is the noise.
     """
     _, axes = plt.subplots(figsize=(9.4, 0.6 + 0.5 * len(trials)))
-    for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
-        place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
-        stands = words[name] == "stands"
-        axes.plot([0, 1], [row, row], color="0.85", lw=6, solid_capstyle="round", zorder=0)
-        colour, mark = (BLUE, "o") if stands else (ORANGE, "D")
-        axes.errorbar(place, row, xerr=width, capsize=3, ms=8, color=colour, marker=mark)
-        axes.text(1.32, row, words[name], va="center")
+    for row, (name, trial) in enumerate(trials.items()):
+        _trial(axes, row, trial, words[name])
     axes.set_yticks(range(len(trials)), list(trials))
     axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
     axes.set(title=title, xlim=(-0.25, 1.6), ylim=(len(trials) - 0.4, -0.6))
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
     return axes
+
+
+@checked
+def scales(trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str]) -> Axes:
+    """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand."""
+    _, axes = plt.subplots(figsize=(9.4, 0.5 + 0.8 * len(trials)))
+    for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
+        place = _trial(axes, row, (claimed, denied, measured, noise), words[name])
+        axes.text(place, row - 0.2, f"measured {measured:.2f}", ha="center", va="bottom")
+        axes.text(0, row + 0.2, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
+        axes.text(1, row + 0.2, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
+    axes.set_yticks(range(len(trials)), list(trials))
+    axes.set_xticks([])
+    axes.set(xlim=(-0.25, 1.6), ylim=(len(trials) - 0.4, -0.6), title="What does the number say? (bar: the noise)")
+    axes.spines[["left", "bottom"]].set_visible(False)
+    axes.tick_params(length=0)
+    return axes
+
+
+def _trial(axes: Axes, row: int, trial: tuple[float, float, float, float], word: str) -> float:
+    """One trial's line, mark and word; returns the place of the mark."""
+    claimed, denied, measured, noise = trial
+    place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
+    axes.plot([0, 1], [row, row], color="0.85", lw=6, solid_capstyle="round", zorder=0)
+    colour, mark = (BLUE, "o") if word == "stands" else (ORANGE, "D")
+    axes.errorbar(place, row, xerr=width, capsize=3, ms=8, color=colour, marker=mark)
+    axes.text(1.32, row, word, va="center")
+    return place
 
 
 @checked
