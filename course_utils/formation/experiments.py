@@ -142,7 +142,7 @@ def curve(kept: dict[str, Any], name: str) -> list[float]:
 
 @checked
 def text_curves(history: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """The curves of a model that learnt from text, from its history (see `models.history`): its best heads', its losses'.
+    """The curves of a model that learnt from text, from its history (see `models.history`).
 
     A loss that falls becomes a curve that rises.
     """

@@ -25,7 +25,7 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
     "stand. From the second time on, their boxes are filled from the second token on.",
     "watching": "Left, two losses. On documents it falls, stays on a plateau and falls again. On repeated random "
     "tokens it waits and then falls steeply. Right, one line per head: previous-token and prefix-matching scores rise "
-    "in those steps; all heads of layer 1 match prefixes in the end.",
+    "in those steps; several heads of layer 1 match prefixes in the end.",
     "events": "When each of five events came, a mark per model and a bar at the median. The saving, the lead and "
     "prefix matching come within some twenty steps of each other. The previous-token score and in-context learning "
     "come some seventy steps later.",
@@ -254,8 +254,8 @@ def shortcut() -> Axes:
     """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
     _, axes = plt.subplots(figsize=(8.8, 2.4))
     _row_of_tokens(axes, "ABCDEFGHAB?")
-    _arch(axes, 10, 2, 1.0, "8 back from its first copy", BLUE)
-    _arch(axes, 9, 2, -1.0, "7 back from the token that asks what comes next", ORANGE)
+    _arch(axes, 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE)
+    _arch(axes, 9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)
     axes.set(xlim=(-0.6, 10.6), ylim=(-1.6, 1.6))
     axes.axis("off")
     return axes
@@ -327,8 +327,7 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
         words = f"{mean:+.0f} steps, earlier in {earlier} of {arm['seeds']}".replace("-", "−")
         axes.text(edge, row, words, va="center", fontsize=9)
     axes.set_yticks(range(len(arms)), list(arms))
-    axes.invert_yaxis()
-    axes.margins(y=0.04)
+    axes.set_ylim(len(arms) - 0.4, -0.6)
     axes.set(title=title, xlabel="steps, beside the same seed unaltered (grey: within 25)", xlim=(-225, 190))
     axes.set_xticks(range(-200, 51, 50))
     return axes
