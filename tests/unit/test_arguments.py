@@ -109,6 +109,8 @@ GOOD = {  # a call of each function that is right
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
     language.sources: {"tokens": TOKENS},
+    language.distance_shares: {"tokens": TOKENS, "most": 3},
+    language.table_loss: {"tokens": TOKENS},
     language.readers: {"tokens": TOKENS},
     language.profit: {"tokens": TOKENS, "distance": 2},
     forward.logits: {"model": MODEL, "tokens": TOKENS, "silent": []},
@@ -302,6 +304,8 @@ KNOW_NONE = {
     text.windows,
     language.predictable,
     language.sources,
+    language.distance_shares,
+    language.table_loss,
     language.readers,
     language.profit,
 }
