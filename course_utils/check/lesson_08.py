@@ -31,8 +31,10 @@ def event_time(answer: Answer) -> None:
         close(value, 25),
         f"a curve that goes straight from 0 at step 20 to 1 at step 30 is half-way at step 25, not {value:g}.",
     )
-    value = asked([2, 2, 2, 3, 3, 3, 3, 3])
-    demand(close(value, 25), "a curve that starts at 2 and ends at 3 has risen by half at 2.5, not at half its end.")
+    value = asked([-1, -1, -1, 3, 3, 3, 3, 3])
+    demand(
+        close(value, 25), "a curve that starts at −1 and ends at 3 has risen by half at 1: begin at the first value."
+    )
     value = asked([0, 0, 3, 1, 1, 1, 1, 1])
     demand(close(value, 10 + 5 / 3), "the rise ends at the end, not at the curve's highest point.")
     value = asked([0, 1, 0, 0, 1, 1, 1, 1])
@@ -113,7 +115,11 @@ def _turning_down(steps: list, values: list, share: float = 0.5) -> float:
 
 event_time.mistakes = {
     "the first crossing": (_event(last=False), "gets there for good the second time only"),
-    "half of the end": (_event(first=lambda v: 0.0), "has risen by half at 2.5"),
+    "half of the end": (_event(first=lambda v: 0.0), "has risen by half at 1"),
+    "half of the rise, counted from 0": (
+        _event(first=lambda v: 0.0, final=lambda v: sum(v[-4:]) / 4 - v[0], last=False),
+        "has risen by half at 1",
+    ),
     "half of the peak": (_event(final=max), "not at the curve's highest point"),
     "between lowest and highest": (_event(first=min, final=max), "not at the curve's highest point"),
     "from the lowest": (_event(first=min), "not at the curve's lowest point"),
