@@ -408,8 +408,8 @@ def mystery_targets(answer: Answer) -> None:
         )
         demand(
             rule[:, 1:].any(),
-            "it marks nothing beyond the start token; that the head rests there, you know already. (What pictures "
-            "show as ↵ and · are a line break and a space in your words.)",
+            "it marks nothing beyond the start token; that the head rests there, you know already. In your "
+            "words a line break is no ↵, and a space no ·.",
         )
         rule[:, 0] = 0
         caught += (pattern * rule).sum().item()

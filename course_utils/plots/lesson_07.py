@@ -268,10 +268,10 @@ def matches(
 @checked
 def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     """Show for each pair of heads the share of tokens that match themselves best."""
-    names = [[f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), top1.shape, strict=True)]
+    later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), top1.shape, strict=True))
     axes = plt.subplots(figsize=(8, 4.6))[1]
     title, label = "Which pairs match tokens to themselves?", "share of tokens"
-    plots.heatmap(top1, *names, title, "later head", "earlier head", label=label, numbers_from=0.1, axes=axes)
+    plots.heatmap(top1, later, earlier, title, "later head", "earlier head", label=label, numbers_from=0.1, axes=axes)
     plots.show(
         "A table of all pairs of a later and an earlier head. The share of tokens that match themselves best is high "
         "for 1.1 and 1.6 with 0.5, and next to zero in all other cells."
