@@ -205,6 +205,8 @@ GOOD = {  # a call of each function that is right
     transforms.folded: {"model": MODEL},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
+    measure.stand_ins: {"model": MODEL, "layer": 1, "tokens": TOKENS},
+    measure.cost: {"model": MODEL, "layer": 1, "out": [0], "tokens": TOKENS, "stand_in": torch.rand(2, 9, 2, 8)},
     measure.inserted: {
         "model": MODEL,
         "contexts": TOKENS,
