@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
+from transformer_lens import FactoredMatrix
 
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS, grouped_bars, heatmap
@@ -146,7 +147,7 @@ def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], high
         chosen = [h in highlight for h in range(n)]
         colours, hatches = [COLOURS[one] for one in chosen], [HATCHES[one] for one in chosen]
         drawn = axes.barh(range(n), [float(value) for value in values], color=colours, hatch=hatches)
-        axes.bar_label(drawn, fmt="%.3g" if max(values) > 2 else "%.2f", padding=4)
+        axes.bar_label(drawn, fmt="%.0f" if max(values) > 2 else "%.2f", padding=4)
         axes.margins(x=0.14)
         axes.set_title(title)
     grid[0, 0].set_yticks(range(n), [f"head 0.{h}" for h in range(n)])
@@ -157,11 +158,11 @@ def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], high
 def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[str]) -> None:
     """Attention patterns on the same tokens, side by side and in one scale."""
     _, grid = plt.subplots(1, len(patterns), figsize=(5.2 * len(patterns), 5.4), sharey=True)
-    most = max(pattern[1:].max().item() for pattern in patterns.values())  # the start token has no choice
+    most = max(pattern[8:].max().item() for pattern in patterns.values())  # the first few have little to choose from
+    names = [visible(token) if len(token) < 9 else visible(token)[:7] + "…" for token in tokens]
     for axes, (title, pattern) in zip(grid, patterns.items(), strict=True):
         axes.imshow(pattern, cmap="Blues", vmin=0, vmax=most)
         axes.set(title=title, xlabel="source")
-        names = [visible(token) for token in tokens]
         axes.set_xticks(range(len(names)), names, rotation=90, family="monospace", fontsize=8, parse_math=False)
         axes.set_yticks(range(len(names)), names, family="monospace", fontsize=8, parse_math=False)
     grid[0].set_ylabel("destination")
@@ -196,6 +197,34 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
     axes.axhline(first - 0.5, color="black")
     axes.axvline(first - 0.5, color="black")
     return axes
+
+
+@checked
+def clusters(
+    tables: Sequence[FactoredMatrix],
+    directions: Sequence[tuple[int, int]],
+    frequent: Bool[Tensor, " token"],
+    strings: Sequence[str],
+    k: int = 6,
+) -> None:
+    """Directions (head, j) of OV tables: the frequent tokens that have most of them, as sources and as outs.
+
+    Of the two signs of a direction, both equally good, that with the largest out.
+    """
+    _, grid = plt.subplots(len(directions), 2, figsize=(10, 1.55 * len(directions)))
+    for (head, j), row in zip(directions, grid, strict=True):
+        U, _, V = tables[head].svd()
+        sign = V[V[:, j].abs().argmax(), j].sign()
+        for i, (axes, side) in enumerate(zip(row, (U, V), strict=True)):
+            best = (sign * side[:, j]).masked_fill(~frequent, -torch.inf).topk(k)
+            axes.barh(range(k), best.values.tolist(), color=COLOURS[i])
+            names = [visible(strings[token]) for token in best.indices.tolist()]
+            axes.set_yticks(range(k), names, family="monospace", fontsize=9, parse_math=False)
+            axes.set_title(
+                f"head 0.{head}, direction {j + 1}: " + ("these sources …" if i == 0 else "… raise these outs")
+            )
+            axes.set_xticks([])
+            axes.invert_yaxis()
 
 
 @checked
