@@ -4,7 +4,7 @@ A triple (a … b → c) is a source a among the tokens before, a destination b,
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -43,7 +43,7 @@ def fit(
         optimizer.param_groups[0]["lr"] = rate * min(1, 2 - 2 * i / steps)
         loss = -(p * logits().log_softmax(-1)).sum(-1).mean()
         optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()
         optimizer.step()
     return loss.item() + (p * p.log()).sum(-1).mean().item()
 
@@ -54,7 +54,14 @@ def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
     p = language(seed)  # [source, dest, out]
     a, b = torch.cartesian_prod(torch.arange(p.shape[0]), torch.arange(p.shape[1])).T
     texts = torch.stack([0 * a, 2 + a, 0 * a + 1, 2 + p.shape[0] + b], dim=1)  # [text, pos]
-    shape = {"n_layers": 1, "d_model": 32, "d_head": 16, "n_ctx": 4, "d_vocab": 22, "d_vocab_out": p.shape[2]}
+    shape: dict[str, Any] = {
+        "n_layers": 1,
+        "d_model": 32,
+        "d_head": 16,
+        "n_ctx": 4,
+        "d_vocab": 22,
+        "d_vocab_out": p.shape[2],
+    }
     shape |= {"attn_only": True, "positional_embedding_type": "shortformer", "normalization_type": None}
     model = models.initial(shape | {"n_heads": n_heads, "seed": seed})
     weights = [weight for weight in model.parameters() if weight.requires_grad]
@@ -178,7 +185,7 @@ def with_entries(
     A = heads.patterns(model, tokens)[0][:, torch.arange(len(tokens))[:, None], at]  # [head, text, n, src]
     added: dict[str, Tensor] = {}
     for head in which:
-        table = circuits.full_ov(model, 0, head).AB
+        table: Any = circuits.full_ov(model, 0, head).AB  # TransformerLens declares a wider type
         for name, ranks in rank(head, table).items():
             sample = ranks.flatten()[::37].sort(descending=True).values
             if name not in added:

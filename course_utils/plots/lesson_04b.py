@@ -247,8 +247,8 @@ def histograms(groups: Mapping[str, Float[Tensor, " n"]], title: str, xlabel: st
     _, axes = plt.subplots(figsize=(10, 3.8))
     low, high = (float(edge(torch.cat([*groups.values()]))) for edge in (torch.min, torch.max))
     for i, (name, values) in enumerate(groups.items()):
-        style = {"histtype": "step", "linestyle": LINES[i], "linewidth": 2, "color": COLOURS[i]}
-        axes.hist(values.tolist(), 30, (low, high), label=name, **style)
+        outline = axes.hist(values.tolist(), bins=30, range=(low, high), histtype="step", label=name, linewidth=2)[2]
+        plt.setp(outline, linestyle=LINES[i], edgecolor=COLOURS[i])
     axes.axvline(0, color="black", linewidth=1)
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.legend()
