@@ -201,7 +201,7 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
 
 @checked
 def clusters(
-    tables: Sequence[FactoredMatrix],
+    factored: Sequence[FactoredMatrix],
     directions: Sequence[tuple[int, int]],
     frequent: Bool[Tensor, " token"],
     strings: Sequence[str],
@@ -213,7 +213,7 @@ def clusters(
     """
     _, grid = plt.subplots(len(directions), 2, figsize=(10, 1.55 * len(directions)))
     for (head, j), row in zip(directions, grid, strict=True):
-        U, _, V = tables[head].svd()
+        U, _, V = factored[head].svd()
         sign = V[V[:, j].abs().argmax(), j].sign()
         for i, (axes, side) in enumerate(zip(row, (U, V), strict=True)):
             best = (sign * side[:, j]).masked_fill(~frequent, -torch.inf).topk(k)
