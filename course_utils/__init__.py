@@ -25,6 +25,7 @@ _MODULES = (
     "models",
     "paths",
     "plots",
+    "skip_trigrams",
     "superposition",
     "tasks",
     "text",

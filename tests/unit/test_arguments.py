@@ -26,6 +26,7 @@ from course_utils import (
     models,
     paths,
     plots,
+    skip_trigrams,
     superposition,
     tasks,
     text,
@@ -60,6 +61,8 @@ HEAD = {"model": MODEL, "layer": 0, "head": 1}
 VOTES = torch.rand(4, 3, 4, 4)
 WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
 CLOCK = torch.rand(53, 53, 53)
+ZEROS = torch.zeros(5, 5, requires_grad=True)
+TRIPLES = skip_trigrams.count(TOKENS[0], torch.full((30, 30), 100.0), window=2)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
     bigrams.preceded: {"stream": TOKENS[0], "labels": TOKENS[0] % 3, "window": 2, "d_vocab": 30},
@@ -137,6 +140,7 @@ GOOD = {  # a call of each function that is right
     heads.patched: {"model": MODEL, "name": "blocks.0.hook_resid_pre", "value": torch.rand(2, 9, 16), "index": (0,)},
     heads.previous_token_score: {"pattern": PATTERN},
     heads.prefix_matching_score: {"pattern": PATTERN, "period": 2},
+    heads.score_parts: {"model": SHALLOW, "tokens": TOKENS, "first": 3},
     models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
     models.from_circuits: {"QK": torch.rand(2, 9, 9), "OV": torch.rand(2, 9, 9), "d_vocab": 4, "n_ctx": 3},
@@ -177,6 +181,37 @@ GOOD = {  # a call of each function that is right
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
+    skip_trigrams.language: {"seed": 1, "n_sources": 3, "n_dests": 2, "n_outs": 4},
+    skip_trigrams.fit: {
+        "weights": [ZEROS],
+        "logits": lambda: ZEROS,
+        "p": torch.full((5, 5), 0.2),
+        "rate": 0.1,
+        "steps": 2,
+    },
+    skip_trigrams.transformer: {"n_heads": 2, "seed": 1, "steps": 2},
+    skip_trigrams.count: {"stream": TOKENS[0], "table": torch.full((30, 30), 100.0), "window": 2, "least": 5},
+    skip_trigrams.expectation: {
+        "model": SHALLOW,
+        "tokens": TOKENS,
+        "triples": TRIPLES,
+        "chosen": TRIPLES.likes,
+        "window": 2,
+    },
+    skip_trigrams.typical_log_Z: {
+        "model": SHALLOW,
+        "tokens": TOKENS[:, 8],
+        "pos": torch.tensor([8, 8]),
+        "frequency": torch.rand(30),
+    },
+    skip_trigrams.with_entries: {
+        "model": SHALLOW,
+        "tokens": TOKENS,
+        "at": TOKENS[:, :3] % 9,
+        "which": [0, 1],
+        "rank": lambda head, table: {"largest": table.abs()},
+        "shares": [0.1, 0.5],
+    },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
     superposition.loss: {"W": torch.rand(4, 2), "b": torch.rand(4), "density": 0.1, "relu": True},
