@@ -12,14 +12,14 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import circuits, fourier, tasks
+from course_utils import fourier, tasks
 from course_utils._arguments import Count, NotNegative, checked
 
 
 def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:
     """What each value, as first and as second number, adds to the stream that the MLP reads at the second position."""
     x = model.W_E + model.W_pos[:2, None]
-    stream = 0.5 * x @ circuits.ov(model, 0, 0).AB
+    stream = 0.5 * x @ model.W_V[0, 0] @ model.W_O[0, 0]
     stream[1] += x[1]  # the residual path: the second number stands there itself
     return stream
 
