@@ -68,21 +68,21 @@ def rulers(model: HookedTransformer) -> list[Int[Tensor, " _neuron"]]:
 
 
 @checked
-def phases(model: HookedTransformer) -> Float[Tensor, "3 neuron"]:
-    """Of each active neuron that is a wave: the phase of its curve, the phase of its votes, and its frequency.
+def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
+    """Of each active neuron that is a wave: the phases of its curve, its votes and a partner's, and its frequency.
 
     A wave: one of at least two periods explains more than half of the curve. A crest stands where 2π f v / n is the
-    phase.
+    phase. A partner is another such neuron of about the same frequency, at random; a few are their own.
     """
     W, votes = curves(model).mean(0), (model.W_out[0] @ model.W_U).T  # (value, neuron), (out, neuron)
     f, share = best_waves(W)
     chosen = (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist()
     found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
-    return torch.tensor(found).reshape(-1, 3).T.contiguous()
+    came, went, frequencies = torch.tensor(found).reshape(-1, 3).T
+    return torch.stack([came, went, went[_partners(frequencies)], frequencies])
 
 
-@checked
-def partners(f: Float[Tensor, " neuron"]) -> Int[Tensor, " neuron"]:
+def _partners(f: Float[Tensor, " neuron"]) -> Int[Tensor, " neuron"]:
     """For each neuron another of about the same frequency, at random; a few keep themselves."""
     keys = f.round() + torch.rand(len(f), generator=torch.Generator().manual_seed(0)) / 2
     order, mixed = f.round().argsort(stable=True), keys.argsort()

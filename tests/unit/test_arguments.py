@@ -220,7 +220,6 @@ GOOD = {  # a call of each function that is right
     addition.best_waves: {"W": TABLE},
     addition.rulers: {"model": ADDER},
     addition.phases: {"model": ADDER},
-    addition.partners: {"f": torch.tensor([3.5, 6.5, 3.625])},
     addition.heights: {"model": ADDER},
     addition.off_by: {"logits": torch.rand(45, 9)},
     addition.off_by_at_random: {"model": ADDER, "size": 2, "seed": 0},
