@@ -1,6 +1,7 @@
-"""Tables of which token follows which: counted, smoothed, scored, and compared with a model's weights."""
+"""Tables of which token follows which: counted, smoothed, trained, scored, and compared with a model's weights."""
 
 import functools
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -88,6 +89,58 @@ def kneser_ney(table: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
     total = table.sum(1, keepdim=True)  # [current, 1]
     freed = discount * seen.sum(1, keepdim=True) / total  # [current, 1]: D was taken from each of its seen pairs
     return torch.where(total > 0, (table - discount).clamp(min=0) / total + freed * backoff, backoff).log()
+
+
+@checked
+def pair_loss(logits: Float[Tensor, "V V"], pairs: Float[Tensor, "V V"]) -> Float[Tensor, ""]:
+    """Mean −log p, in nats, over a text in which each pair [current, next] has the share `pairs` of all."""
+    return -(pairs * logits.log_softmax(1)).sum()
+
+
+@checked
+def fit(
+    logits_of: Callable[..., Tensor],
+    weights: Sequence[Tensor],
+    pairs: Float[Tensor, "V V"],
+    steps: Count = 200,
+    lr: Annotated[float, Ge(0)] = 0.05,
+) -> Float[Tensor, "V V"]:
+    """Train `weights` by Adam on the shares of pairs, and return the logits that `logits_of(*weights)` then gives.
+
+    The loss is `pair_loss` itself, not an estimate from a batch.
+    """
+    optimizer = torch.optim.Adam(weights, lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        pair_loss(logits_of(*weights), pairs).backward()
+        optimizer.step()
+    return logits_of(*weights).detach()
+
+
+@checked
+def train_factors(counts: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
+    """Logits [current, next] trained on counts of pairs, from small random factors [V, rank] and [rank, V]."""
+    generator = torch.Generator().manual_seed(0)
+    E = torch.nn.Parameter(0.1 * torch.randn(len(counts), rank, generator=generator))
+    U = torch.nn.Parameter(0.1 * torch.randn(rank, len(counts), generator=generator))
+    return fit(torch.matmul, [E, U], counts / counts.sum())
+
+
+@checked
+def svd_cut(
+    table: Float[Tensor, "V V"], rank: Count, weights: Float[Tensor, "V V"] | None = None
+) -> Float[Tensor, "V V"]:
+    """The table of this rank that comes nearest to `table` in squared differences, each row's mean taken out first.
+
+    `weights`, a column times a row, multiply the differences before they are squared. The decomposition is
+    `torch.svd_lowrank`, with 64 more random directions than are kept.
+    """
+    weights = torch.ones_like(table) if weights is None else weights
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        centred = (table - table.mean(1, keepdim=True)) * weights
+        left, S, right = torch.svd_lowrank(centred, q=min(rank + 64, len(table)), niter=2)
+    return (left[:, :rank] * S[:rank]) @ right.T[:rank] / weights
 
 
 @checked

@@ -593,7 +593,7 @@ def shut(answer: Answer) -> None:
     model, instead = tiny_model(), random(10, seed=20)
     for door in DOORS:
         value, right = number(answer(model, tokens, door, [1], instead)), _shut(model, tokens, door, [1], instead)
-        for changes, sentence in _wrong_cuts(door):
+        for changes, sentence in _wrong_cuts(door, instead):
             guess = _shut(model, tokens, **({"door": door, "who": [1], "instead": instead} | changes))
             same = close(guess, right)  # with the same key at every source, the softmax sees no difference
             demand(same or not close(value, guess), f"door {door!r}, head 1.1: {sentence}")
@@ -614,7 +614,7 @@ def shut(answer: Answer) -> None:
             )
 
 
-def _wrong_cuts(door: str) -> list[tuple[dict[str, Any], str]]:
+def _wrong_cuts(door: str, instead: Tensor) -> list[tuple[dict[str, Any], str]]:
     """What else one might do, as changes to `_shut`, each with its sentence."""
     others = [name for name in DOORS if name != door]
     places = (
@@ -628,6 +628,10 @@ def _wrong_cuts(door: str) -> list[tuple[dict[str, Any], str]]:
         ({"instead": 0}, "`instead` is not read: what layer 0 wrote is taken out, and nothing put in its place."),
         ({"out": 0}, "`instead` is added, but what layer 0 wrote is read as well."),
         ({"out": -1}, "what layer 0 wrote is read twice: take it away."),
+        (
+            {"out": -1, "instead": -instead},
+            "the change has the wrong sign: `instead` minus what layer 0 wrote is added.",
+        ),
         ({"out": "stream"}, "the embedding is taken out too; only what layer 0 wrote should be."),
         (
             {"everywhere": True},

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
+from course_utils import plots
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS, LINES
 
@@ -39,23 +40,28 @@ def _kept(axes: Axes, W: Tensor) -> None:
         axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
 
 
-@checked
-def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> Axes:
-    """What matrices do to the unit circle (dashed, to the solid line) and its vectors a, b; dotted, what they keep."""
-    _, panels = plt.subplots(1, len(matrices), figsize=(2.9 * len(matrices), 3.1), squeeze=False)
+def _act(axes: Axes, title: str, W: Tensor) -> None:
+    """What one matrix does to the unit circle."""
     vectors = {"a": torch.tensor([1.0, 0.0]), "b": torch.tensor([0.0, 1.0])}
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
+    axes.plot(*circle.T, "--", color=GREY, linewidth=1)
+    axes.plot(*(circle @ W).T, color=COLOURS[0], linewidth=1.6)
+    for (name, x), colour in zip(vectors.items(), COLOURS[1:3], strict=True):
+        _arrow(axes, x, GREY, name, "--")
+        _arrow(axes, x @ W, colour, f"{name}W")
+    _kept(axes, W)
+    axes.set(title=title, xlim=(-2, 2), ylim=(-2, 1.8), aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+
+
+@checked
+def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
+    """Show what matrices do to the unit circle (dashed → solid) and its vectors a, b; dotted, what they keep."""
+    _, panels = plt.subplots(1, len(matrices), figsize=(2.5 * len(matrices), 2.5), squeeze=False)
     for axes, (title, W) in zip(panels[0], matrices.items(), strict=True):
-        axes.plot(*circle.T, "--", color=GREY, linewidth=1)
-        axes.plot(*(circle @ W).T, color=COLOURS[0], linewidth=1.6)
-        for (name, x), colour in zip(vectors.items(), COLOURS[1:3], strict=True):
-            _arrow(axes, x, GREY, name, "--")
-            _arrow(axes, x @ W, colour, f"{name}W")
-        _kept(axes, W)
-        axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
-    return panels[0][0]
+        _act(axes, title, W)
+    plots.show("A circle turned, made an ellipse, pressed flat, mirrored. Dotted: eigenvectors.")
 
 
 @checked
@@ -67,12 +73,12 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
     steps = {
-        "a circle, two directions": torch.eye(2),
+        "two directions": torch.eye(2),
         "1 turn": U,
         "2 stretch": U * S,
         "3 turn: the same as W": U * S @ V,
     }
-    _, panels = plt.subplots(1, 4, figsize=(11.6, 3.1))
+    _, panels = plt.subplots(1, 4, figsize=(10, 2.7))
     for axes, (title, step) in zip(panels, steps.items(), strict=True):
         axes.plot(*circle.T, "--", color=GREY, linewidth=1)
         axes.plot(*(circle @ step).T, color=COLOURS[0], linewidth=1.6)
@@ -81,6 +87,19 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
         axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
         axes.spines[:].set_visible(False)
     return panels[0]
+
+
+@checked
+def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Float[Tensor, "row column"]]) -> Axes:
+    """Matrices of the plane, and below each the singular values of a large one that does the same."""
+    _, panels = plt.subplots(2, len(planes), figsize=(10.5, 6.2), height_ratios=(1.2, 1), sharey="row")
+    for axes, (title, W) in zip(panels[0], planes.items(), strict=True):
+        _act(axes, title, W)
+    for axes, (title, W) in zip(panels[1], matrices.items(), strict=True):
+        axes.plot(range(1, min(W.shape) + 1), torch.linalg.svdvals(W), ".", color=COLOURS[0], markersize=4)
+        axes.set(title=title, xlabel="singular value, in order of size", ylim=(-0.1, 2.3))
+    panels[1, 0].set_ylabel("stretch")
+    return panels[0, 0]
 
 
 @checked
@@ -95,6 +114,15 @@ def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[st
     grid[1, 0].set_xlabel("coordinate (the first 60)")
     grid[1, 1].set_xlabel("coordinate")
     return grid[0, 0]
+
+
+@checked
+def value_terms(terms: Mapping[str, Float[Tensor, "pos d_head"]], tokens: Sequence[str]) -> Axes:
+    """How long each term of a head's values is, at every position."""
+    lengths = torch.stack([term.norm(dim=1) for term in terms.values()])
+    title, axes = "Who says how much to the values?", plt.subplots(figsize=(10, 4))[1]
+    look: dict[str, Any] = {"ylabel": "written by", "label": "length of the term", "numbers_from": 0.5}
+    return plots.heatmap(lengths, list(terms), tokens, title, **look, axes=axes)
 
 
 @checked

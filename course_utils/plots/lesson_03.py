@@ -1,12 +1,16 @@
 """What lesson 03 draws: a text from one table, the table's two factors, and the table while it is trained."""
 
 from collections.abc import Mapping, Sequence
+from string import ascii_lowercase
+from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
 from IPython.display import DisplayHandle, display
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -106,13 +110,18 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
     return axes
 
 
+def _letter_ticks(axes: Axes, n: int) -> None:
+    """Every second letter on both axes of a table."""
+    axes.set_xticks(range(0, n, 2), ascii_lowercase[:n:2])
+    axes.set_yticks(range(0, n, 2), ascii_lowercase[:n:2])
+
+
 @checked
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     """Show letters' embeddings as arrows, unembeddings as points around them, and the table of probabilities."""
     n = len(W_E)
-    alphabet = [chr(ord("a") + i) for i in range(n)]
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2))
-    for i, letter in enumerate(alphabet):
+    for i, letter in enumerate(ascii_lowercase[:n]):
         arrow, point = (v / v.norm() for v in (W_E[i], W_U[:, i]))
         left.plot([0, 0.8 * arrow[0]], [0, 0.8 * arrow[1]], color=COLOURS[0], linewidth=0.8)
         left.text(*(0.88 * arrow).tolist(), letter, color=COLOURS[0], ha="center", va="center")
@@ -123,11 +132,55 @@ def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     left.axis("off")
     drawn = right.imshow((W_E @ W_U).detach().softmax(1).numpy(), cmap="viridis", vmin=0)
     plt.colorbar(drawn, ax=right, label="probability")
-    ticks = range(0, n, 2)
-    right.set_xticks(ticks, alphabet[::2])
-    right.set_yticks(ticks, alphabet[::2])
+    _letter_ticks(right, n)
     right.set(title="The table they make", xlabel="next letter", ylabel="current letter")
     plots.show("Letters on a circle: each one's embedding points at the next one's unembedding.")
+
+
+@checked
+def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"], words: Sequence[str]) -> None:
+    """Show a small model's two weights and the probabilities they make, with the numbers written in."""
+    tables = {"$W_E$": W_E, "$W_U$": W_U, "probability of the next word": (W_E @ W_U).softmax(1)}
+    _, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), width_ratios=[max(t.shape[1], 3) for t in tables.values()])
+    for ax, (name, table) in zip(axes, tables.items(), strict=True):
+        drawn = ax.imshow(table.clamp(-3, 3), cmap="Blues", aspect="auto")
+        for (row, column), value in np.ndenumerate(table.numpy()):
+            is_dark = np.dot(drawn.to_rgba(np.clip(value, -3, 3))[:3], (0.3, 0.59, 0.11)) < 0.5
+            said, colour = f"{round(value, 1) + 0:g}".replace("-", "−"), "white" if is_dark else "black"
+            ax.text(column, row, said, ha="center", va="center", fontsize=9, color=colour)
+        d_model, ticks = W_E.shape[1], (range(len(words)), words)
+        numbers = range(d_model), [str(i) for i in range(d_model)]
+        ax.set_yticks(*(numbers if table is W_U else ticks))
+        ax.set_xticks(*(numbers if table is W_E else ticks))
+        ax.set(title=name)
+    plots.show("Two small matrices and the table of probabilities they make, with their numbers written in.")
+
+
+@checked
+def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
+    """Show the tables of trained rings of letters, a panel for each d_model, with the first guess of each row."""
+    _, axes = plt.subplots(1, len(tables), figsize=(10, 4.7), sharey=True)
+    for ax, (d_model, table) in zip(axes, tables.items(), strict=True):
+        drawn = ax.imshow(table.softmax(1).numpy(), vmin=0, vmax=1, cmap="viridis")
+        ax.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
+        _letter_ticks(ax, len(table))
+        ax.set(title=f"d_model = {d_model} (dots: first guesses)", xlabel="next letter")
+    axes[0].set_ylabel("current letter")
+    plt.colorbar(drawn, ax=list(axes), label="probability", pad=0.01)
+    plots.show("With one number per letter each row has its peak at one of two letters; with two, at the next.")
+
+
+@checked
+def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
+    """Show the probabilities of the letters that may follow the letter a, a curve for each length of embeddings."""
+    _, axes = plt.subplots(figsize=(8.5, 4))
+    for (scale, row), line, marker in zip(rows.items(), plots.LINES, plots.MARKERS, strict=False):
+        middle = len(row) // 2 - 1
+        axes.plot(row.roll(middle - 1), linestyle=line, marker=marker, markersize=5, label=f"length {scale}")
+    axes.set_xticks(range(len(row)), [ascii_lowercase[(i + 1 - middle) % len(row)] for i in range(len(row))])
+    axes.set(title="What may follow an a?", xlabel="next letter, in the order of the ring", ylabel="probability")
+    axes.legend(title="embeddings of", fontsize=9)
+    plots.show("Three hills around b: a wide one, a steep one, and for the longest embeddings a single peak.")
 
 
 @checked
@@ -171,7 +224,7 @@ class LiveTable:
             kept[step] = bigrams.row_centred_correlation(table, other, self.often)
         self._draw(table, f"step {step}: {loss:.2f} nats")
         picture = plots.picture(
-            "Three panels. The trained table of a few tokens looks like the counted one beside it. The third shows "
+            "Three panels. The trained table of a few tokens looks like the counted one beside it. Below are "
             "correlations by step: with frequencies it rises first and falls back, with the bigram table it nears 1.",
             sharp=step == self.STEPS[-1],
         )
@@ -181,27 +234,30 @@ class LiveTable:
             self.handle.update(picture, raw=True)
 
     def _draw(self, table: Tensor, title: str) -> None:
-        _, axes = plt.subplots(1, 3, figsize=(11, 4.6), width_ratios=(1, 1, 1.1))
-        ids, names = torch.tensor(list(self.words.values())), list(self.words)
-        for ax, T, name in ((axes[0], table, title), (axes[1], self.counted, "counted")):
-            drawn = ax.imshow(T.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
-            ax.set_xticks(
-                range(len(ids)), [visible(n) for n in names], rotation=90, family="monospace", parse_math=False
-            )
-            ax.set_yticks(range(len(ids)), [visible(n) for n in names], family="monospace", parse_math=False)
-            ax.set(title=name, xlabel="next token")
-        axes[0].set_ylabel("current token")
-        plt.colorbar(drawn, ax=list(axes[:2]), label="log p, nats", shrink=0.7)
+        _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 6.6), height_ratios=(1.6, 1))
+        for ax, T, name in ((axes["A"], table, title), (axes["B"], self.counted, "counted")):
+            drawn = _few_pairs(ax, T, self.words, name)
+        axes["A"].set_ylabel("current token")
+        plt.colorbar(drawn, ax=[axes["A"], axes["B"]], label="log p, nats")
         for kept, style, name in (
             (self.like_bigrams, "o-", "with the bigram table"),
             (self.like_frequencies, "s--", "with tokens' frequencies alone"),
         ):
-            axes[2].plot(list(kept), list(kept.values()), style, markersize=4, label=name)
-        axes[2].set_xscale("symlog", linthresh=1)
-        axes[2].set_xticks([0, 1, 3, 10, 30, 100, 300], ["0", "1", "3", "10", "30", "100", "300"])
-        axes[2].set(xlim=(-0.1, 400), ylim=(-0.1, 1.02), xlabel="step")
-        axes[2].set(title="correlation, rows centred")
-        axes[2].legend(loc="lower right", fontsize=8)
+            axes["C"].plot(list(kept), list(kept.values()), style, markersize=4, label=name)
+        axes["C"].set_xscale("symlog", linthresh=1)
+        axes["C"].set_xticks([0, 1, 3, 10, 30, 100, 300], ["0", "1", "3", "10", "30", "100", "300"])
+        axes["C"].set(xlim=(-0.1, 400), ylim=(-0.1, 1.02), xlabel="step", title="correlation, rows centred")
+        axes["C"].legend(loc="lower right", fontsize=9)
+
+
+def _few_pairs(axes: Axes, table: Tensor, words: Mapping[str, int], title: str) -> AxesImage:
+    """The rows and columns of a few tokens, as log-probabilities."""
+    ids, names = torch.tensor(list(words.values())), [visible(word) for word in words]
+    drawn = axes.imshow(table.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
+    axes.set_xticks(range(len(ids)), names, rotation=90, family="monospace", parse_math=False)
+    axes.set_yticks(range(len(ids)), names, family="monospace", parse_math=False)
+    axes.set(title=title, xlabel="next token")
+    return drawn
 
 
 @checked
@@ -231,9 +287,65 @@ def agreement(
     return list(axes)
 
 
-def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str, ylabel: str) -> Axes:
+@checked
+def gains(gain: Float[Tensor, "batch pos"], seen: Float[Tensor, "batch pos"]) -> None:
+    """Show what a model saves over counts on each pair, and what that adds up to, by how often the pair was `seen`."""
+    least = torch.tensor([0, 1, 2, 4, 10, 30, 100, 1000])
+    names = ["never", "once", "2–3", "4–9", "10–29", "30–99", "100–999", "1,000+"]
+    group = torch.bucketize(seen, least[1:], right=True)
+    share = torch.stack([(group == i).float().mean() for i in range(len(least))])
+    mean = torch.stack([gain[group == i].mean() for i in range(len(least))])
+    _, axes = plt.subplots(2, 1, figsize=(8.5, 5.4), sharex=True)
+    for ax, values, unit in zip(
+        axes, (mean, mean * share), ("nats per such pair", "nats per token of text"), strict=True
+    ):
+        drawn = ax.bar(range(len(least)), values, color=[COLOURS[0] if v > 0 else COLOURS[1] for v in values])
+        for bar, value in zip(drawn, values, strict=True):
+            bar.set_hatch(plots.HATCHES[0 if value > 0 else 1])
+        said = [f"{v:+.2f}".replace("-", "−") if abs(v) >= 0.005 else "0.00" for v in values.tolist()]
+        ax.bar_label(drawn, said, padding=2, fontsize=9)
+        ax.axhline(0, color="black", linewidth=0.8)
+        ax.margins(y=0.18)
+        ax.set_ylabel(unit)
+    axes[0].set_title("What does the model save over the counts on one pair?")
+    axes[1].set_title("And all such pairs together?")
+    ticks = [f"{name}\n{part:.0%}" for name, part in zip(names, share.tolist(), strict=True)]
+    axes[1].set_xticks(range(len(least)), ticks)
+    axes[1].set_xlabel("how often the training text has the pair; and how many of the new text's pairs these are")
+    plots.show(
+        "The model saves much on pairs never seen, a little on pairs seen once, and loses a little on the others."
+    )
+
+
+@checked
+def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: Sequence[str]) -> None:
+    """Show groups of rows of a table, with the likeliest next tokens of every group as columns."""
+    columns: list[int] = []
+    for group in groups:
+        ahead = table[list(group)].softmax(1).mean(0).topk(8).indices.tolist()
+        columns += [token for token in ahead if token not in columns][:4]
+    rows = [token for group in groups for token in group]
+    _, axes = plt.subplots(figsize=(10, 1.4 + 0.2 * len(rows)))
+    drawn = axes.imshow(table.log_softmax(1)[rows][:, columns].numpy(), vmin=-10, vmax=0, cmap="viridis", aspect="auto")
+    plt.colorbar(drawn, ax=axes, label="log p, nats", pad=0.01)
+    look: dict[str, Any] = {"family": "monospace", "parse_math": False, "fontsize": 9}
+    axes.set_xticks(range(len(columns)), [visible(names[i]) for i in columns], rotation=90, **look)
+    axes.set_yticks(range(len(rows)), [visible(names[i]) for i in rows], **look)
+    for start in range(0, len(rows), len(groups[0])):
+        axes.axhline(start - 0.5, color="white", linewidth=3)
+        axes.get_yticklabels()[start].set_fontweight("bold")
+    axes.set(title="Five tokens (bold), and those whose rows are most like theirs", xlabel="next token")
+    axes.set_ylabel("current token")
+    plots.show(
+        "Five blocks of rows. Within a block much the same next tokens are likely: "
+        "numbers stand with numbers, assertions with assertions."
+    )
+
+
+def _by_rank(
+    curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str, ylabel: str, axes: Axes
+) -> None:
     """Curves against rank, one for each way to make a table, and others' values as lines without a rank."""
-    _, axes = plt.subplots(figsize=(8.5, 5))
     for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=False):
         axes.plot(list(curve), list(curve.values()), style, label=name)
     for (name, value), style in zip(lines.items(), ("-", "--", ":"), strict=False):
@@ -243,14 +355,14 @@ def _by_rank(curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, floa
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
     axes.set(title=title, xlabel="rank", ylabel=ylabel)
     axes.legend(fontsize=9)
-    return axes
 
 
 @checked
 def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other tables."""
     ylabel = "share of hidden pairs above the median absent one"
-    axes = _by_rank({"trained": lead}, others, "Can a table tell hidden pairs from absent ones?", ylabel)
+    _, axes = plt.subplots(figsize=(8.5, 5))
+    _by_rank({"trained": lead}, others, "Can a table tell hidden pairs from absent ones?", ylabel, axes)
     axes.axhline(0.5, color="#999999", linewidth=0.8)
     axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
     axes.set(ylim=(-0.03, 1))
@@ -262,32 +374,55 @@ def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
 
 
 @checked
-def costs(losses: Mapping[str, Mapping[int, float]], best: float) -> None:
-    """Show the losses of tables by rank, a curve for each way to make them, and that of the best possible table."""
-    ylabel = "nats per token of the counted text (less is better)"
-    _by_rank(losses, {"the best possible table": best}, "What does a rank cost?", ylabel)
-    plots.show("Losses fall with the rank; the trained curve is far below both cuts at small ranks.")
+def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mapping[int, float]) -> None:
+    """Show what tables lose by rank, a curve for each way to make them; the trained ones on new text, too."""
+    _, axes = plt.subplots(2, 1, figsize=(8.5, 7), sharex=True, height_ratios=(1.6, 1))
+    _by_rank(losses, {"the best possible table": best}, "What does a rank cost?", "nats, counted text", axes[0])
+    _by_rank({"trained": on_new}, {}, "And on text that it was not trained on?", "nats, new text", axes[1])
+    axes[1].lines[0].set(color=COLOURS[2], linestyle=":", marker="^")  # as the same tables look above
+    axes[0].set_xlabel("")
+    axes[1].legend(fontsize=9)
+    plots.show(
+        "On the counted text losses fall with the rank, and the trained curve is far below both cuts at small ranks. "
+        "On new text the trained curve falls, then rises."
+    )
 
 
 @checked
-def resemblance(correlations: Mapping[str, float]) -> None:
-    """Show how the direct path of each model correlates with the bigram table."""
-    title = "Does the direct path look like the bigram table?"
-    plots.bars(correlations, title, "row-centred correlation, pairs seen 20 times or more")
-    plots.show("Three bars: without layers long; with one layer and with two less than half of that.")
+def resemblance(
+    correlations: Mapping[str, float],
+    controls: Mapping[str, float],
+    losses: Mapping[str, float],
+    lines: Mapping[str, float],
+) -> None:
+    """Show how the direct path of each model correlates with the bigram table, and what it loses by itself.
+
+    `lines` are what others lose.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+    models = list(correlations)
+    groups = {"its own table": list(correlations.values()), "control: another token's row": list(controls.values())}
+    title = "Does the direct path look like the bigrams?"
+    plots.grouped_bars(groups, models, title, "row-centred correlation", numbers=True, axes=left)
+    left.legend(fontsize=9)
+    drawn = right.bar(models, [losses[name] for name in models], 0.5, color=COLOURS[0], label="the direct path alone")
+    right.bar_label(drawn, fmt="%.2f", label_type="center", color="white")
+    right.set(title="What does it lose by itself?", ylabel="nats per token of new text", ylim=(0, 10.5))
+    for (name, loss), style in zip(lines.items(), (":", "--", "-"), strict=False):
+        right.axhline(loss, color=COLOURS[1], linestyle=style, label=name)
+    right.legend(fontsize=9, loc="upper left")
+    plots.show(
+        "Without layers the correlation is high and the loss that of the bigrams. With one layer and with two, "
+        "the correlation is less than half, and the loss is near that of single tokens' frequencies."
+    )
 
 
 @checked
 def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> Sequence[Axes]:
     """The same few rows and columns of several tables, as log-probabilities side by side."""
-    ids = torch.tensor(list(words.values()))
     _, axes = plt.subplots(1, len(tables), figsize=(11, 4.5), sharey=True)
-    names = [visible(word) for word in words]
     for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        drawn = ax.imshow(table.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
-        ax.set_xticks(range(len(ids)), names, rotation=90, family="monospace", parse_math=False)
-        ax.set_yticks(range(len(ids)), names, family="monospace", parse_math=False)
-        ax.set(title=title, xlabel="next token")
+        drawn = _few_pairs(ax, table, words, title)
     axes[0].set_ylabel("current token")
     plt.colorbar(drawn, ax=list(axes), label="log p, nats")
     return list(axes)

@@ -1,5 +1,6 @@
 """What only lesson 06 draws: two layers with three doors, a virtual head, and composition scores against chance."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -11,11 +12,12 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
-from course_utils._arguments import checked
+from course_utils._arguments import Count, checked
 from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern
 from course_utils.text import visible
 
-BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+BLUE, ORANGE, GROUND = COLOURS[0], COLOURS[1], "#f1f1f1"
+HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V": "value: what do I pass on?"}
 
 
@@ -23,36 +25,75 @@ ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V":
 def doors(costs: Mapping[str, float] | None = None) -> Axes:
     """Two positions and two layers: a head of layer 1 reads what layer 0 wrote through its query, key or value.
 
-    With `costs` ("Q", "K" and "V", in nats) each door is as wide as its cost, and says it.
+    A door is a gap in the head's wall. With `costs` ("Q", "K" and "V", in nats) what comes through is as wide as its
+    cost, and says it.
     """
-    _, axes = plt.subplots(figsize=(9, 4.1))
+    axes = _two_layers((10, 4.4), (-0.7, 10.9), (0.3, 2.5), (2.8, 6.1))
     for x, place in ((1.8, "source"), (9.4, "destination")):
-        stream = FancyArrowPatch((x, -0.25), (x, 6.25), arrowstyle="-|>", mutation_scale=22, lw=7, color="#c9c9c9")
+        stream = FancyArrowPatch((x, -0.1), (x, 7.1), arrowstyle="-|>", mutation_scale=22, lw=7, color="#bdbdbd")
         axes.add_patch(stream)
-        axes.text(x, -0.4, f"{place}\nstarts as its token, $x_0$", ha="center", va="top")
-        _box(axes, x - 1.6, 1.2, 1.5, "layer 0\nwrites", BLUE)
-        _arrow(axes, (x - 0.81, 1.2), (x - 0.08, 1.2), BLUE, 2)
-    _box(axes, 5.7, 3.85, 1.7, "a head of\nlayer 1 reads", ORANGE, height=2.2)
-    for door, height, side in (("K", 4.4, -1), ("V", 3.1, -1), ("Q", 3.75, 1)):
-        start, end = 5.6 + 3.7 * side, 5.7 + 0.9 * side
+        axes.text(x, -0.25, f"{place}: starts as its token, $x_0$", ha="center", va="top")
+        _box(axes, x - 1.6, 1.4, 1.5, "layer 0\nwrites", BLUE)
+        _arrow(axes, (x - 0.81, 1.4), (x - 0.08, 1.4), BLUE, 2)
+    _box(axes, 5.6, 4.4, 1.9, "a head of\nlayer 1 reads", ORANGE, height=2.9)
+    for door, height, side in (("K", 5.1, -1), ("V", 3.5, -1), ("Q", 4.3, 1)):
         cost = None if costs is None else float(costs[door])
-        _arrow(axes, (start, height), (end, height), BLUE, 2 if cost is None else 1 + 11 * cost)
-        axes.text(
-            (start + end) / 2,
-            height + (0.2 if cost is None else 0.3),
-            f"{door} · {ASKS[door]}",
-            ha="center",
-            fontsize=9,
+        wide = 0.5 if cost is None else 0.16 + 0.8 * cost
+        start, wall = 5.6 + 3.7 * side, 5.6 + 0.99 * side
+        axes.plot(
+            [wall, wall], [height - wide / 2, height + wide / 2], color="white", lw=5, solid_capstyle="butt", zorder=1.5
         )
-        if cost is None:
-            axes.plot([(start + end) / 2] * 2, [height - 0.3, height + 0.1], color=BLUE, lw=3)
-        else:
-            axes.text((start + end) / 2, height - 0.5, f"{cost:.2f} nats", ha="center", fontsize=9, fontweight="bold")
-    out = FancyArrowPatch((5.7, 5.0), (9.32, 5.65), connectionstyle="angle,angleA=90,angleB=0,rad=8")
+        for post in (height - wide / 2, height + wide / 2):
+            axes.plot([wall - 0.1, wall + 0.1], [post, post], color=ORANGE, lw=2, zorder=1.6)
+        _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, 2 if cost is None else max(14 * cost, 0.5))
+        said = ASKS[door] if cost is None else f"{cost:.2f} nats"
+        middle, weight = (start + wall) / 2, "normal" if cost is None else "bold"
+        axes.text(middle + 0.1 * side, height + 0.32, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight)
+    out = FancyArrowPatch((5.6, 5.92), (9.32, 6.5), connectionstyle="angle,angleA=90,angleB=0,rad=8")
     out.set(arrowstyle="-|>", mutation_scale=16, linewidth=2, color=ORANGE)
     axes.add_patch(out)
-    axes.text(6.0, 5.78, "and writes what it moved", fontsize=9)
-    axes.set(xlim=(-0.7, 10.9), ylim=(-1.25, 6.3))
+    axes.text(6.0, 6.62, "and writes what it moved", fontsize=10)
+    axes.set_ylim(-0.75, 7.1)
+    return axes
+
+
+@checked
+def paths(n_heads: Count) -> Axes:
+    """The four kinds of path from tokens to logits through two layers of `n_heads` heads, each with its number."""
+    _, panels = plt.subplots(1, 4, figsize=(10.4, 3.9))
+    kinds: tuple[tuple[str, list[tuple[float, float]]], ...] = (
+        ("direct: 1", [(2, 0), (2, 4)]),
+        (f"a head in layer 0: {n_heads}", [(0, 0), (0, 1.3), (2, 1.3), (2, 4)]),
+        (f"a head in layer 1: {n_heads}", [(0, 0), (0, 2.7), (2, 2.7), (2, 4)]),
+        (f"two heads: {n_heads**2}", [(0, 0), (0, 1.3), (1, 1.3), (1, 2.7), (2, 2.7), (2, 4)]),
+    )
+    for axes, (title, route) in zip(panels, kinds, strict=True):
+        for low in (0.8, 2.2):
+            axes.axhspan(low, low + 1, color=GROUND, zorder=0)
+        for token in range(3):
+            axes.plot([token, token], [0, 4], color="#bdbdbd", lw=3, zorder=1)
+        axes.plot(*zip(*route, strict=True), color=BLUE, lw=3.5, zorder=2, solid_joinstyle="round")
+        axes.plot(*route[-1], marker="^", color=BLUE, ms=10, clip_on=False)
+        for (x, height), (x_next, height_next) in itertools.pairwise(route):
+            if height == height_next:
+                axes.text((x + x_next) / 2, height, "head", ha="center", va="center", bbox=HEAD, zorder=3, fontsize=9)
+        axes.set(title=title, xlim=(-0.4, 2.4), ylim=(-0.1, 4.2), yticks=[], xticks=range(3))
+        axes.set_xticklabels(["", "tokens", ""])
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+    panels[0].set_yticks([1.3, 2.7, 4], ["layer 0", "layer 1", "logits"])
+    return panels[0]
+
+
+def _two_layers(
+    size: tuple[float, float], across: tuple[float, float], first: tuple[float, float], second: tuple[float, float]
+) -> Axes:
+    """Empty axes with a grey ground for each of two layers, from `across[0]` to `across[1]`."""
+    axes = plt.subplots(figsize=size)[1]
+    for layer, (low, high) in enumerate((first, second)):
+        axes.axhspan(low, high, color=GROUND, zorder=0)
+        axes.text(across[1] - 0.05, high - 0.1, f"layer {layer}", ha="right", va="top", fontsize=9, color="#555555")
+    axes.set_xlim(across)
     axes.axis("off")
     return axes
 
@@ -65,7 +106,7 @@ def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str, 
 
 
 def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, width: float) -> None:
-    arrow = FancyArrowPatch(start, end, arrowstyle="-|>", shrinkA=0, shrinkB=0, lw=width, color=colour)
+    arrow = FancyArrowPatch(start, end, arrowstyle="-|>", shrinkA=0, shrinkB=0, lw=width, color=colour, zorder=3)
     arrow.set_mutation_scale(10 + 1.5 * width)
     axes.add_patch(arrow)
 
@@ -73,7 +114,7 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
 @checked
 def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> Axes:
     """Attention patterns side by side, one for each title, tokens on both axes; darker is more."""
-    _, panels = plt.subplots(1, len(shown), figsize=(3.1 * len(shown), 3.1), squeeze=False)
+    _, panels = plt.subplots(1, len(shown), figsize=(3.5 * len(shown), 3.6), squeeze=False)
     names = [visible(token) for token in tokens]
     for axes, (title, pattern) in zip(panels[0], shown.items(), strict=True):
         axes.imshow(pattern, cmap="Blues", vmin=0, vmax=1)
@@ -85,28 +126,64 @@ def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> Axes:
 
 
 @checked
-def lead_shares(shares: Mapping[str, Float[Tensor, " head"]], names: Sequence[str], title: str) -> Axes:
-    """One bar for each head, cut into the `shares` of its lead; shares of a tenth and more have their number."""
-    _, axes = plt.subplots(figsize=(9, 0.9 + 0.32 * len(names)))
-    left = torch.zeros(len(names))
-    for i, (kind, values) in enumerate(shares.items()):
-        drawn = axes.barh(names, values, left=left, label=kind, color=COLOURS[i], hatch=HATCHES[i], edgecolor="white")
-        labels = [f"{value:.2f}" if value >= 0.1 else "" for value in values]
-        ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-        axes.bar_label(drawn, labels, label_type="center", fontsize=8, bbox=ground)
-        left = left + values
-    for label in axes.texts:
-        label.set_visible(bool(label.get_text()))
-    axes.invert_yaxis()
-    axes.set(title=title, xlabel="share of the lead", ylabel="head")
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return axes
+def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[str, float]) -> Axes:
+    """One query's `scores`, with the winner's lead over the average; and beside it the five largest of the `leads`."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), width_ratios=[1.15, 1])
+    names = [visible(token) for token in tokens]
+    winner, average = int(scores.argmax()), float(scores.mean())
+    left.bar(range(len(names)), scores, color=[ORANGE if src == winner else "#9a9a9a" for src in range(len(names))])
+    left.axhline(average, color="black", lw=1, ls="--")
+    left.axhline(0, color="black", lw=0.8)
+    left.text(len(names) - 0.5, average, "average ", ha="right", va="bottom", fontsize=9)
+    left.annotate(
+        "", (winner + 0.65, float(scores[winner])), (winner + 0.65, average), arrowprops={"arrowstyle": "<->"}
+    )
+    left.text(winner + 0.85, (float(scores[winner]) + average) / 2, f"lead: {scores[winner] - average:.1f}")
+    left.set_xticks(range(len(names)), names, family="monospace", rotation=90, parse_math=False)
+    left.set(title="How far is the winner ahead?", xlabel="source", ylabel="score")
+    first = dict(sorted(leads.items(), key=lambda item: -item[1])[:5])
+    shown = first | {f"the other {len(leads) - 5}": sum(leads.values()) - sum(first.values())}
+    drawn = right.barh(list(shown), list(shown.values()), color=BLUE)
+    right.bar_label(drawn, fmt="%.2f", padding=4)
+    right.invert_yaxis()
+    right.margins(x=0.16)
+    right.set(title="What puts it there?", xlabel="lead of a term (query · key)")
+    return left
+
+
+@checked
+def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> Axes:
+    """The shares of each head's lead, a square for each pair of sources; the grounds of Q and K are ruled off.
+
+    The first two sources are embed and pos, the others heads of layer 0. Shares of 5 % and more have their number.
+    """
+    rows = -(-len(shares) // 4)
+    _, panels = plt.subplots(rows, 4, figsize=(10.4, 0.5 + 2.85 * rows), sharex=True, sharey=True, squeeze=False)
+    for head, (axes, share) in enumerate(zip(panels.flat, shares, strict=False)):
+        axes.imshow(share, cmap="RdBu_r", vmin=-0.5, vmax=0.5)
+        for (row, column), value in np.ndenumerate(share.numpy()):
+            if abs(value) >= 0.05:
+                colour = "white" if abs(value) > 0.3 else "black"
+                axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=colour, fontsize=8)
+        axes.axhline(1.5, color="black", lw=1)
+        axes.axvline(1.5, color="black", lw=1)
+        q, k, both = (100 * float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
+        axes.set_title(f"1.{head}:  Q {q:.0f} %, K {k:.0f} %, both {both:.0f} %", fontsize=9.5)
+        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
+        axes.set_yticks(range(len(names)), names, fontsize=8)
+        axes.tick_params(length=2)
+        axes.spines[:].set_visible(True)
+    for axes in panels[-1]:
+        axes.set_xlabel("key from")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("query from")
+    return panels[0][0]
 
 
 @checked
 def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
     """Composition scores in units of chance, a table for each mode: 1 is white, more is red, less is blue."""
-    figure, panels = plt.subplots(1, len(scores), figsize=(3.7 * len(scores), 3.5), squeeze=False)
+    figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.9), squeeze=False)
     for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
         times = score * d_model**0.5
         picture = axes.imshow(times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto")
@@ -150,4 +227,40 @@ def against_chance(
     axes.invert_yaxis()
     axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads", ylabel="door")
     axes.legend(loc="lower right")
+    return axes
+
+
+@checked
+def orders(losses: Mapping[str, float]) -> Axes:
+    """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
+    _, axes = plt.subplots(figsize=(9, 3.6))
+    values = list(losses.values())
+    axes.bar_label(axes.bar(0, values[0], width=0.6, color="#9a9a9a"), fmt="%.2f")
+    for step, (before, after) in enumerate(itertools.pairwise(values), 1):
+        axes.bar(step, before - after, width=0.6, bottom=after, color=COLOURS[step - 1], hatch=HATCHES[step - 1])
+        axes.plot([step - 1.3, step + 0.3], [before, before], color="black", lw=0.8)
+        axes.text(step + 0.34, (before + after) / 2, f"−{before - after:.2f}", va="center")
+    axes.bar_label(axes.bar(len(values), values[-1], width=0.6, color="#9a9a9a"), fmt="%.2f")
+    axes.plot([len(values) - 1.3, len(values) + 0.3], [values[-1]] * 2, color="black", lw=0.8)
+    axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
+    axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
+    axes.margins(y=0.1)
+    return axes
+
+
+@checked
+def door_table(lost: Float[Tensor, "door head"]) -> Axes:
+    """Nats lost by each head of layer 1, a column each, when its query, key or value door is shut, a row each."""
+    _, axes = plt.subplots(figsize=(9.5, 3.2))
+    axes.imshow(lost, cmap="Oranges", vmin=0, aspect="auto")
+    for (row, column), value in np.ndenumerate(lost.numpy()):
+        weight, colour = ("bold", "white") if value > 0.6 * float(lost.max()) else ("normal", "black")
+        axes.text(
+            column, row, f"{round(float(value), 2) + 0:.2f}", ha="center", va="center", weight=weight, color=colour
+        )
+    axes.set_xticks(range(lost.shape[1]), [f"1.{head}" for head in range(lost.shape[1])])
+    axes.set_yticks(range(3), ["Q · queries", "K · keys", "V · values"])
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set(title="Nats lost when one door of one head is shut", xlabel="head")
     return axes

@@ -1,6 +1,6 @@
-"""Lessons to show and to print: `python -m course_utils.tools.export slides|page|handout [LESSON ...] --out FOLDER`.
+"""Lessons to show and to print: `python -m course_utils.tools.export slides|handout [LESSON ...] --out FOLDER`.
 
-`slides` and `page` show a solution notebook as it is stored; `handout` takes the learner's copy, and of that the
+`slides` shows a solution notebook as it is stored; `handout` takes the learner's copy, and of that the
 questions, formulas and exercises. Each makes one HTML file that needs nothing else: formulas become MathML, and
 pictures, styles and reveal.js are inside.
 """
@@ -35,16 +35,20 @@ class _Markdown(IPythonRenderer):
     """Jupyter's Markdown, with MathML where a browser would need MathJax."""
 
     def block_math(self, body: str) -> str:
-        return _mathml(body, "block")
+        return mathml(body, "block")
 
     def inline_math(self, body: str) -> str:
-        return _mathml(body, "inline")
+        return mathml(body, "inline")
 
     def latex_environment(self, name: str, body: str) -> str:
-        return _mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", "block")
+        return mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", "block")
 
 
-def _mathml(formula: str, display: str) -> str:
+def mathml(formula: str, display: str) -> str:
+    """A formula of LaTeX as MathML; `display` is "inline" or "block".
+
+    Raises ModuleNotFoundError without latex2mathml, which the extra `teach` brings.
+    """
     try:
         from latex2mathml.converter import convert
     except ModuleNotFoundError as error:
@@ -74,7 +78,7 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
     for output in cell.outputs:
         data = output.get("data", {})
         if "microscope-still" in data.get("text/html", ""):
-            shown = _drawing(data["text/html"])
+            shown = drawing(data["text/html"])
         elif "<img" in data.get("text/html", ""):  # a figure of plots.show, words included
             shown = data["text/html"]
         elif "text/markdown" in data:
@@ -86,11 +90,16 @@ def _outputs(cell: NotebookNode) -> Iterator[str]:
         yield f'<div class="output fragment">{shown}</div>'
 
 
-def _drawing(stored: str) -> str:
+def drawing(stored: str) -> str:
     """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
     pictures = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
     drawn = pictures.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
     return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
+
+
+def without_markers(source: str) -> str:
+    """A solution's code without the lines that mark what the learner's copy leaves out."""
+    return re.sub(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", "", source, flags=re.MULTILINE)
 
 
 def _cell(cell: NotebookNode) -> Iterator[str]:
@@ -100,30 +109,13 @@ def _cell(cell: NotebookNode) -> Iterator[str]:
         return
     outputs = list(_outputs(cell))
     if outputs or "interactive" not in cell.metadata.get("tags", []):
-        yield _code(re.sub(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", "", cell.source, flags=re.MULTILINE))
+        yield _code(without_markers(cell.source))
         yield from outputs
 
 
 def _without_links(notebook: NotebookNode) -> list[NotebookNode]:
     """The cells but for those that lead to other lessons: a slide or a sheet of paper does not."""
     return [cell for cell in notebook.cells if cell.get("id") not in links.IDS]
-
-
-def page(solution: NotebookNode) -> str:
-    """A solution notebook, outputs included, as one HTML page, with its contents below the title."""
-    for cell in solution.cells:
-        if cell.get("id") in links.IDS:
-            cell.source = links.for_page(cell.source)
-    blocks = [block for cell in solution.cells for block in _cell(cell)]
-    sections = [place for place, block in enumerate(blocks) if block.startswith("<h2>")]
-    entries = ""
-    for number, place in enumerate(sections, 1):
-        words = blocks[place].removeprefix("<h2>").removesuffix("</h2>")
-        blocks[place] = f'<h2 id="section-{number}">{words}</h2>'
-        entries += f'<li><a href="#section-{number}">{words}</a></li>\n'
-    blocks.insert(1, f'<nav aria-label="Contents"><p>Contents</p><ul>\n{entries}</ul></nav>')
-    body = "\n".join(blocks)
-    return _document(solution, f"<main>{body}</main>{_script('fit.js', 'fit(document)')}", _style("page.css"))
 
 
 def slides(solution: NotebookNode, learner: NotebookNode) -> str:
@@ -295,15 +287,11 @@ def _document(notebook: NotebookNode, body: str, style: str) -> str:
 
 
 def export(kind: str, lesson: str) -> str:
-    """One lesson, by the name of its notebook, as the HTML text of "slides", "page" or "handout".
+    """One lesson, by the name of its notebook, as the HTML text of "slides" or "handout".
 
     Raises ValueError when there is no such lesson or kind.
     """
-    makers = {
-        "slides": slides,
-        "page": lambda solution, learner: page(solution),
-        "handout": handout,
-    }
+    makers = {"slides": slides, "handout": handout}
     paths = [SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb"]
     if kind not in makers:
         raise ValueError(f'There is no "{kind}": choose {", ".join(makers)}.')
@@ -315,7 +303,7 @@ def export(kind: str, lesson: str) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.tools.export", description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=("slides", "page", "handout"))
+    parser.add_argument("kind", choices=("slides", "handout"))
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
     options = parser.parse_args(arguments)

@@ -111,12 +111,6 @@ def for_learner(text: str) -> str:
     return re.sub(r"\[([^]]*)\]\((?:\.\./)?([^)]*)\)", other, text)
 
 
-def for_page(text: str) -> str:
-    """The line of a page that `export` makes, of the solution's: a page has neighbours and no other copy."""
-    found = re.findall(r"\[([←\d][^]]*)\]\(([^)]*)\)", text)
-    return " &nbsp;·&nbsp; ".join(f"[{words}]({lesson_of(Path(file))}.page.html)" for words, file in found)
-
-
 def _with_sources(text: str) -> str:
     """Markdown with a link on the first mention of each source."""
     for name, address in SOURCES.items():

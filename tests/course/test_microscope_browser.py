@@ -1,4 +1,4 @@
-"""The microscope where it is used: in JupyterLab, by mouse and by keyboard; reopened; and on an exported page.
+"""The microscope where it is used: in JupyterLab, by mouse and by keyboard; and reopened.
 
 Without Chromium these tests are skipped. No request leaves the machine: `open_notebook` holds every page to that.
 """
@@ -13,7 +13,7 @@ from test_browser import browser, menu, open_notebook, server, start_all, wait_u
 
 from course_utils import load
 from course_utils.microscope import runs
-from course_utils.tools import authoring, export
+from course_utils.tools import authoring
 
 pytestmark = test_browser.pytestmark
 NAME = "microscope.ipynb"
@@ -189,7 +189,7 @@ def test_a_reopened_notebook_shows_the_still_drawing_and_no_error(page, server, 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """The lesson as it is stored and exported."""
+    """The lesson as it is stored."""
     heading = v4.new_markdown_cell("# The microscope")
     notebook = v4.new_notebook(cells=[heading, v4.new_code_cell(SOURCE)], metadata=authoring.METADATA)
     return authoring.execute(notebook, tmp_path_factory.mktemp("stored"))
@@ -199,28 +199,3 @@ def test_a_stored_lesson_holds_the_still_drawing_alone(stored):
     (output,) = stored.cells[1].outputs
     assert set(output.data) == {"text/html", "text/plain"}
     assert authoring.problems(stored) == []
-
-
-def test_an_exported_page_answers_without_kernel_and_network(stored, browser, tmp_path):  # noqa: F811
-    (tmp_path / "page.html").write_text(export.page(stored), encoding="utf-8")
-    page = browser.new_page(viewport={"width": 1366, "height": 768}, color_scheme="dark")
-    outside = []
-    page.on("request", lambda request: outside.append(request.url))
-    page.context.set_offline(True)
-    page.goto(f"file://{tmp_path / 'page.html'}")
-    assert [url for url in outside if not url.startswith("file:")] == []
-    drawn = page.locator(".microscope-still > svg")
-    assert drawn.evaluate("e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"  # as the page is
-    arcs = drawn.locator(".arcs .d12").first
-    opacity = "e => Number(getComputedStyle(e).opacity)"
-    assert arcs.evaluate(opacity) < 0.5
-    page.hover(".microscope-still > svg .c12 .pipe", force=True)
-    assert arcs.evaluate(opacity) == 1
-    page.mouse.move(5, 5)
-    page.locator(".microscope-still > svg .c9").focus()
-    assert drawn.locator(".arcs .d9").first.evaluate(opacity) == 1
-    answer = page.locator("details", has_text="What if head 0.5 is cut?")
-    assert not answer.locator("svg").is_visible()
-    answer.locator("summary").click()
-    assert "0.62 (0.94)" in answer.locator("svg").text_content()
-    page.close()

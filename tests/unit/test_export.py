@@ -1,4 +1,4 @@
-"""Slides, pages and handouts: complete, and with nothing in them that a browser would have to load."""
+"""Slides and handouts: complete, and with nothing in them that a browser would have to load."""
 
 import base64
 import itertools
@@ -14,7 +14,7 @@ from course_utils._files import get_back, lesson_of
 from course_utils.tools import authoring, export
 
 START, *LESSONS = [lesson_of(path) for path in authoring.lessons()]  # the first has no exercise and no formula
-KINDS = ("slides", "page", "handout")
+KINDS = ("slides", "handout")
 LOADS = {"src", "srcset", "href", "data", "poster", "background", "action", "formaction", "xlink:href"}
 files = pytest.mark.parametrize(("kind", "lesson"), list(itertools.product(KINDS, LESSONS)))
 lessons = pytest.mark.parametrize("lesson", LESSONS)
@@ -44,17 +44,6 @@ def _data(outputs):
     return [found for found in data if "microscope-still" not in found.get("text/html", "")]
 
 
-@lessons
-def test_a_page_begins_with_its_contents_and_leads_on(lesson):
-    page = _parsed("page", lesson)
-    entries = page.find("nav").find_all("a")
-    assert [a.text for a in entries] == [h2.text for h2 in page.find_all("h2")] and len(entries) > 3
-    assert [page.find(id=a["href"][1:]).name for a in entries] == ["h2"] * len(entries)
-    others = {a["href"] for a in page.find_all("a") if not a["href"].startswith(("#", "http"))}
-    assert others and others <= {f"{other}.page.html" for other in (START, *LESSONS)}
-    assert all(img["alt"] for img in page.find_all("img"))
-
-
 def test_slides_and_handouts_have_no_links_between_lessons():
     for kind in ("slides", "handout"):
         assert not [a for a in _parsed(kind, LESSONS[1]).find_all("a") if not a["href"].startswith("http")]
@@ -64,9 +53,8 @@ def test_a_figure_with_words_and_a_table_are_shown():
     figure = new_output("display_data", data={"text/html": '<img src="data:," width="300" alt="a line">'})
     table = new_output("execute_result", data={"text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"})
     cells = [new_markdown_cell("# Figures"), new_code_cell("show()", outputs=[figure, table])]
-    for made in (export.page(new_notebook(cells=cells)), export.slides(new_notebook(cells=cells), new_notebook())):
-        page = BeautifulSoup(made, "html.parser")
-        assert page.find("img")["alt"] == "a line" and [cell.text for cell in page.find_all("td")] == ["1", "2"]
+    page = BeautifulSoup(export.slides(new_notebook(cells=cells), new_notebook()), "html.parser")
+    assert page.find("img")["alt"] == "a line" and [cell.text for cell in page.find_all("td")] == ["1", "2"]
 
 
 def _loaded(page: BeautifulSoup) -> list[str]:
@@ -115,13 +103,12 @@ def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
     assert bool(page.find("math")) == formulas and not page.find("merror")
 
 
-@pytest.mark.parametrize("kind", ["slides", "page"])
 @lessons
-def test_slides_and_page_show_all_that_is_stored(kind, lesson):
+def test_slides_show_all_that_is_stored(lesson):
     cells = _notebook(lesson).cells
     outputs = [output for cell in cells for output in cell.get("outputs", [])]
     figures = sum("image/png" in data or "<img" in data.get("text/html", "") for data in _data(outputs))
-    page = _parsed(kind, lesson)
+    page = _parsed("slides", lesson)
     shown = page.find_all("img")
     assert len(shown) == figures > 0 and all(int(img["width"]) > 100 and img["alt"] for img in shown)
     text = page.get_text()
@@ -211,14 +198,14 @@ def test_the_command_writes_the_files(tmp_path, capsys):
 
 def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
     with pytest.raises(SystemExit):
-        export.main(["page", "11_nothing", "--out", str(tmp_path)])
+        export.main(["slides", "11_nothing", "--out", str(tmp_path)])
     assert 'There is no lesson "11_nothing"' in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
     export._rendered.cache_clear()
     with pytest.raises(SystemExit):
-        export.main(["page", LESSONS[0], "--out", str(tmp_path)])
+        export.main(["slides", LESSONS[0], "--out", str(tmp_path)])
     assert '".[teach]"' in capsys.readouterr().err
-    with pytest.raises(ValueError, match="choose slides, page, handout"):
+    with pytest.raises(ValueError, match="choose slides, handout"):
         export.export("poster", LESSONS[0])
 
 
@@ -226,7 +213,7 @@ def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
     for name in ("NOTEBOOKS", "SOLUTIONS"):
         monkeypatch.setattr(export, name, tmp_path / name.lower())
     with pytest.raises(SystemExit) as caught:
-        export.main(["page", "--out", str(tmp_path / "out")])
+        export.main(["slides", "--out", str(tmp_path / "out")])
     assert caught.value.code == 2 and list(tmp_path.iterdir()) == []
     expected = f"There is no lesson in {tmp_path / 'notebooks'}. {get_back('notebooks')}\n"
     assert capsys.readouterr().err.endswith(expected)
@@ -246,7 +233,7 @@ def test_a_stored_drawing_becomes_part_of_the_page():
         "display_data", data={"text/html": f"{stored}<style>.jp-x{{}}</style>", "text/plain": "a model"}
     )
     cells = [new_markdown_cell("# The microscope"), new_code_cell("show(model)", outputs=[output])]
-    page = export.page(new_notebook(cells=cells))
+    page = export.slides(new_notebook(cells=cells), new_notebook())
     assert page.count(drawn) == 2 and "<img" not in page and ".jp-x" not in page
     assert _loaded(BeautifulSoup(page, "html.parser")) == []
 

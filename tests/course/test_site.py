@@ -1,0 +1,160 @@
+"""The site: built once, opened from disk with the network closed, followed link by link."""
+
+import re
+from urllib.parse import unquote
+
+import pytest
+import test_browser
+from bs4 import BeautifulSoup
+from test_browser import browser, wait_until  # noqa: F401
+
+from course_utils._files import lesson_of
+from course_utils.tools import authoring, links, site
+
+pytestmark = pytest.mark.slow
+LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
+PAGES = ["index", *LESSONS, *site.TEXTS]
+lessons = pytest.mark.parametrize("lesson", LESSONS)
+in_browser = [
+    pytest.mark.browser,
+    pytest.mark.skipif(test_browser.CHROMIUM is None, reason="there is no Chromium here"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    out = tmp_path_factory.mktemp("site")
+    assert site.main(["--out", str(out)]) == 0
+    return out
+
+
+@pytest.fixture
+def page(browser, folder):  # noqa: F811
+    """The first page, on a laptop without a network; whatever it could not get or do fails the test."""
+    context = browser.new_context(viewport={"width": 1366, "height": 768}, offline=True, color_scheme="light")
+    page, faults = context.new_page(), []
+    page.on("requestfailed", lambda request: faults.append(request.url))
+    page.on(
+        "request", lambda request: None if request.url.startswith(("file:", "data:")) else faults.append(request.url)
+    )
+    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.goto(f"file://{folder}/index.html")
+    yield page
+    context.close()
+    assert faults == []
+
+
+def _parsed(folder, name):
+    return BeautifulSoup((folder / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+
+
+def test_every_link_leads_to_a_page_and_a_place_on_it(folder):
+    parsed = {f"{name}.html": _parsed(folder, name) for name in PAGES}
+    reached = set()
+    for name, document in parsed.items():
+        for link in document.find_all("a", href=re.compile("^(?!http|mailto)")):
+            file, _, place = unquote(link["href"]).partition("#")
+            file = file or name
+            assert (folder / file).is_file(), f"{name} leads to {file}"
+            assert not place or file not in parsed or parsed[file].find(id=place), f"{name} leads to {file}#{place}"
+            reached.add(file)
+    assert set(parsed) <= reached
+    assert not [file for file in reached if file.endswith((".ipynb", ".md"))]
+
+
+@lessons
+def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
+    document, cells = _parsed(folder, lesson), authoring.read(authoring.solution_path(lesson)).cells
+    assert document.h1.text.startswith(cells[0].source.splitlines()[0].removeprefix("# "))
+    answers = [cell for cell in cells if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source]
+    folded = document.find_all("details", class_="hide")
+    assert len(folded) == len(answers) > 0 and not [answer for answer in folded if answer.has_attr("open")]
+    for answer in folded:
+        blank = answer.find_parent("div", class_="cell").find_previous_sibling("div", class_="cell")
+        assert "NotImplementedError" in blank.text
+        assert "SOLUTION" not in answer.text and "Show a solution" in answer.summary.text
+    stored = [output for cell in cells for output in cell.get("outputs", [])]
+    figures = [data["text/html"] for data in (output.get("data", {}) for output in stored) if "text/html" in data]
+    pictures = sum(html.count("<img") for html in figures if "microscope-still" not in html)
+    drawings = sum(html.count("<img") for html in figures if "microscope-still" in html)
+    assert len([i for i in document.article.find_all("img") if i["src"].startswith("data:")]) == pictures > 0
+    assert len(document.select(".microscope-still svg.micro, .microscope-still details svg")) == drawings
+    text = document.article.get_text()
+    assert not [output.text for output in stored if output.get("text", "").strip() not in text]
+
+
+@lessons
+def test_formulas_are_drawn_by_the_browser_itself(lesson, folder):
+    document = _parsed(folder, lesson)
+    said = "\n".join(c.source for c in authoring.read(authoring.solution_path(lesson)).cells if c.cell_type != "code")
+    assert bool(document.find("math")) == ("$" in said) and not document.find("merror")
+    for code in document.article.find_all(["pre", "code", "svg"]):
+        code.decompose()
+    assert "$" not in document.article.get_text()
+
+
+class TestInABrowser:
+    pytestmark = in_browser
+
+    def test_next_leads_through_the_course_and_previous_back(self, page):
+        titles = []
+        for lesson in LESSONS:
+            page.locator("a.right-next").click()
+            page.wait_for_url(f"**/{lesson}.html")
+            titles.append(page.locator("article h1").inner_text())
+            assert page.locator("nav.bd-links a.current").inner_text().strip() in titles[-1]
+        assert len(set(titles)) == len(LESSONS)
+        page.locator("a.left-prev").click()
+        page.wait_for_url(f"**/{LESSONS[-2]}.html")
+
+    def test_search_finds_lessons_and_words(self, page, folder):
+        page.goto(f"file://{folder}/search.html?q=skip-trigram")
+        wait_until(page, lambda: page.locator("#search-results li").count() > 2, lambda: "nothing was found")
+        assert "One layer" in page.locator("#search-results").inner_text()
+
+    def test_light_and_dark(self, page, folder):
+        page.goto(f"file://{folder}/{LESSONS[0]}.html")
+        colours = []
+        for choice in ("light", "dark"):
+            page.locator("button.theme-switch-button:visible").click()
+            page.locator(f"button.theme-change-button[data-mode={choice}]:visible").click()
+            colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        light, dark = (sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in colours)
+        assert light > 700 and dark < 100
+
+    def test_a_phone_shows_every_page_in_its_width(self, page):
+        page.set_viewport_size({"width": 390, "height": 844})
+        for name in PAGES:
+            page.goto(re.sub(r"\w+\.html$", f"{name}.html", page.url))
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+
+    def test_the_microscopes_drawing_answers_with_what_was_stored(self, page, folder):
+        page.goto(f"file://{folder}/04_one_layer.html")
+        drawn = page.locator(".microscope-still > svg").first
+        lane, opacity = drawn.locator(".arcs .d3").first, "e => Number(getComputedStyle(e).opacity)"
+        assert lane.evaluate(opacity) < 0.5
+        drawn.locator(".c3 .pipe").hover(force=True)
+        assert lane.evaluate(opacity) == 1
+        answer = page.locator(".microscope-still details").first
+        assert not answer.locator("svg").is_visible()
+        answer.locator("summary").click()
+        assert answer.locator("svg").is_visible()
+
+
+def test_what_sphinx_complains_of_stops_the_build(tmp_path, monkeypatch, capsys):
+    def write(folder):
+        for name in ("_static", "_extra"):
+            (folder / name).mkdir(parents=True)
+        (folder / "index.md").write_text("# Title\n\n[A link](that_leads.md) nowhere.\n", encoding="utf-8")
+
+    monkeypatch.setattr(site, "_write_sources", write)
+    with pytest.raises(SystemExit):
+        site.main(["--out", str(tmp_path / "out")])
+    assert "not as it should be" in capsys.readouterr().err
+
+
+def test_texts_lead_to_pages_and_leave_other_addresses_alone(tmp_path, monkeypatch):
+    file = tmp_path / "README.md"
+    monkeypatch.setitem(site.TEXTS, "data", tmp_path / "data" / "README.md")
+    file.write_text("[a](notebooks/solutions/03_solution_x.ipynb) [b](data/README.md) [c](https://d.e/f.md)", "utf-8")
+    assert site._linked(file) == "[a](03_x.ipynb) [b](data.md) [c](https://d.e/f.md)"
