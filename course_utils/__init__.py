@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 _MODULES = (
+    "addition",
     "autoencoder",
     "bigrams",
     "cases",

@@ -12,6 +12,7 @@ from transformer_lens import FactoredMatrix
 
 import course_utils
 from course_utils import (
+    addition,
     autoencoder,
     bigrams,
     cases,
@@ -261,6 +262,18 @@ GOOD = {  # a call of each function that is right
     fourier.projected: {"W": TABLE, "frequencies": [1.0, 2.5]},
     fourier.explained: {"W": TABLE, "frequencies": [1.0, 2.5]},
     fourier.phase: {"W": TABLE, "frequency": 1.5},
+    fourier.height: {"W": TABLE, "frequency": 1.5},
+    addition.curves: {"model": ADDER},
+    addition.active: {"model": ADDER},
+    addition.best_waves: {"W": TABLE},
+    addition.rulers: {"model": ADDER},
+    addition.phases: {"model": ADDER},
+    addition.heights: {"model": ADDER},
+    addition.off_by: {"logits": torch.rand(45, 9)},
+    addition.off_by_at_random: {"model": ADDER, "size": 2, "seed": 0},
+    addition.strongest_waves: {"model": ADDER, "k": 2},
+    addition.answers: {"model": ADDER, "basis": torch.eye(53)},
+    addition.left_over: {"model": ADDER, "frequencies": [1.0, 2.5]},
     text.train_tokenizer: {"documents": ["a b", "b a"], "d_vocab": 260},
     text.encode: {"documents": ["a b"]},
     text.visible: {"token": " a"},
