@@ -52,11 +52,11 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
     axes.text(3.55, 2.0, label, ha="left", va="center", fontsize=9, bbox=box, parse_math=False)
     _arrow(axes, (8, 3.05), (3.4, 3.05), ORANGE, "--")
-    said = _step(f"2  “who came after {first}?”", steps[1])
-    axes.text(5.7, 3.1, said, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
+    words = _step(f"2  “who came after {first}?”", steps[1])
+    axes.text(5.7, 3.1, words, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
     _arrow(axes, (3.4, 4.05), (8, 4.05), GREEN)
-    said = _step(f"3  copy {second}", steps[2])
-    axes.text(5.7, 4.1, said, ha="center", va="bottom", color="#00654a", fontsize=9, parse_math=False)
+    words = _step(f"3  copy {second}", steps[2])
+    axes.text(5.7, 4.1, words, ha="center", va="bottom", color="#00654a", fontsize=9, parse_math=False)
     axes.text(3.2, 3.05, "key", ha="right", va="center", fontsize=9, color="#a34700")
     axes.text(8.2, 3.05, "query", ha="left", va="center", fontsize=9, color="#a34700")
     axes.text(3.2, 4.05, "value", ha="right", va="center", fontsize=9, color="#00654a")
@@ -187,11 +187,11 @@ def said(
 
 
 @checked
-def doors(scores: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> None:
+def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> None:
     """Show the scores of the heads `of` layer 1, by the door through which they no longer hear 0.5."""
-    bars = {f"head 1.{head}": [score[i].item() for score in scores.values()] for i, head in enumerate(of)}
+    bars = {f"head 1.{head}": [score[i].item() for score in by_door.values()] for i, head in enumerate(of)}
     title, unit = "What is left when one door to 0.5 is shut?", "prefix-matching score"
-    plots.grouped_bars(bars, list(scores), title, unit, "door that is shut", numbers=True).legend()
+    plots.grouped_bars(bars, list(by_door), title, unit, "door that is shut", numbers=True).legend()
     plots.show(
         "Prefix-matching scores of heads 1.6 and 1.1 with one door from the previous-token head shut. Without it in "
         "the keys nearly nothing is left. Without it in the queries most is left, without it in the values all."

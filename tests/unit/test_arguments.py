@@ -76,7 +76,7 @@ GOOD = {  # a call of each function that is right
         "pairs": TABLE,
         "steps": 2,
     },
-    bigrams.train_factors: {"counts": TABLE, "rank": 2},
+    bigrams.train_factors: {"N": TABLE, "rank": 2},
     bigrams.svd_cut: {"table": TABLE, "rank": 2},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
