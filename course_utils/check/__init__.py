@@ -53,7 +53,6 @@ from course_utils.check.lesson_08 import (
 )
 from course_utils.check.lesson_09 import (
     foretell,
-    layer_parameters,
     preactivations,
     wave_neurons,
     with_attention,
