@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 _MODULES = (
+    "addition",
     "autoencoder",
     "bigrams",
     "cases",
@@ -25,6 +26,7 @@ _MODULES = (
     "models",
     "paths",
     "plots",
+    "skip_trigrams",
     "superposition",
     "tasks",
     "text",
