@@ -8,7 +8,7 @@ the finding of Bricken et al. 2023.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from course_utils._arguments import Count, NotNegative, checked
@@ -70,3 +70,18 @@ def train(
     for weight in trained:
         weight.requires_grad_(False)
     return coder
+
+
+@checked
+def loudest(x: Float[Tensor, "... d"], W_out: Float[Tensor, "d out"], k: Count) -> Float[Tensor, "... d"]:
+    """Of each row the `k` neurons that write most, activation times length of the row of `W_out`; the others are 0."""
+    top = (x * W_out.norm(dim=1)).topk(k).indices
+    return torch.zeros_like(x).scatter(-1, top, x.gather(-1, top))
+
+
+@checked
+def fit(x: Float[Tensor, "row unit"], rule: Bool[Tensor, " row"], part: Bool[Tensor, " row"]) -> Float[Tensor, " unit"]:
+    """How well each unit's strong firing, above half of its largest, fits a rule on `part` of the rows: F1."""
+    fired = x[part] > x.amax(0) / 2
+    both = (fired & rule[part, None]).sum(0)
+    return 2 * both / (fired.sum(0) + rule[part].sum())

@@ -180,6 +180,8 @@ GOOD = {  # a call of each function that is right
     superposition.loss: {"W": torch.rand(4, 2), "b": torch.rand(4), "density": 0.1, "relu": True},
     superposition.train: {"n": 3, "m": 2, "densities": [0.1], "relu": True, "steps": 2, "copies": 2, "seed": 0},
     superposition.dimensions: {"W": torch.rand(4, 2)},
+    autoencoder.loudest: {"x": torch.rand(9, 4), "W_out": torch.rand(4, 3), "k": 2},
+    autoencoder.fit: {"x": torch.rand(4, 3), "rule": torch.arange(4) > 1, "part": torch.arange(4) != 2},
     autoencoder.train: {"x": torch.rand(9, 4), "features": 6, "on": 2, "steps": 2, "batch": 3, "seed": 0},
     grokking.is_train: {"seed": 0},
     grokking.losses: {"tables": CLOCK},
@@ -190,6 +192,8 @@ GOOD = {  # a call of each function that is right
     grokking.excluded: {"one": CLOCK, "frequencies": [1]},
     grokking.table: {"model": ADDER},
     grokking.after_embedding: {"model": ADDER},
+    grokking.place: {"model": ADDER},
+    grokking.place_of_adder: {"model": models.from_neurons(torch.rand(128, 4), torch.rand(4, 128))},
     grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
     grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
     transcoder.train: {
