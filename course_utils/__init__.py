@@ -23,6 +23,7 @@ _MODULES = (
     "measure",
     "microscope",
     "models",
+    "neurons",
     "paths",
     "plots",
     "superposition",

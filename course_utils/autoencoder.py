@@ -8,7 +8,7 @@ the finding of Bricken et al. 2023.
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor
 
 from course_utils._arguments import Count, NotNegative, checked
@@ -32,6 +32,10 @@ class Autoencoder:
     def back(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
         """What the features of each row add up to: near to the row, if the autoencoder is good."""
         return self.features(x) @ self.W_out + self.middle
+
+    def left_over(self, x: Float[Tensor, "row d"]) -> float:
+        """The share of the rows' variance that does not come back."""
+        return (((self.back(x) - x) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()).item()
 
 
 @checked
@@ -70,18 +74,3 @@ def train(
     for weight in trained:
         weight.requires_grad_(False)
     return coder
-
-
-@checked
-def loudest(x: Float[Tensor, "... d"], W_out: Float[Tensor, "d out"], k: Count) -> Float[Tensor, "... d"]:
-    """Of each row the `k` neurons that write most, activation times length of the row of `W_out`; the others are 0."""
-    top = (x * W_out.norm(dim=1)).topk(k).indices
-    return torch.zeros_like(x).scatter(-1, top, x.gather(-1, top))
-
-
-@checked
-def fit(x: Float[Tensor, "row unit"], rule: Bool[Tensor, " row"], part: Bool[Tensor, " row"]) -> Float[Tensor, " unit"]:
-    """How well each unit's strong firing, above half of its largest, fits a rule on `part` of the rows: F1."""
-    fired = x[part] > x.amax(0) / 2
-    both = (fired & rule[part, None]).sum(0)
-    return 2 * both / (fired.sum(0) + rule[part].sum())

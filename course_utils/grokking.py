@@ -194,6 +194,11 @@ def place_of_adder(model: HookedTransformer) -> Place:
     return _place(after_embedding(model), model.W_E[sums], right, sums[:, 0] - sums[:, 1])
 
 
+def adders() -> list[Place]:
+    """The same for the five bundled adders of lesson 09, which differ in their seed."""
+    return [place_of_adder(models.load(name)) for name in ("addition", *(f"addition/seed-{i}" for i in range(1, 5)))]
+
+
 def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
     """A pizza made by hand, its table and its place: for each of five waves nine neurons that read both operands' mean.
 
