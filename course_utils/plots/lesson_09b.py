@@ -25,7 +25,7 @@ def arrows(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
     for axes in panels.flat[len(W) :]:
         axes.axis("off")
     for axes, directions, title in zip(panels.flat, W, titles, strict=False):
-        axes.add_patch(plt.Circle((0, 0), 1, fill=False, color=GREY, lw=0.6, ls=":"))
+        axes.add_patch(plt.Circle((0, 0), 1, fill=False, color=GREY, lw=0.6))
         for feature, (x, y) in enumerate(directions.tolist()):
             arrow = {"arrowstyle": "-|>", "color": COLOURS[feature % len(COLOURS)], "lw": 2, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
@@ -122,7 +122,9 @@ def squeeze() -> Axes:
     for i, y in enumerate(heights):
         on = i == 3
         for middle in (1.6, 0.6):
-            axes.plot([0.6, 4.0, 7.4], [y, middle, y], color=ORANGE if on else GREY, lw=2 if on else 0.7, zorder=1 + on)
+            axes.plot(
+                [0.6, 4.0, 7.4], [y, middle, y], color=ORANGE if on else GREY, lw=2 if on else 0.7, zorder=1 + on, aa=on
+            )
         for x in (0.6, 7.4):
             axes.plot([x], [y], "o", ms=17, color=ORANGE if on else "white", mec=ORANGE if on else GREY, zorder=3)
             axes.text(x, y, str(i), ha="center", va="center", color="white" if on else "black", zorder=4)
@@ -161,6 +163,7 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, wa
                 axes.plot(steps, run["restricted_loss"], color=COLOURS[2], ls="-.", label="key waves alone, all pairs")
         _guessing(axes, int(steps[-1]))
         axes.set(title=title, xlabel="training step", yscale="log", xlim=(0, int(steps[-1])), ylim=(1e-4, 100))
+        axes.minorticks_off()
     panels[0, 0].set_ylabel("loss, nats")
     panels[0, 0].legend(loc="lower left", fontsize=9)
     return panels[0, 0]
@@ -192,7 +195,9 @@ def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
         a = (total + apart) * ((n + 1) // 2) % n  # half of the sum of both, on a clock face of odd n
         picture = right[a, (total - a) % n]
         picture = (picture - picture.mean()) / picture.std()
-        axes.imshow(picture, origin="lower", cmap="RdBu_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
+        axes.imshow(
+            picture, origin="lower", cmap=plt.get_cmap("RdBu_r", 9), vmin=-2.5, vmax=2.5, interpolation="nearest"
+        )
         axes.set(title=title, xlabel="a − b (mod 53)")
     panels[0, 0].set_ylabel("a + b (mod 53)")
     return panels[0, 0]
