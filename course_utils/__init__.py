@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 _MODULES = (
+    "addition",
     "autoencoder",
     "bigrams",
     "cases",
@@ -26,6 +27,7 @@ _MODULES = (
     "neurons",
     "paths",
     "plots",
+    "skip_trigrams",
     "superposition",
     "tasks",
     "text",

@@ -118,12 +118,12 @@ def fit(
 
 
 @checked
-def train_factors(counts: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
-    """Logits [current, next] trained on counts of pairs, from small random factors [V, rank] and [rank, V]."""
+def train_factors(N: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
+    """Logits [current, next] trained on the counts N of pairs, from small random factors [V, rank] and [rank, V]."""
     generator = torch.Generator().manual_seed(0)
-    E = torch.nn.Parameter(0.1 * torch.randn(len(counts), rank, generator=generator))
-    U = torch.nn.Parameter(0.1 * torch.randn(rank, len(counts), generator=generator))
-    return fit(torch.matmul, [E, U], counts / counts.sum())
+    E = torch.nn.Parameter(0.1 * torch.randn(len(N), rank, generator=generator))
+    U = torch.nn.Parameter(0.1 * torch.randn(rank, len(N), generator=generator))
+    return fit(torch.matmul, [E, U], N / N.sum())
 
 
 @checked

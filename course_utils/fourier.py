@@ -80,6 +80,20 @@ def phase(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) ->
 
     A > 0, so a crest stands where 2π f row / n = φ. Raises ValueError like `basis`.
     """
-    columns = _columns([float(frequency)], len(W))[0]  # [n, 3]
-    _, along, across = torch.linalg.lstsq(columns, W.double()).solution  # [3, column]: constant, cosine, sine
+    along, across = _fit(W, frequency)
     return torch.atan2(across, along).float()  # a cos x + b sin x = A cos(x − φ) with a = A cos φ and b = A sin φ
+
+
+@checked
+def height(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) -> Float[Tensor, " column"]:
+    """The height A of the wave A cos(2π f row / n − φ) that fits each column best, beside a constant.
+
+    Raises ValueError like `basis`.
+    """
+    return _fit(W, frequency).norm(dim=0).float()
+
+
+def _fit(W: Float[Tensor, "n column"], frequency: float | Float[Tensor, ""]) -> Float[Tensor, "2 column"]:
+    """How much cosine and sine of the frequency fit each column best, beside a constant."""
+    columns = _columns([float(frequency)], len(W))[0]  # [n, 3]
+    return torch.linalg.lstsq(columns, W.double()).solution[1:]  # [3, column]: constant, cosine, sine

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_utils._arguments import checked
+from course_utils._arguments import Count, checked
 from course_utils.models import check_head
 
 
@@ -109,3 +109,31 @@ def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -
         # is -1 and 0 there, in front of the text and at the start token. So they are counted from (ago + 1, 2) on.
         attended = attended + pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1)
     return attended / (n - 1 - period)  # the second pass and later: destinations period + 1, …, n - 1
+
+
+@checked
+@torch.no_grad()
+def score_parts(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], first: Count = 64
+) -> dict[str, Float[Tensor, " head"]]:
+    """How much each part of a score in layer 0 varies over the sources of a destination: mean variances, by part.
+
+    Sources are the earlier tokens; destinations, those from position `first` on. "mixed" sums two parts: token against
+    position, and position against token. Needs positions that only queries and keys see, or that are added to tokens.
+    """
+    x, p = model.W_E[tokens], model.W_pos[: tokens.shape[1]]  # [batch, pos, d_model], [pos, d_model]
+    allowed = torch.ones(len(p), len(p)).tril(-1)[first:]  # [dest, src]
+    n = allowed.sum(-1)
+
+    def varies(scores: Float[Tensor, "... dest src"]) -> Tensor:
+        scores = scores[..., first:, :]
+        centred = scores - (scores * allowed).sum(-1, keepdim=True) / n[:, None]
+        return ((centred**2 * allowed).sum(-1) / n).mean()
+
+    parts: dict[str, list[Tensor]] = {"position–position": [], "mixed": [], "token–token": []}
+    for W_Q, W_K in zip(model.W_Q[0] / model.cfg.d_head**0.5, model.W_K[0], strict=True):
+        (tq, tk), (pq, pk) = ((v @ W_Q, v @ W_K) for v in (x, p))
+        parts["position–position"].append(varies(pq @ pk.T))
+        parts["mixed"].append(varies(tq @ pk.T) + varies(pq @ tk.mT))
+        parts["token–token"].append(varies(tq @ tk.mT))
+    return {name: torch.stack(values) for name, values in parts.items()}

@@ -9,6 +9,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import circuits, composition, heads, text
 from course_utils._arguments import Count, checked
+from course_utils.models import check_head
 from course_utils.transforms import folded
 
 ROWS = 4  # of tokens that a model reads at a time
@@ -19,6 +20,44 @@ def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[
     """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
     rows = tokens.to(model.cfg.device).split(ROWS)
     return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
+
+
+@checked
+@torch.no_grad()
+def stand_ins(
+    model: HookedTransformer, layer: int, tokens: Int[Tensor, "batch pos"]
+) -> dict[str, Float[Tensor, "batch pos head d_head"]]:
+    """What can stand in for what a layer's heads move: "zero", "the mean" over all positions, "another text's".
+
+    Another text's is what the same heads move at the same position nine rows of `tokens` earlier.
+    """
+    check_head(model, layer, 0)
+    name = f"blocks.{layer}.attn.hook_z"
+    rows = tokens.split(ROWS)
+    z = torch.cat([model.run_with_cache(some, return_type=None, names_filter=name)[1][name] for some in rows])
+    return {"zero": torch.zeros_like(z), "the mean": z.mean((0, 1)).expand_as(z), "another text's": z.roll(9, 0)}
+
+
+@checked
+@torch.no_grad()
+def cost(
+    model: HookedTransformer,
+    layer: int,
+    out: list[int],
+    tokens: Int[Tensor, "batch pos"],
+    stand_in: Float[Tensor, "batch pos head d_head"],
+) -> Float[Tensor, "batch pos-1"]:
+    """By how much each token's loss rises, in nats, when `stand_in` takes the place of what the heads `out` move.
+
+    Raises IndexError for a head that the model does not have.
+    """
+    for head in out:
+        check_head(model, layer, head)
+    name, after = f"blocks.{layer}.attn.hook_z", []
+    for some, value in zip(tokens.split(ROWS), stand_in.split(ROWS), strict=True):
+        with heads.patched(model, name, value, (slice(None), slice(None), out)):
+            after.append(losses(model, some))
+    return torch.cat(after) - losses(model, tokens)
 
 
 @checked

@@ -50,11 +50,9 @@ from course_utils.check.lesson_08 import (
     objections,
     paired_test,
     previous_token_weights,
-    sources,
 )
 from course_utils.check.lesson_09 import (
     foretell,
-    layer_parameters,
     preactivations,
     wave_neurons,
     with_attention,

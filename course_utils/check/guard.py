@@ -155,7 +155,7 @@ def _in_time(call: Callable[[], Any], seconds: float) -> Any:
     """What `call()` returns; raises TooLong inside it after some seconds, and again each second while it is caught.
 
     It comes between two steps of Python: one long step of C, as `time.sleep(9999)`, is not cut short, and what waits
-    in another thread is not reached.
+    in another thread is not reached; nor, in Python 3.10, a loop that holds a `try` and calls nothing.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc

@@ -34,7 +34,10 @@ def induction_targets(answer: Answer) -> None:
         not result[4, 1], "in 0 4 7 9 4 8 you mark the earlier 4 itself; an induction head looks at what came after it."
     )
     demand(not result[4, 0], "in 0 4 7 9 4 8 you mark what came before the earlier 4, not what came after it.")
-    demand(not result.triu(1).any(), "you mark sources behind their destination; a head can't look into the future.")
+    demand(
+        not result.triu(1).any(),
+        "you mark sources after their destination; a head can't look into the future.",
+    )
     demand(result[4, 2], "in 0 4 7 9 4 8 the 7 at position 2 followed the earlier 4: the second 4 should look there.")
     demand(not marked(0, 1, 2, 3, 4).any(), "where no token occurs twice, there is nothing to mark.")
     result = marked(0, 4, 7, 4, 8, 4)
@@ -399,10 +402,14 @@ def mystery_targets(answer: Answer) -> None:
         n = len(words)
         rule = tensor(answer(list(words)), (n, n), "[dest, src]")
         demand(((rule == 0) | (rule == 1)).all(), "it should hold True and False, and it holds other numbers.")
-        demand(not rule.triu(1).any(), "you mark sources behind their destination; a head can't look into the future.")
+        demand(
+            not rule.triu(1).any(),
+            "you mark sources after their destination; a head can't look into the future.",
+        )
         demand(
             rule[:, 1:].any(),
-            "it marks nothing beyond the start token; that the head rests there, you know already.",
+            "it marks nothing beyond the start token; that the head rests there, you know already. In your "
+            "words a line break is no ↵, and a space no ·.",
         )
         rule[:, 0] = 0
         caught += (pattern * rule).sum().item()

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -535,89 +534,4 @@ without_neurons.mistakes = {
     "probabilities": (_with_hook(_zero, out=lambda logits: logits[:, -1].softmax(-1)), "these are probabilities"),
     "weights cut in the model": (_cutting_weights, "it changes `model.blocks.0.mlp.W_out`, which it was given"),
     "a hook left": (_hook_left, "it leaves a hook on `model`"),
-}
-
-
-@exercise
-def layer_parameters(answer: Answer) -> None:
-    """`layer_parameters(cfg) → attention, mlp`: how many weights the matrices of all layers hold."""
-    shape = {"d_model": 5, "n_heads": 3, "d_head": 2, "d_mlp": 7, "n_layers": 4, "d_vocab": 11, "n_ctx": 13}
-    attention, mlp = _two_numbers(answer(SimpleNamespace(**shape)))
-    demand((attention, mlp) != (280, 480), "attention comes first, then the MLPs.")
-    demand((attention, mlp) != (120, 70), "these are the weights of one layer; count all n_layers of them.")
-    demand(attention != 360, "W_O is missing: each head also writes to the stream.")
-    demand(attention != 400, "an attention matrix has d_model × n_heads × d_head entries, not d_model².")
-    demand(attention != 160, "these are the weights of a single head; a layer has n_heads of them.")
-    demand(mlp != 140, "an MLP has two matrices: W_in and W_out.")
-    demand(mlp != 800, "the width of the MLP is d_mlp; only GPT-2 and its kin have 4 d_model.")
-    demand(attention != 572 and mlp != 328, "count the matrices alone, without the biases.")
-    demand(attention == 480, "the number for attention is wrong: W_Q, W_K, W_V and W_O of every head and layer.")
-    demand(mlp == 280, "the number for the MLPs is wrong: W_in and W_out of every layer.")
-    other = {"d_model": 6, "n_heads": 2, "d_head": 11, "d_mlp": 3, "n_layers": 1, "d_vocab": 17, "n_ctx": 9}
-    demand(
-        _two_numbers(answer(SimpleNamespace(**other))) == (528, 36),
-        "the numbers are right for one configuration, and not for one with n_heads × d_head above d_model.",
-    )
-
-
-def _two_numbers(value: object) -> tuple[float, float]:
-    if isinstance(value, Tensor) and value.shape == (2,):
-        value = value.tolist()
-    first, second = pair(value, "attention's number and the MLPs'")
-    return number(first), number(second)
-
-
-def _counts(c: Any, attention: int = 4, mlp: int = 2, layers: int | None = None) -> tuple[int, int]:
-    layers = layers or c.n_layers
-    return layers * attention * c.d_model * c.n_heads * c.d_head, layers * mlp * c.d_model * c.d_mlp
-
-
-def _all_heads_at_once(c: Any) -> tuple[int, int]:
-    counts = _counts(c)
-    c.n_heads *= c.n_layers
-    return counts
-
-
-layer_parameters.mistakes = {
-    "swapped": (lambda c: _counts(c)[::-1], "attention comes first, then the MLPs"),
-    "one layer": (lambda c: _counts(c, layers=1), "these are the weights of one layer"),
-    "W_O forgotten": (lambda c: _counts(c, attention=3), "W_O is missing: each head also writes to the"),
-    "d_model²": (
-        lambda c: (c.n_layers * 4 * c.d_model**2, _counts(c)[1]),
-        "an attention matrix has d_model × n_heads × d_head",
-    ),
-    "one head": (
-        lambda c: (c.n_layers * 4 * c.d_model * c.d_head, _counts(c)[1]),
-        "these are the weights of a single head",
-    ),
-    "W_O once for all heads": (
-        lambda c: (
-            _counts(c, attention=3)[0] + c.n_layers * c.d_model * c.d_head,
-            _counts(c)[1],
-        ),
-        "an attention matrix has d_model × n_heads × d_head",
-    ),
-    "W_out forgotten": (lambda c: _counts(c, mlp=1), "an MLP has two matrices"),
-    "4 d_model assumed": (lambda c: (_counts(c)[0], c.n_layers * 8 * c.d_model**2), "the width of the MLP is d_mlp"),
-    "biases counted": (
-        lambda c: (
-            _counts(c)[0] + c.n_layers * (3 * c.n_heads * c.d_head + c.d_model),
-            _counts(c)[1] + c.n_layers * (c.d_mlp + c.d_model),
-        ),
-        "count the matrices alone",
-    ),
-    "embeddings counted": (
-        lambda c: (_counts(c)[0] + c.d_vocab * c.d_model, _counts(c)[1]),
-        "the number for attention is wrong",
-    ),
-    "a share": (
-        lambda c: (_counts(c)[0] / sum(_counts(c)), _counts(c)[1] / sum(_counts(c))),
-        "the number for attention is wrong",
-    ),
-    "the sum": (lambda c: sum(_counts(c)), "it should return two things"),
-    "d_head from the others": (
-        lambda c: (_counts(c)[0] if c.d_model == 5 else 4 * c.d_model**2, _counts(c)[1]),
-        "the numbers are right for one configuration",
-    ),
-    "the configuration changed": (_all_heads_at_once, "it changes `c.n_heads`, which it was given"),
 }

@@ -21,11 +21,6 @@ def _list(numbers: list[float]) -> str:
     return ", ".join("–" if math.isnan(n) else f"{n:.0f}" for n in numbers)
 
 
-def _best_at(kept: dict[str, Any], offset: int) -> float:
-    """The attention to one offset, of the head of layer 0 that looks there most."""
-    return max(head[offset] for head in kept["looks"]["back"])
-
-
 def _far(made: list[dict[str, Any]], offsets: tuple[int, ...]) -> int:
     """In how many runs layer 0 looks that far back."""
     return sum(experiments.far_offset(kept) in offsets for kept in made)
@@ -33,10 +28,10 @@ def _far(made: list[dict[str, Any]], offsets: tuple[int, ...]) -> int:
 
 def _one_layer(results: Results) -> Iterator[Part]:
     made = results["one layer, at once"]
-    pairs = [(_best_at(kept, 7), _best_at(kept, 5)) for kept in made]
+    pairs = [(experiments.looks_at(kept, 7), experiments.looks_at(kept, 5)) for kept in made]
     shown = ", ".join(f"{seven:.2f} and {five:.2f}" for seven, five in pairs)
     yield f"at once, 7 and 5 back: {shown}", all(seven > five for seven, five in pairs)
-    most = max(_best_at(kept, offset) for kept in results["one layer"] for offset in range(1, 20))
+    most = max(experiments.looks_at(kept, offset) for kept in results["one layer"] for offset in range(1, 20))
     yield f"spread, most at any offset: {most:.2f}", most <= 0.1
 
 

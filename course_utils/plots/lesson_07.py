@@ -1,4 +1,4 @@
-"""What only lesson 07 draws: the circuit, with numbers and without; loss, effects and costs; a moved label."""
+"""What only lesson 07 draws: the circuit, with numbers and without; scores, effects, costs; doors and labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,11 +17,20 @@ from course_utils.text import visible
 
 WIDTH = 100  # characters of a line
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
+DRAWN = (
+    "Three positions as upright streams: an earlier A, the B after it, a second A. In layer 0 an arrow runs from A to "
+    "B, which gets a label. In layer 1 the second A finds the label in B's key, and B is moved there to be predicted."
+)
+MEASURED = (
+    "The drawing of the beginning, now with tokens of a name and with numbers: head 0.5 looks one back with all its "
+    "attention, head 1.6 finds the piece that followed with nearly all of its own, and the two induction heads raise "
+    "that piece's logit."
+)
 
 
 @checked
-def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] = ("", "", "")) -> Axes:
-    """The induction circuit: streams of three positions, and the three steps between them.
+def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] = ("", "", "")) -> None:
+    """Show the induction circuit: streams of three positions, and the three steps between them.
 
     `tokens` are the earlier A, the earlier B, the second A and the prediction; what `steps` say of the three steps
     stands below their names.
@@ -43,17 +52,17 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
     axes.text(3.55, 2.0, label, ha="left", va="center", fontsize=9, bbox=box, parse_math=False)
     _arrow(axes, (8, 3.05), (3.4, 3.05), ORANGE, "--")
-    said = _step(f"2  “who came after {first}?”", steps[1])
-    axes.text(5.7, 3.1, said, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
+    words = _step(f"2  “who came after {first}?”", steps[1])
+    axes.text(5.7, 3.1, words, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
     _arrow(axes, (3.4, 4.05), (8, 4.05), GREEN)
-    said = _step(f"3  copy {second}", steps[2])
-    axes.text(5.7, 4.1, said, ha="center", va="bottom", color="#00654a", fontsize=9, parse_math=False)
+    words = _step(f"3  copy {second}", steps[2])
+    axes.text(5.7, 4.1, words, ha="center", va="bottom", color="#00654a", fontsize=9, parse_math=False)
     axes.text(3.2, 3.05, "key", ha="right", va="center", fontsize=9, color="#a34700")
     axes.text(8.2, 3.05, "query", ha="left", va="center", fontsize=9, color="#a34700")
     axes.text(3.2, 4.05, "value", ha="right", va="center", fontsize=9, color="#00654a")
     axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
     axes.axis("off")
-    return axes
+    plots.show(MEASURED if any(steps) else DRAWN)
 
 
 def _step(name: str, found: str) -> str:
@@ -71,28 +80,31 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
 
 
 @checked
-def coloured(tokens: Sequence[str], values: Float[Tensor, " pos"], title: str, label: str, limit: float = 10) -> Axes:
-    """A text on its lines, each token coloured by its value: orange above 0, blue and underlined below.
+def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
+    """Show a text on its lines, each token coloured by what was added to its logit: orange above 0, blue below.
 
-    `label` says what the colours measure; from `limit` on they get no stronger.
+    Below −`limit` / 5 a token is underlined, too; from `limit` on colours get no stronger.
     """
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")  # the map's ends are too dark to read on
-    axes = plt.subplots(figsize=(9, 2.6))[1]
+    axes = plt.subplots(figsize=(10.3, 3.1))[1]
     column, line = 0, 0
-    for token, value in zip(tokens, values.tolist(), strict=True):
+    for token, value in zip(tokens, added.tolist(), strict=True):
         word = visible(token)
         if column + len(word) > WIDTH:
             column, line = 0, line + 1
         box = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 0.5}
-        axes.text(column, -line, word, family="monospace", fontsize=8.5, parse_math=False, bbox=box)
+        axes.text(column, -line, word, family="monospace", fontsize=9.8, parse_math=False, bbox=box)
         if value < -limit / 5:
             axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
         column += len(word)
-    axes.set(xlim=(0, WIDTH), ylim=(-line - 0.6, 1), title=title)
+    axes.set(xlim=(0, WIDTH), ylim=(-line - 0.6, 1), title="Which tokens did the induction heads help?")
     axes.axis("off")
-    key = plt.colorbar(colours, ax=axes, label=label, boundaries=[limit * i / 50 for i in range(-50, 51)])
+    key = plt.colorbar(colours, ax=axes, label="logits added", boundaries=[limit * i / 50 for i in range(-50, 51)])
     key.set_ticks([-limit, 0, limit], labels=[f"−{limit:g}", "0", f"+{limit:g}"])
-    return axes
+    plots.show(
+        "A passage of prose, token by token, coloured by what the induction heads added to each. Most tokens are pale. "
+        "The later pieces of names that came before stand out in orange."
+    )
 
 
 @checked
@@ -114,8 +126,8 @@ def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
 @checked
 def losses(
     panels: Mapping[str, Mapping[str, Float[Tensor, " pos"]]], period: int, chance: float, step: int = 8
-) -> Axes:
-    """Loss by position in each panel, one line for each model, averaged in steps; passes begin at dotted lines."""
+) -> None:
+    """Show the loss by position in each panel, a line for each model, averaged in steps; dotted lines part passes."""
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.8), sharey=True)
     for panel, (title, models) in zip(axes, panels.items(), strict=True):
         for line, (name, loss) in zip(plots.LINES, models.items(), strict=False):
@@ -128,7 +140,62 @@ def losses(
         panel.set(title=f"tokens drawn {title}", xlabel="position of the predicted token", ylim=(0, 16))
     axes[0].set_ylabel("nats per token")
     axes[-1].legend(fontsize=8, ncols=2, frameon=True, framealpha=1, edgecolor="none")
-    return axes[0]
+    plots.show(
+        "Loss by position, tokens drawn uniformly and by frequency. The one-layer model's line stays level over three "
+        "passes. The two-layer model's falls steeply where the second pass begins, and stays low."
+    )
+
+
+@checked
+def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of: Sequence[int]) -> None:
+    """Show the attention patterns of the heads `of` layer 1, side by side."""
+    _, axes = plt.subplots(1, len(of), figsize=(10.4, 5))
+    for panel, head in zip(axes, of, strict=True):
+        plots.attention(pattern[head], tokens, f"head 1.{head}", panel)
+    plots.show(
+        "Attention of heads 1.6 and 1.1 on eight tokens in three passes. In the first pass both look at the start "
+        "token. In the second there is one diagonal, in the third there are two, each one place right of an earlier "
+        "copy."
+    )
+
+
+@checked
+def effects(by_kind: Mapping[str, Float[Tensor, " head"]]) -> None:
+    """Show what each head of layer 1 adds to the token that comes, one bar for each kind of position."""
+    names = [f"1.{h}" for h in range(len(next(iter(by_kind.values()))))]
+    title = "What does each head add to the next token?"
+    plots.grouped_bars(by_kind, names, title, "logit effect", "head").legend()
+    plots.show(
+        "Logit effects of the eight heads of layer 1, three bars each: new, continued, otherwise. Heads 1.1 and 1.6 "
+        "add much where a token continues as before and little elsewhere. No other head rises where a token continues."
+    )
+
+
+@checked
+def said(
+    direct: float, by_head: Float[Tensor, "layer head"], right: str, wrong: str, highlight: Sequence[tuple[int, int]]
+) -> None:
+    """Show what the direct path and each head say for `right` against `wrong`, in logits."""
+    bars = {"direct path": direct}
+    bars |= {f"{layer}.{h}": value for layer, row in enumerate(by_head.tolist()) for h, value in enumerate(row)}
+    names = [f"{layer}.{h}" for layer, h in highlight]
+    plots.bars(bars, f"Who prefers {right} to {wrong}?", "logit difference", names)
+    plots.show(
+        "Horizontal bars: what each part of the model adds to the difference of two logits. Heads 1.1 and 1.6 speak "
+        "strongly for the right token. The direct path and head 1.7 speak against it, the rest hardly at all."
+    )
+
+
+@checked
+def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> None:
+    """Show the scores of the heads `of` layer 1, by the door through which they no longer hear 0.5."""
+    bars = {f"head 1.{head}": [score[i].item() for score in by_door.values()] for i, head in enumerate(of)}
+    title, unit = "What is left when one door to 0.5 is shut?", "prefix-matching score"
+    plots.grouped_bars(bars, list(by_door), title, unit, "door that is shut", numbers=True).legend()
+    plots.show(
+        "Prefix-matching scores of heads 1.6 and 1.1 with one door from the previous-token head shut. Without it in "
+        "the keys nearly nothing is left. Without it in the queries most is left, without it in the values all."
+    )
 
 
 @checked
@@ -146,30 +213,79 @@ def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
 
 
 @checked
-def moved(lines: Mapping[str, Float[Tensor, " place"]], before: int, later: int, title: str) -> Axes:
-    """Attention by place, counted from the earlier B, one line for each state of the label.
+def writers(attention: Mapping[str, float]) -> None:
+    """Show how much of the induction heads' attention follows, for each choice of labels that are moved."""
+    best = max(attention, key=lambda name: attention[name])
+    unit = "attention to the place 20 later, mean of 1.6 and 1.1"
+    plots.bars(attention, "Whose label makes the rest follow?", unit, [best])
+    plots.show(
+        "Horizontal bars: the attention that follows when 0.5's label is moved alone, or with that of another head of "
+        "layer 0. With 0.0 it is about twice as much. With any other head it is as with 0.5 alone."
+    )
+
+
+@checked
+def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], before: int, later: int) -> None:
+    """Show attention by place, counted from the earlier B: a panel for each of the heads `of`, a line for each state.
 
     The lines begin `before` places ahead of B; the label moves `later` places on.
     """
-    _, axes = plt.subplots(figsize=(8.4, 3.8))
-    for line, mark, (name, attention) in zip(plots.LINES, "os^", lines.items(), strict=False):
-        places = range(-before, len(attention) - before)
-        axes.plot(places, attention.tolist(), line, marker=mark, ms=4, label=name)
-    axes.set(title=title, xlabel="source position", ylabel="attention", ylim=(0, 1))
-    axes.set_xticks([0, later], ["earlier B", f"{later} later"])
-    axes.legend()
-    return axes
+    _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.6), sharex=True)
+    for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
+        for line, mark, (name, attention) in zip(plots.LINES, plots.MARKERS, lines.items(), strict=False):
+            places = range(-before, len(attention) - before)
+            axes.plot(places, attention[:, i].tolist(), line, marker=mark, ms=4, label=name)
+        axes.set(title=f"Where does 1.{head} look? Mean of 7 destinations", ylabel="attention", ylim=(0, 1))
+    panels[-1].set_xticks([0, later], ["earlier B", f"{later} later"])
+    panels[-1].set_xlabel("source position")
+    panels[0].legend(loc="upper center")
+    plots.show(
+        "Mean attention of heads 1.6 and 1.1 by place, counted from the earlier B. With nothing moved, or with a "
+        "random direction moved, there is one tall peak at the earlier B. With 0.5's label moved that peak is gone, "
+        "and a lower one stands 20 places later, lowest in 1.1. With both labels moved the peak there is as tall as "
+        "the first was."
+    )
 
 
 @checked
 def matches(
     match: Float[Tensor, "dest src"], alike: Float[Tensor, "dest src"], tokens: Sequence[str], reader: str, writer: str
-) -> Axes:
-    """Two tables of scores on one scale: the match of `reader` through `writer`, and the reader's own QK."""
+) -> None:
+    """Show two tables of scores on one scale: the match of `reader` through `writer`, and the reader's own QK."""
     _, panels = plt.subplots(1, 2, figsize=(10, 4.8))
     titles = f"M_K of {reader} with {writer}", f"QK of {reader} alone"
     ends = "token before the source", "token at the source"
     for axes, table, title, end in zip(panels, (match, alike), titles, ends, strict=True):
         side = "token at the destination"
         plots.heatmap(table, tokens, tokens, title, side, end, centred=True, limit=10.0, axes=axes)
-    return panels[0]
+    plots.show(
+        "Two tables of scores over the pieces of two names. On the left, the match through the previous-token head, "
+        "the diagonal is strong in every row. On the right, the head's own circuit on the same scale, nothing stands "
+        "out."
+    )
+
+
+@checked
+def pairs(top1: Float[Tensor, "later earlier"]) -> None:
+    """Show for each pair of heads the share of tokens that match themselves best."""
+    later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), top1.shape, strict=True))
+    axes = plt.subplots(figsize=(8, 4.6))[1]
+    title, label = "Which pairs match tokens to themselves?", "share of tokens"
+    plots.heatmap(top1, later, earlier, title, "later head", "earlier head", label=label, numbers_from=0.1, axes=axes)
+    plots.show(
+        "A table of all pairs of a later and an earlier head. The share of tokens that match themselves best is high "
+        "for 1.1 and 1.6 with 0.5, and next to zero in all other cells."
+    )
+
+
+@checked
+def caught(shares: Mapping[str, Float[Tensor, " head"]]) -> None:
+    """Show what share of each head of layer 1's attention falls on the reader's rule, a bar for each kind of text."""
+    names = [f"1.{h}" for h in range(len(next(iter(shares.values()))))]
+    plots.grouped_bars(
+        shares, names, "Who looks where your rule says?", "share beyond the start token", "head"
+    ).legend()
+    plots.show(
+        "Bars for the eight heads of layer 1, on prose and on code: the share of their attention beyond the start "
+        "token that falls on your rule's sources."
+    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from IPython.display import display
 from jaxtyping import Bool, Int
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
@@ -16,6 +17,45 @@ from course_utils.plots import COLOURS, LINES, MARKERS
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
 Curves = Sequence[Sequence[float]]
+NEAR = 25  # steps: what lies nearer to the same seed unaltered is neither earlier nor later
+ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
+    "covered": "One line per model: what repeating saves. All rise to half a nat by step 60 and stay there. The rest "
+    "of the picture, from step 120 to step 400, is covered.",
+    "document": "One document as two rows of numbered boxes. Two stretches of tokens are underlined wherever they "
+    "stand. From the second time on, their boxes are filled from the second token on.",
+    "watching": "Left, two losses. On documents it falls, stays on a plateau and falls again. On repeated random "
+    "tokens it waits and then falls steeply. Right, one line per head: previous-token and prefix-matching scores rise "
+    "in those steps; several heads of layer 1 match prefixes in the end.",
+    "events": "When each of five events came, a mark per model and a bar at the median. The saving, the lead and "
+    "prefix matching come within some twenty steps of each other. The previous-token score and in-context learning "
+    "come some seventy steps later.",
+    "match": "Left, positivity rises from step 40 on and is nearly one at step 180. Middle, the lead of the same pairs "
+    "is near zero until step 140 and then grows to several units. Right, a mark per model: in most, the best control "
+    "ends far below half of the pair's lead; in six it comes near the lead itself.",
+    "shortcut": "A row of tokens: A to H, then A to C again. One arrow spans the 8 places from the first C to the "
+    "second, another the 7 places from the first C to the second B, which asks what comes next.",
+    "distances": "Left, the share of predictable tokens by distance: the old language has a sharp peak at eight, ours "
+    "a low hump. Right, what always guessing the token that far back saves: a peak at eight for the old language, next "
+    "to nothing for ours.",
+    "looking back": "Tables of attention by places back, a row per model. With our language column one alone is "
+    "bright. With the old one, one model of ten is bright at seven and eight; in batches of 32 half of them are. With "
+    "names of five most are bright somewhere between four and six.",
+    "detour": "A row of tokens. Two arrows of layer 0 bring the A from 8 back and the B from 7 back to one place. Much "
+    "later an A looks at that place: its match finds the A there, and its copy takes the B.",
+    "clamp": "The model in training has three parts: look, match, copy. Its match is greyed out; the match of a "
+    "finished model, below it, takes its place at every step. Logits, loss and gradient come from the mixture; the "
+    "finished model never changes.",
+    "arms": "Steps earlier or later than the same seed unaltered, a mark per seed. A head planted to look 1 back "
+    "brings the gain forward in all seeds; shams move it a little, to both sides. Look, copy and match held at their "
+    "end bring it forward, match most. With any one part held at its start it never comes.",
+    "without a head": "What is saved without the best head of layer 1, in per cent of the whole model. Taken from a "
+    "finished model, it leaves about three quarters. Models that are trained without it save about all.",
+    "scoreboard": "Fifteen predictions, a row each, with a tick or a cross for every part. Five have ticks alone.",
+    "text": "Four curves through training on real text, as shares of their own rise, on a logarithmic axis. The "
+    "previous-token head rises first, in-context learning next, prefix matching after it, and the saving last.",
+    "uncovered": "The first picture, uncovered: the saving stays at half a nat until about step 160, and then rises "
+    "steeply in all models, to about three nats by step 300.",
+}
 
 
 @checked
@@ -35,18 +75,57 @@ def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: f
 
 @checked
 def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"], a_row: int = 32) -> Axes:
-    """A document as boxes in rows; what memory could have known is filled and has a bold number."""
+    """A document as boxes in rows: what memory could have known is filled and bold, names are underlined."""
     rows = -(-len(tokens) // a_row)
-    _, axes = plt.subplots(figsize=(9.6, 0.5 + 0.5 * rows))
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.8 * rows))
     for i, token in enumerate(tokens.tolist()):
         x, y, hit = i % a_row, -(i // a_row), bool(i and known[i - 1])
         style: Any = {"facecolor": "#ffd9b8" if hit else "white", "edgecolor": ORANGE if hit else "#cccccc"}
-        axes.add_patch(FancyBboxPatch((x - 0.36, y - 0.3), 0.72, 0.6, boxstyle="round,pad=0.06", **style))
+        axes.add_patch(FancyBboxPatch((x - 0.36, y - 0.2), 0.72, 0.4, boxstyle="round,pad=0.06", **style))
         weight = "bold" if hit else "normal"
-        axes.text(x, y, str(token), ha="center", va="center", fontsize=8, fontweight=weight)
-    axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.6 - rows, 0.6))
+        axes.text(x, y, str(token), ha="center", va="center", fontsize=9, fontweight=weight)
+    for i, first, length in _copies(tokens.tolist()):
+        for place in range(first, first + length):
+            x, y = place % a_row, -(place // a_row)
+            axes.plot([x - 0.5, x + 0.5], [y - 0.36] * 2, LINES[i], color=(BLUE, GREEN)[i], lw=3)
+    marks = [Line2D([], [], ls=LINES[i], color=colour, lw=3) for i, colour in enumerate((BLUE, GREEN))]
+    axes.legend(marks, ["one name", "the other"], loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
+    axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - rows, 0.5))
     axes.axis("off")
     return axes
+
+
+def _copies(tokens: list[int], names: int = 2, least: int = 4) -> list[tuple[int, int, int]]:
+    """Where the longest stretches that stand twice or more begin: number of the stretch, place, length."""
+    found: list[tuple[int, int, int]] = []
+    stretches: list[list[int]] = []
+    for length in range(len(tokens) // 2, least - 1, -1):
+        for start in range(1, len(tokens) - length + 1):
+            words = tokens[start : start + length]
+            places = [i for i in range(1, len(tokens) - length + 1) if tokens[i : i + length] == words]
+            inside = any(set(words) <= set(longer) for longer in stretches)
+            if len(places) > 1 and not inside and len(stretches) < names:
+                found += [(len(stretches), place, length) for place in places]
+                stretches.append(words)
+    return found
+
+
+class Watching:
+    """Two panels that are drawn again and again while a model trains: hand it to `train` as `watch`.
+
+    `table` is the loss of a bigram table, `steps` how long the training lasts.
+    """
+
+    def __init__(self, table: float, steps: int):
+        self.figure, self.panels = plt.subplots(1, 2, figsize=(9.6, 3.8))
+        self.canvas = display(self.figure, display_id=True)
+        self.table, self.steps = table, steps
+
+    def __call__(self, history: list[dict]) -> None:
+        """Draw what there is, after every second measurement: drawing takes time too."""
+        if len(history) % 2:
+            watched(self.panels, history, self.table, self.steps)
+            self.canvas.update(self.figure)
 
 
 @checked
@@ -56,6 +135,7 @@ def watched(panels: np.ndarray, history: list[dict], table: float, steps: float)
     left, right = panels
     left.clear()
     right.clear()
+    ends: list[tuple[float, str]] = []
     for i, (name, key) in enumerate({"documents": "held_out_loss", "random, repeated": "second_pass_loss"}.items()):
         left.plot(made, [row[key] for row in history], LINES[i], color=COLOURS[i], label=name)
     left.axhline(table, color=GREY, linestyle=":", label="bigram table")
@@ -65,7 +145,11 @@ def watched(panels: np.ndarray, history: list[dict], table: float, steps: float)
             label = f"{key.replace('_', ' ')}, layer {layer}" if head == 0 else None
             right.plot(made, score, LINES[layer], color=COLOURS[2 + layer], label=label)
             if score[-1] > 0.15 and made[-1] >= steps:
-                right.text(made[-1], score[-1], f" {layer}.{head}", fontsize=8, va="center")
+                ends.append((score[-1], f" {layer}.{head}"))
+    height = 0.0
+    for end, label in sorted(ends):  # labels of lines that end together stand one above the other
+        height = max(end, height + 0.04)
+        right.text(made[-1], height, label, fontsize=8, va="center")
     right.set(title="Scores, one line per head", xlabel="step", xlim=(0, steps), ylim=(0, 1))
     left.legend(loc="lower left")
     right.legend(loc="upper left")
@@ -73,13 +157,16 @@ def watched(panels: np.ndarray, history: list[dict], table: float, steps: float)
 
 @checked
 def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
-    """When each event came: a row each, a mark per run, and a bar at the median."""
-    _, axes = plt.subplots(figsize=(8.4, 0.9 + 0.38 * len(times)))
+    """When each event came: a row each, a mark per run, and a bar with a number at the median."""
+    _, axes = plt.subplots(figsize=(8.8, 1 + 0.6 * len(times)))
+    last = max(map(max, times.values()))
     for row, (name, found) in enumerate(times.items()):
-        came = np.sort([time for time in found if time == time])
-        spread = row + 0.26 * (np.arange(len(came)) % 3 - 1)
+        came = np.sort(found)
+        spread = row + 0.2 * (np.arange(len(came)) % 3 - 1)
         axes.plot(came, spread, MARKERS[row % 7], color=COLOURS[row % 7], ms=4, alpha=0.7, label=name)
-        axes.plot([np.median(came)] * 2, [row - 0.42, row + 0.42], color="black", lw=2)
+        axes.plot([np.median(came)] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
+        words = f"median {np.median(came):.0f}, from {came[0]:.0f} to {came[-1]:.0f}"
+        axes.text(last + 6, row, words, va="center", fontsize=9)
     axes.set_yticks(range(len(times)), list(times))
     axes.invert_yaxis()
     axes.set(title=title, xlabel="step at which half of the rise was made")
@@ -87,26 +174,57 @@ def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
 
 
 @checked
-def medians(
-    steps: Sequence[float], groups: Mapping[str, Curves], title: str, unit: str, axes: Axes | None = None
+def match(
+    steps: Sequence[float], positivity: Curves, lead: Curves, ends: Sequence[tuple[float, float]], half: float
 ) -> Axes:
-    """The median over runs of each group of curves, with a band from the lowest run to the highest."""
-    axes = axes or plt.subplots()[1]
-    for i, (name, curves) in enumerate(groups.items()):
-        values = np.array(curves)  # (run, step)
-        axes.fill_between(steps, values.min(0), values.max(0), color=COLOURS[i], alpha=0.15, lw=0)
-        axes.plot(steps, np.median(values, 0), LINES[i], color=COLOURS[i], label=name)
-    axes.set(title=title, xlabel="step", ylabel=unit)
-    axes.legend(fontsize=8)
-    return axes
+    """Positivity and lead over training, a thin line per run, and each run's end: the pair's lead, its best control's.
+
+    A dotted line stands at the step `half`.
+    """
+    _, panels = plt.subplots(1, 3, figsize=(9.8, 3.6), gridspec_kw={"wspace": 0.32})
+    units = "Σλ / Σ|λ|", "units of score"
+    for axes, curves, title, unit in zip(panels, (positivity, lead), ("Positivity", "Lead"), units, strict=False):
+        for curve in curves:
+            axes.plot(steps, curve, color=BLUE, lw=0.8, alpha=0.4)
+        axes.plot(steps, np.median(curves, 0), color="black", lw=2, label="the median")
+        axes.axvline(half, color=GREY, ls=":")
+        axes.set(title=title, xlabel="step", ylabel=unit)
+        axes.legend(fontsize=8, loc="lower right")
+    pairs, controls = zip(*ends, strict=True)
+    panels[2].plot(pairs, controls, "o", color=ORANGE, ms=5, alpha=0.7)
+    reach = 1.1 * max(pairs)
+    panels[2].plot([0, reach], [0, reach], color=GREY, lw=1)
+    panels[2].plot([0, reach], [0, reach / 2], "--", color=GREY, lw=1)
+    panels[2].text(reach, reach, " equal", fontsize=8, ha="right", va="bottom", color=GREY)
+    panels[2].text(reach, reach / 2, "half", fontsize=8, ha="right", va="bottom", color=GREY)
+    panels[2].set(title="In the end", xlabel="lead of the pair", ylabel="lead of the best control", xlim=(0, reach))
+    return panels[0]
+
+
+def _row_of_tokens(axes: Axes, tokens: str) -> None:
+    """Letters in boxes, one unit apart; "·" is any token, "?" is dashed."""
+    for x, token in enumerate(tokens):
+        style: Any = {"facecolor": "white", "edgecolor": GREY if token == "·" else "black"}
+        style["linestyle"] = "--" if token == "?" else "-"
+        axes.add_patch(FancyBboxPatch((x - 0.3, -0.3), 0.6, 0.6, boxstyle="round,pad=0.06", **style))
+        axes.text(x, 0, token, ha="center", va="center", fontsize=11)
+
+
+def _arch(axes: Axes, start: float, end: float, height: float, words: str, colour: str) -> None:
+    """A squared arrow over (below, if negative) a row of boxes, from one place to another, with words on its top."""
+    foot = 0.42 if height > 0 else -0.42
+    axes.plot([start, start, end], [foot, height, height], color=colour, lw=2)
+    axes.annotate("", (end, foot), (end, height), arrowprops={"arrowstyle": "-|>", "lw": 2, "color": colour})
+    at, align = (start + end) / 2, "bottom" if height > 0 else "top"
+    axes.text(at, height + (0.06 if height > 0 else -0.08), words, ha="center", va=align, fontsize=9, color=colour)
 
 
 @checked
 def distances(groups: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str) -> Axes:
     """For each language how often a copy stands how far back (left), and what always guessing so far back saves."""
-    _, panels = plt.subplots(1, 2, figsize=(9.6, 3))
+    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
     for i, (name, both) in enumerate(groups.items()):
-        for axes, values in zip(panels, both, strict=True):
+        for axes, values in zip(panels, ([100 * share for share in both[0]], both[1]), strict=True):
             at = range(1, len(values) + 1)
             axes.plot(at, values, LINES[i], marker=MARKERS[i], ms=4, color=COLOURS[i], label=name)
     panels[0].set(title=title, xlabel="distance, in tokens", ylabel="share of predictable tokens, %")
@@ -132,24 +250,35 @@ def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) ->
 
 
 @checked
-def diagonals(groups: Mapping[str, tuple[Curves, Sequence[float]]], title: str) -> Axes:
-    """A panel for each language: attention to the previous token by destination, and how many readers a key has."""
-    _, panels = plt.subplots(1, len(groups), figsize=(9.6, 3), sharey=True, squeeze=False)
-    for axes, (name, (curves, readers)) in zip(panels[0], groups.items(), strict=True):
-        for curve in curves:
-            line = axes.plot(range(1, len(curve) + 1), curve, color=BLUE, lw=1, alpha=0.7)[0]
-        line.set_label("attention to the token before, a line per run")
-        axes.plot(range(len(readers)), readers, "--", color=ORANGE, lw=2, label="later tokens that repeat this one")
-        axes.set(title=name, xlabel="position")
-    panels[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(0, 0.28))
-    panels[0, 0].get_figure().suptitle(title, x=0.01, ha="left", fontsize=11)
-    return panels[0, 0]
+def shortcut() -> Axes:
+    """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
+    _, axes = plt.subplots(figsize=(8.8, 2.4))
+    _row_of_tokens(axes, "ABCDEFGHAB?")
+    _arch(axes, 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE)
+    _arch(axes, 9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)
+    axes.set(xlim=(-0.6, 10.6), ylim=(-1.6, 1.6))
+    axes.axis("off")
+    return axes
+
+
+@checked
+def detour() -> Axes:
+    """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from there."""
+    _, axes = plt.subplots(figsize=(8.8, 3.2))
+    _row_of_tokens(axes, "ABCDEFGH·······A?")
+    _arch(axes, 0, 8, 1.0, "one head, 8 back: brings A", BLUE)
+    _arch(axes, 1, 8, 1.75, "another head, 7 back: brings B", GREEN)
+    _arch(axes, 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE)
+    axes.text(16, 0.55, "B", ha="center", va="center", fontsize=12, weight="bold", color=ORANGE)
+    axes.set(xlim=(-0.6, 16.6), ylim=(-1.6, 2.4))
+    axes.axis("off")
+    return axes
 
 
 @checked
 def clamp(held: str = "match") -> Axes:
     """A drawing of the idea: a model in training, a finished one, and the part that the finished one does for it."""
-    _, axes = plt.subplots(figsize=(8.8, 2.7))
+    _, axes = plt.subplots(figsize=(8.8, 2.9))
     parts = {"look": "where layer 0\nlooks", "match": "what layer 1\nlooks for", "copy": "what layer 1\nwrites"}
     for y, who in ((1.6, "in training"), (0, "finished")):
         axes.text(-0.3, y, who, ha="right", va="center")
@@ -175,35 +304,43 @@ def clamp(held: str = "match") -> Axes:
 
 
 @checked
-def forward(rows: Mapping[str, Sequence[float]], never: Mapping[str, int], title: str, last: float) -> Axes:
-    """How many steps earlier (left) or later each arm got there, a mark per seed; an arrow where some never did."""
-    _, axes = plt.subplots(figsize=(8.8, 0.9 + 0.33 * len(rows)))
+def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
+    """How many steps earlier (left) or later each arm got there, a mark per seed, from `experiments.comparison`s.
+
+    Where a seed never got there, words say so: then there is no difference to draw.
+    """
+    _, axes = plt.subplots(figsize=(8.8, 1 + 0.4 * len(arms)))
+    axes.axvspan(-NEAR, NEAR, color="#eeeeee", lw=0)
     axes.axvline(0, color="black", lw=1)
-    for row, (name, differences) in enumerate(rows.items()):
-        mean = sum(differences) / len(differences)
-        colour = BLUE if mean < -25 else ORANGE if mean > 25 else GREY
-        mark = "<" if mean < -25 else ">" if mean > 25 else "o"
-        axes.plot(differences, [row] * len(differences), mark, color=colour, ms=6, alpha=0.6)
-        axes.plot([mean] * 2, [row - 0.35, row + 0.35], color="black", lw=2)
-        if never.get(name):
-            words = f"never: {never[name]} of {len(differences)}"
-            axes.text(1.02 * last, row, words, ha="left", va="center", fontsize=8)
-    axes.set_yticks(range(len(rows)), list(rows))
-    axes.invert_yaxis()
-    axes.margins(y=0.06)
-    axes.set(title=title, xlabel="steps, beside the same seed unaltered", xlim=(-last * 1.1, last * 1.45))
-    marks = [Line2D([], [], marker=m, color=c, ls="") for m, c in (("<", BLUE), ("o", GREY), (">", ORANGE))]
-    axes.legend(marks, ["earlier", "within 25 steps", "later"], loc="upper right", fontsize=8)
+    kinds = ("<", BLUE), ("o", GREY), (">", ORANGE)
+    edge = 60.0
+    for row, arm in enumerate(arms.values()):
+        if arm["never"] == arm["seeds"]:
+            axes.text(edge, row, f"never, in {arm['never']} of {arm['seeds']} seeds", va="center", fontsize=9)
+            continue
+        for d in arm["differences"]:
+            mark, colour = kinds[0 if d < -NEAR else 1 if d <= NEAR else 2]
+            axes.plot(d, row, mark, color=colour, ms=6, alpha=0.6)
+        mean = sum(arm["differences"]) / arm["seeds"]
+        axes.plot([mean] * 2, [row - 0.32, row + 0.32], color="black", lw=2)
+        earlier = sum(d < 0 for d in arm["differences"])
+        words = f"{mean:+.0f} steps, earlier in {earlier} of {arm['seeds']}".replace("-", "−")
+        axes.text(edge, row, words, va="center", fontsize=9)
+    axes.set_yticks(range(len(arms)), list(arms))
+    axes.set_ylim(len(arms) - 0.4, -0.6)
+    axes.set(title=title, xlabel="steps, beside the same seed unaltered (grey: within 25)", xlim=(-225, 190))
+    axes.set_xticks(range(-200, 51, 50))
     return axes
 
 
 @checked
 def takeovers(values: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
     """A row for each way to lose a head, a mark per seed and a bar at the mean."""
-    _, axes = plt.subplots(figsize=(8.4, 0.9 + 0.4 * len(values)))
+    _, axes = plt.subplots(figsize=(8.4, 1.2 + 0.6 * len(values)))
     for row, found in enumerate(values.values()):
-        axes.barh(row, sum(found) / len(found), color=COLOURS[row], alpha=0.35, height=0.6)
-        axes.plot(found, [row] * len(found), MARKERS[row], color=COLOURS[row], ms=5)
+        axes.barh(row, sum(found) / len(found), color=COLOURS[row], alpha=0.35, height=0.7)
+        lift = row + 0.18 * (np.arange(len(found)) % 3 - 1)
+        axes.plot(found, lift, MARKERS[row], color=COLOURS[row], ms=5, ls="")
     axes.set_yticks(range(len(values)), list(values))
     axes.invert_yaxis()
     axes.set(title=title, xlabel=unit)
@@ -211,9 +348,28 @@ def takeovers(values: Mapping[str, Sequence[float]], title: str, unit: str) -> A
 
 
 @checked
+def scoreboard(found: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
+    """A row for each prediction of `predictions.verdicts`: what was expected, and a tick or a cross for each part."""
+    _, axes = plt.subplots(figsize=(9.8, 0.6 + 0.3 * len(found)))
+    signs = {True: ("✓", GREEN), False: ("✗", ORANGE), None: ("?", GREY)}
+    for row, (number, judged) in enumerate(found.items()):
+        held = judged["verdict"] == "held"
+        axes.axhspan(row - 0.46, row + 0.46, color="#e6f4ef" if held else "white", lw=0)
+        axes.text(0.3, row, number.split(",")[0], va="center", ha="right", fontsize=9)
+        axes.text(0.6, row, judged["expected"].replace("`", ""), va="center", fontsize=9)
+        for i, (_, part) in enumerate(judged["parts"]):
+            sign, colour = signs[part]
+            axes.text(19.2 + 0.5 * i, row, sign, va="center", ha="center", color=colour, fontsize=12)
+        axes.text(21.6, row, judged["verdict"], va="center", fontsize=9, weight="bold" if held else "normal")
+    axes.set(title=title, xlim=(-0.4, 23.2), ylim=(len(found) - 0.4, -0.6))
+    axes.axis("off")
+    return axes
+
+
+@checked
 def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> Axes:
     """Curves as shares of their own rise, on a logarithmic axis, from the second measurement on."""
-    _, axes = plt.subplots(figsize=(8.4, 3.2))
+    _, axes = plt.subplots(figsize=(8.4, 3.6))
     for i, (name, curve) in enumerate(curves.items()):
         final = sum(curve[-4:]) / 4
         shown: list[Any] = [(value - curve[0]) / (final - curve[0]) for value in curve]

@@ -5,7 +5,8 @@
 
 The first fills memory with kernels that have run a lesson, one after the other, and times the last one beside the
 first. The second starts a JupyterHub (`pip install jupyterhub`, `npm install -g configurable-http-proxy`) and lets all
-users run the lesson at the same time, through the hub's proxy, as their browsers would.
+users run the lesson at the same time, through the hub's proxy, as their browsers would; then all of them cut heads in
+the microscope at the same time.
 """
 
 import argparse
@@ -45,6 +46,20 @@ c.Spawner.args = ["--allow-root"]
 c.Spawner.environment = {{"OMP_NUM_THREADS": "1"}}  # ten kernels with two threads each stand in each other's way
 c.Spawner.http_timeout = c.Spawner.start_timeout = 300
 c.JupyterHub.concurrent_spawn_limit = 0
+"""
+
+PRESSES = """
+from time import perf_counter
+from course_utils import load, microscope
+from course_utils.microscope.widget import Microscope
+text = "lantern keeper sleeps. Wake lantern"
+scene = microscope._scene(load("two-layer"), text, "attention", None, (), None, False)
+live, took = Microscope(scene), []
+for head in range(8):
+    started = perf_counter()
+    live.press("cut", f"0.{head}")
+    took.append(perf_counter() - started)
+print(max(took))
 """
 
 
@@ -122,43 +137,57 @@ class Hub:
         self.log.close()
 
 
-def learn(server: Hub, user: str, cells: list[str]) -> float:
-    """One user: a server of their own, a kernel, every cell of the lesson. Returns the seconds that the cells took."""
-    import websocket
+class User:
+    """One user: a server of their own and a kernel."""
 
-    server.ask(f"/hub/api/users/{user}", "POST")
-    server.ask(f"/hub/api/users/{user}/server", "POST")
-    server.wait_for(f"/hub/api/users/{user}", lambda answer: answer["servers"].get("", {}).get("ready"))
-    kernel = server.ask(f"/user/{user}/api/kernels", "POST", {"name": "python3"})["id"]
-    address = f"{server.url.replace('http', 'ws')}/user/{user}/api/kernels/{kernel}/channels"
-    socket = websocket.create_connection(address, header=[f"Authorization: token {server.token}"], timeout=600)
-    started = time.monotonic()
-    for number, cell in enumerate(cells):
-        header = {"msg_id": f"{number}", "msg_type": "execute_request", "session": user, "username": user}
-        header |= {"version": "5.3", "date": ""}
-        content = {"code": cell, "silent": False, "store_history": True, "user_expressions": {}}
-        content |= {"allow_stdin": False, "stop_on_error": True}
-        message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
-        socket.send(json.dumps(message))
-        while True:
-            reply = json.loads(socket.recv())
-            if reply["msg_type"] == "execute_reply" and reply["parent_header"].get("msg_id") == f"{number}":
-                break
-        assert reply["content"]["status"] == "ok", (user, cell, reply["content"])
-    socket.close()
-    return time.monotonic() - started
+    def __init__(self, server: Hub, name: str):
+        import websocket
+
+        server.ask(f"/hub/api/users/{name}", "POST")
+        server.ask(f"/hub/api/users/{name}/server", "POST")
+        server.wait_for(f"/hub/api/users/{name}", lambda answer: answer["servers"].get("", {}).get("ready"))
+        kernel = server.ask(f"/user/{name}/api/kernels", "POST", {"name": "python3"})["id"]
+        address = f"{server.url.replace('http', 'ws')}/user/{name}/api/kernels/{kernel}/channels"
+        headers = [f"Authorization: token {server.token}"]
+        self.name = name
+        self.socket = websocket.create_connection(address, header=headers, timeout=600)
+
+    def run(self, cells: list[str]) -> tuple[float, str]:
+        """The seconds that all cells took, and what the last one printed."""
+        started, printed = time.monotonic(), ""
+        for cell in cells:
+            number = uuid.uuid4().hex
+            header = {"msg_id": number, "msg_type": "execute_request", "session": self.name, "username": self.name}
+            header |= {"version": "5.3", "date": ""}
+            content = {"code": cell, "silent": False, "store_history": True, "user_expressions": {}}
+            content |= {"allow_stdin": False, "stop_on_error": True}
+            message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
+            self.socket.send(json.dumps(message))
+            printed = ""
+            while True:
+                reply = json.loads(self.socket.recv())
+                if reply["parent_header"].get("msg_id") != number:
+                    continue
+                printed += reply["content"]["text"] if reply["msg_type"] == "stream" else ""
+                if reply["msg_type"] == "execute_reply":
+                    break
+            assert reply["content"]["status"] == "ok", (self.name, cell, reply["content"])
+        return time.monotonic() - started, printed
 
 
 def hub(lesson: str, users: int, port: int = 18700) -> None:
-    """All users of a hub run the lesson side by side."""
+    """All users of a hub run the lesson side by side, then press buttons of the microscope."""
     cells = sources(lesson)
     with tempfile.TemporaryDirectory() as folder:
         server = Hub(Path(folder), port)
         try:
-            alone = learn(server, "teacher", cells)
+            teacher = User(server, "teacher")
+            alone, _ = teacher.run(cells)
+            answer = float(teacher.run([PRESSES])[1])
             with ThreadPoolExecutor(users) as pool:
-                names = [f"learner-{number}" for number in range(users)]
-                seconds = sorted(pool.map(lambda name: learn(server, name, cells), names))
+                learners = [*pool.map(lambda number: User(server, f"learner-{number}"), range(users))]
+                seconds = sorted(taken for taken, _ in pool.map(lambda learner: learner.run(cells), learners))
+                answers = [float(said) for _, said in pool.map(lambda learner: learner.run([PRESSES]), learners)]
         except BaseException:
             print((Path(folder) / "log").read_text(encoding="utf-8")[-5_000:], file=sys.stderr)
             raise
@@ -166,13 +195,14 @@ def hub(lesson: str, users: int, port: int = 18700) -> None:
             server.close()
     ratios = f"{seconds[0] / alone:.1f} to {seconds[-1] / alone:.1f}"
     print(f"{users} users ran {lesson}, none failed; {ratios} times as long as one alone ({os.cpu_count()} cores)")
+    print(f"The microscope answered one user within {answer:.2f} s, {users} at once within {max(answers):.2f} s.")
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, lesson in (("kernels", "07_induction_heads"), ("hub", "03_zero_layers")):
+    for name, lesson in (("kernels", "07_induction_heads"), ("hub", "07_induction_heads")):
         command = commands.add_parser(name)
         command.add_argument("--lesson", default=lesson)
         if name == "kernels":

@@ -18,7 +18,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 from course_utils._files import NOTEBOOKS, ROOT, SOLUTIONS, lesson_of, solution_file, write_text
-from course_utils.tools import authoring, export, links, utf8_output
+from course_utils.tools import authoring, links, to_html, utf8_output
 
 START = Path(links.CONTENTS).stem  # the README's table stands in its place
 TEXTS = {  # what stands after the lessons: the name of the page → its file
@@ -96,7 +96,7 @@ def _write_sources(folder: Path) -> None:
     picture.parent.mkdir(parents=True)
     shutil.copy(NOTEBOOKS / picture.name, picture)
     (folder / "_static").mkdir()
-    shutil.copy(export.STYLE / "site.css", folder / "_static")
+    shutil.copy(to_html.STYLE / "site.css", folder / "_static")
 
 
 def _contents(caption: str, pages: list[str]) -> str:
@@ -124,12 +124,12 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
             continue
         if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
             yield new_code_cell(blanks[cell.id])
-            cell.source = export.without_markers(cell.source)
+            cell.source = to_html.without_markers(cell.source)
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         for output in cell.get("outputs", []):
             shown = output.get("data", {})
             if "microscope-still" in shown.get("text/html", ""):
-                shown["text/html"] = export.drawing(shown["text/html"])
+                shown["text/html"] = to_html.drawing(shown["text/html"])
         yield cell
 
 
@@ -138,11 +138,11 @@ def setup(app: Any) -> dict[str, bool]:  # Sphinx calls it, since this module st
     from docutils import nodes
 
     def inline(writer: Any, node: Any) -> None:
-        writer.body.append(export.mathml(node.astext(), "inline"))
+        writer.body.append(to_html.mathml(node.astext(), "inline"))
         raise nodes.SkipNode
 
     def block(writer: Any, node: Any) -> None:
-        writer.body.append(export.mathml(node.astext(), "block"))
+        writer.body.append(to_html.mathml(node.astext(), "block"))
         raise nodes.SkipNode
 
     app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))

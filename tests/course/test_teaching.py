@@ -214,6 +214,38 @@ def test_nbgrader_makes_the_learners_copy_of_every_lesson(lesson, tmp_path, monk
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
+def test_a_deck_fits_its_slides_prints_and_has_a_presenters_view(tmp_path):
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # CI may run as root
+        context = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True)
+        page, faults = context.new_page(), []
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on("requestfailed", lambda request: faults.append(request.url))
+        for lesson in LESSONS:
+            file = tmp_path / f"{lesson}.html"
+            file.write_text(export.export("slides", lesson), encoding="utf-8")
+            page.goto(f"file://{file}")
+            page.wait_for_function("window.Reveal?.isReady()")
+            count = page.evaluate("Reveal.getTotalSlides()")
+            for number in range(count):
+                page.evaluate(f"Reveal.slide({number}, 0, 99)")
+                assert page.locator("section.present").evaluate("s => s.scrollHeight") <= 700, (lesson, number)
+        page.evaluate("Reveal.slide(1)")
+        with page.expect_popup() as opened:
+            page.keyboard.press("s")
+        opened.value.get_by_text("minutes").first.wait_for()
+        page.goto(f"file://{file}?print-pdf")
+        page.wait_for_function("document.querySelectorAll('.pdf-page').length > 0")
+        assert _pages(page.pdf(prefer_css_page_size=True)) == count
+        assert faults == []
+        browser.close()
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
 def test_a_handout_has_at_most_two_pages_an_hour():
     from playwright.sync_api import sync_playwright
 

@@ -12,6 +12,7 @@ from transformer_lens import FactoredMatrix
 
 import course_utils
 from course_utils import (
+    addition,
     autoencoder,
     bigrams,
     cases,
@@ -27,6 +28,7 @@ from course_utils import (
     neurons,
     paths,
     plots,
+    skip_trigrams,
     superposition,
     tasks,
     text,
@@ -61,6 +63,8 @@ HEAD = {"model": MODEL, "layer": 0, "head": 1}
 VOTES = torch.rand(4, 3, 4, 4)
 WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
 CLOCK = torch.rand(53, 53, 53)
+ZEROS = torch.zeros(5, 5, requires_grad=True)
+TRIPLES = skip_trigrams.count(TOKENS[0], torch.full((30, 30), 100.0), window=2)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
     bigrams.preceded: {"stream": TOKENS[0], "labels": TOKENS[0] % 3, "window": 2, "d_vocab": 30},
@@ -73,7 +77,7 @@ GOOD = {  # a call of each function that is right
         "pairs": TABLE,
         "steps": 2,
     },
-    bigrams.train_factors: {"counts": TABLE, "rank": 2},
+    bigrams.train_factors: {"N": TABLE, "rank": 2},
     bigrams.svd_cut: {"table": TABLE, "rank": 2},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
@@ -110,6 +114,8 @@ GOOD = {  # a call of each function that is right
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
     language.sources: {"tokens": TOKENS},
+    language.distance_shares: {"tokens": TOKENS, "most": 3},
+    language.table_loss: {"tokens": TOKENS},
     language.readers: {"tokens": TOKENS},
     language.profit: {"tokens": TOKENS, "distance": 2},
     forward.logits: {"model": MODEL, "tokens": TOKENS, "silent": []},
@@ -136,6 +142,7 @@ GOOD = {  # a call of each function that is right
     heads.patched: {"model": MODEL, "name": "blocks.0.hook_resid_pre", "value": torch.rand(2, 9, 16), "index": (0,)},
     heads.previous_token_score: {"pattern": PATTERN},
     heads.prefix_matching_score: {"pattern": PATTERN, "period": 2},
+    heads.score_parts: {"model": SHALLOW, "tokens": TOKENS, "first": 3},
     models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
     models.from_circuits: {"QK": torch.rand(2, 9, 9), "OV": torch.rand(2, 9, 9), "d_vocab": 4, "n_ctx": 3},
@@ -176,6 +183,37 @@ GOOD = {  # a call of each function that is right
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
+    skip_trigrams.language: {"seed": 1, "n_sources": 3, "n_dests": 2, "n_outs": 4},
+    skip_trigrams.fit: {
+        "weights": [ZEROS],
+        "logits": lambda: ZEROS,
+        "p": torch.full((5, 5), 0.2),
+        "rate": 0.1,
+        "steps": 2,
+    },
+    skip_trigrams.transformer: {"n_heads": 2, "seed": 1, "steps": 2},
+    skip_trigrams.count: {"stream": TOKENS[0], "table": torch.full((30, 30), 100.0), "window": 2, "least": 5},
+    skip_trigrams.expectation: {
+        "model": SHALLOW,
+        "tokens": TOKENS,
+        "triples": TRIPLES,
+        "chosen": TRIPLES.likes,
+        "window": 2,
+    },
+    skip_trigrams.typical_log_Z: {
+        "model": SHALLOW,
+        "tokens": TOKENS[:, 8],
+        "pos": torch.tensor([8, 8]),
+        "frequency": torch.rand(30),
+    },
+    skip_trigrams.with_entries: {
+        "model": SHALLOW,
+        "tokens": TOKENS,
+        "at": TOKENS[:, :3] % 9,
+        "which": [0, 1],
+        "rank": lambda head, table: {"largest": table.abs()},
+        "shares": [0.1, 0.5],
+    },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
     superposition.loss: {"W": torch.rand(4, 2), "b": torch.rand(4), "density": 0.1, "relu": True},
@@ -214,6 +252,8 @@ GOOD = {  # a call of each function that is right
     transforms.folded: {"model": MODEL},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
+    measure.stand_ins: {"model": MODEL, "layer": 1, "tokens": TOKENS},
+    measure.cost: {"model": MODEL, "layer": 1, "out": [0], "tokens": TOKENS, "stand_in": torch.rand(2, 9, 2, 8)},
     measure.inserted: {
         "model": MODEL,
         "contexts": TOKENS,
@@ -233,6 +273,18 @@ GOOD = {  # a call of each function that is right
     fourier.projected: {"W": TABLE, "frequencies": [1.0, 2.5]},
     fourier.explained: {"W": TABLE, "frequencies": [1.0, 2.5]},
     fourier.phase: {"W": TABLE, "frequency": 1.5},
+    fourier.height: {"W": TABLE, "frequency": 1.5},
+    addition.curves: {"model": ADDER},
+    addition.active: {"model": ADDER},
+    addition.best_waves: {"W": TABLE},
+    addition.rulers: {"model": ADDER},
+    addition.phases: {"model": ADDER},
+    addition.heights: {"model": ADDER},
+    addition.off_by: {"logits": torch.rand(45, 9)},
+    addition.off_by_at_random: {"model": ADDER, "size": 2, "seed": 0},
+    addition.strongest_waves: {"model": ADDER, "k": 2},
+    addition.answers: {"model": ADDER, "basis": torch.eye(53)},
+    addition.left_over: {"model": ADDER, "frequencies": [1.0, 2.5]},
     text.train_tokenizer: {"documents": ["a b", "b a"], "d_vocab": 260},
     text.encode: {"documents": ["a b"]},
     text.visible: {"token": " a"},
@@ -313,6 +365,8 @@ KNOW_NONE = {
     text.windows,
     language.predictable,
     language.sources,
+    language.distance_shares,
+    language.table_loss,
     language.readers,
     language.profit,
 }

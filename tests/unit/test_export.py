@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils._files import get_back, lesson_of
-from course_utils.tools import authoring, export
+from course_utils.tools import authoring, export, handout, slides, to_html
 
 START, *LESSONS = [lesson_of(path) for path in authoring.lessons()]  # the first has no exercise and no formula
 KINDS = ("slides", "handout")
@@ -45,16 +45,8 @@ def _data(outputs):
 
 
 def test_slides_and_handouts_have_no_links_between_lessons():
-    for kind in ("slides", "handout"):
+    for kind in KINDS:
         assert not [a for a in _parsed(kind, LESSONS[1]).find_all("a") if not a["href"].startswith("http")]
-
-
-def test_a_figure_with_words_and_a_table_are_shown():
-    figure = new_output("display_data", data={"text/html": '<img src="data:," width="300" alt="a line">'})
-    table = new_output("execute_result", data={"text/markdown": "| a | b |\n|---|---|\n| 1 | 2 |"})
-    cells = [new_markdown_cell("# Figures"), new_code_cell("show()", outputs=[figure, table])]
-    page = BeautifulSoup(export.slides(new_notebook(cells=cells), new_notebook()), "html.parser")
-    assert page.find("img")["alt"] == "a line" and [cell.text for cell in page.find_all("td")] == ["1", "2"]
 
 
 def _loaded(page: BeautifulSoup) -> list[str]:
@@ -100,42 +92,107 @@ def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
     prose = re.sub(r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", " ", _made(kind, lesson), flags=re.DOTALL)
     assert "$" not in prose and not re.search(r"\\[A-Za-z_]", prose)
     formulas = any("$" in cell.source for cell in _notebook(lesson).cells if cell.cell_type == "markdown")
-    assert bool(page.find("math")) == formulas and not page.find("merror")
+    assert bool(page.find("math")) == formulas or kind == "slides"  # a deck has the board in their place
+    assert not page.find("merror")
+
+
+def _slides(lesson):
+    return _parsed("slides", lesson).find("div", class_="slides").find_all("section", recursive=False)
+
+
+def _told(lesson):
+    return slides.guide(_notebook(lesson).cells[0].source.splitlines()[0].removeprefix("# "))
 
 
 @lessons
-def test_slides_show_all_that_is_stored(lesson):
+def test_a_deck_is_short_and_follows_the_guide(lesson):
+    deck, told = _slides(lesson), _told(lesson)
+    assert 10 <= len(deck) <= slides.MOST
+    assert deck[0].find(["img", "svg"]) and told.goal.split("*")[0].split("`")[0][:30] in deck[0].text
+    assert [slide.h2.text for slide in deck[-2:]] == ["For discussion", "On the board"]
+    assert deck[-1].pre and len(deck[-2].find("ul").find_all("li")) >= 3
+    planned = [to_html.markdown(f"## {name}")[0].text for row in told.plan for name in row.sections]
+    shown = [name for name, _ in itertools.groupby(slide.h2.text for slide in deck[1:-2])]
+    assert shown == [name for name in planned if name in shown] and len(shown) > len(planned) / 2
+    for slide in deck[1:-2]:
+        assert re.match(r"\d+ minutes\.", slide.find("aside", class_="notes").text.strip())
+
+
+@lessons
+def test_a_deck_has_every_blank_of_the_plan_and_no_answer(lesson):
+    deck, told = _slides(lesson), _told(lesson)
+    names = [name for row in told.plan for name in re.findall(r"`(\w+)`", row.what)]
+    exercises = [slide for slide in deck if slide.h3 and "Exercise" in slide.h3.text]
+    assert [slide.h3.code.text for slide in exercises] == names
+    assert all(f"def {name}(" in slide.pre.text for name, slide in zip(names, exercises, strict=True))
+    text = " ".join(slide.text for slide in deck)
+    for cell in _notebook(lesson).cells:
+        if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
+            answer = re.split("### (?:BEGIN|END) SOLUTION", cell.source)[1]
+            assert not [line for line in answer.splitlines() if len(line.strip()) > 24 and line.strip() in text]
+
+
+@lessons
+def test_a_deck_shows_no_machinery(lesson):
+    for code in (code for slide in _slides(lesson) for code in slide.find_all("div", class_="code")):
+        assert not re.search(r"^(import|from|assert) |\b(plots|draw|claim|identity|predict|check)[.(]", code.text, re.M)
+
+
+@lessons
+def test_a_bet_comes_before_its_answer_and_its_picture(lesson):
     cells = _notebook(lesson).cells
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    figures = sum("image/png" in data or "<img" in data.get("text/html", "") for data in _data(outputs))
-    page = _parsed("slides", lesson)
-    shown = page.find_all("img")
-    assert len(shown) == figures > 0 and all(int(img["width"]) > 100 and img["alt"] for img in shown)
-    text = page.get_text()
-    for output in outputs:
-        assert output.get("text", "") in text
-    for cell in cells:
-        if cell.cell_type == "markdown":
-            for heading in re.findall(r"^#{1,3} (.*)", cell.source, flags=re.MULTILINE):
-                assert re.split("[`$&*]", heading)[0].strip() in text
-    assert "SOLUTION" not in text
+    asked = [o.data["text/plain"] for c in cells for o in c.get("outputs", []) if "Predict: " in str(o.get("data"))]
+    bets = [bet for slide in _slides(lesson) for bet in slide.find_all("div", class_="bet")]
+    answered = [bet for bet in bets if bet.find_next_sibling("div")]
+    assert len(bets) >= 3 and len(answered) >= len(bets) - 1  # one may wait for a later section
+    for bet in bets:
+        question = re.sub(r"\W", "", bet.p.text)
+        assert any(question in re.sub(r"\W", "", said) for said in asked)
+        after = bet.find_next_siblings("div")
+        assert all("fragment" in block["class"] for block in after)
+        assert not bet.find_previous_siblings("div")
 
 
-@lessons
-def test_a_slide_begins_at_each_heading_and_answers_wait_below(lesson):
-    sections = _parsed("slides", lesson).find("div", class_="deck").find_all("section", recursive=False)
-    assert all(section.find(True).name in ("h1", "h2", "h3") for section in sections)
-    for section in sections:  # one heading, or one with nothing of its own and the next
-        blocks = [block.name in ("h1", "h2", "h3") for block in section.find_all(True, recursive=False)]
-        assert not any(blocks[2:]) and len(blocks) > sum(blocks)
-    exercises = [section for section in sections if section.find("h3") and "Exercise" in section.h3.text]
-    assert exercises
-    for section in exercises:
-        codes = section.find_all("div", class_="code")
-        at = next(place for place, code in enumerate(codes) if "NotImplementedError" in code.text)
-        blank, answer = codes[at : at + 2]
-        assert "new" not in blank["class"]
-        assert "NotImplementedError" not in answer.text and "new" in answer["class"]
+def _cell(source, *data, text=""):
+    outputs = [new_output("display_data", data=shown) for shown in data]
+    outputs += [new_output("stream", name="stdout", text=text)] if text else []
+    return new_code_cell(source, outputs=outputs)
+
+
+def test_what_a_deck_takes_of_a_section():
+    asked = {"text/plain": "Predict: How *many*?\none · two"}
+    picture = {"text/html": '<img src="data:," alt="a line">'}
+    exercise = "### Exercise 1 · `f` &nbsp; ●○○ · 5 minutes\n\nReturn x.\n\n<details>Hint</details>"
+    blank = _cell('import torch\n\n\ndef f(x):\n    raise NotImplementedError("your code here")')
+    cells = [
+        _cell('predict("01_many", "How?")', asked),
+        _cell("draw.one(1)", picture),
+        _cell('claim("how many", 2, predicted="01_many")', text="▪ how many: 2\n"),
+        _cell("from x import y\n\n\ndef twice(a):\n    return 2 * a\n\n\ndraw.two(twice(1))", picture),
+        new_markdown_cell(exercise),
+        blank,
+    ]
+    row = slides.Row(10, ["1 · A"], "Pairs write `f`.")
+    bet, drawn, left = slides._section("1 · A", cells, row, {blank.id: blank.source})
+    assert bet.spare == 0 and ["bet" in bet.blocks[0], "a line" in bet.blocks[1], "how many: 2" in bet.blocks[2]]
+    assert "How <em>many</em>?" in bet.blocks[0] and "<li>two</li>" in bet.blocks[0]
+    assert drawn.spare == 2 and "twice" in drawn.blocks[0] and "two(" not in drawn.blocks[0]
+    assert "Return x." in "".join(left.blocks) and "Hint" not in "".join(left.blocks)
+    assert "import" not in left.blocks[-1] and "Implemented" not in left.blocks[-1]
+    elsewhere = slides.Row(10, ["1 · A"], "Talk.")
+    assert len([*slides._section("1 · A", cells, elsewhere, {blank.id: blank.source})]) == 2
+
+
+def test_a_deck_that_is_too_long_loses_what_it_can_spare():
+    deck = [slides.Slide(str(place), spare=spare) for place, spare in enumerate([0, 3, 2, 1, 0, 2])]
+    assert [slide.heading for slide in slides._at_most(deck, 4)] == ["0", "2", "3", "4"]
+    with pytest.raises(ValueError, match="1 slides too many"):
+        slides._at_most(deck, 1)
+
+
+def test_a_lesson_without_a_guide_has_no_deck():
+    with pytest.raises(ValueError, match='no section "12 · Beyond"'):
+        slides.guide("12 · Beyond")
 
 
 @lessons
@@ -177,13 +234,13 @@ def test_a_handout_shows_a_figure_that_is_announced_and_gives_no_answer_away():
     for code, is_shown in (("draw(1)", True), ("draw(f(1))", False), ("g = f(1)\ndraw(g)", False)):
         drawn = new_code_cell(code, outputs=figure, id="d")
         solution = notebook(answer, new_code_cell(answer, id="e"), drawn)
-        page = BeautifulSoup(export.handout(solution, notebook(blank, new_code_cell(code, id="d"))), "html.parser")
+        page = BeautifulSoup(handout.handout(solution, notebook(blank, new_code_cell(code, id="d"))), "html.parser")
         assert bool(page.find("img")) == is_shown == ("Here it is:" in page.text) and "See." in page.text
         assert "Return x:" in page.text and len(page.find(class_="room").find_all("i")) == 5
 
 
 def test_markdown_becomes_elements_and_mathml():
-    one, two, three = export.markdown(
+    one, two, three = to_html.markdown(
         "A $\\text{d\\_head}$.\n\n$$\\lVert x \\rVert$$\n\n\\begin{matrix}a & b\\end{matrix}\n"
     )
     assert one.name == "p" and one.math["display"] == "inline" and one.find("mtext").text.strip() == "d_head"
@@ -201,7 +258,7 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
         export.main(["slides", "11_nothing", "--out", str(tmp_path)])
     assert 'There is no lesson "11_nothing"' in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
-    export._rendered.cache_clear()
+    to_html._rendered.cache_clear()
     with pytest.raises(SystemExit):
         export.main(["slides", LESSONS[0], "--out", str(tmp_path)])
     assert '".[teach]"' in capsys.readouterr().err
@@ -220,25 +277,15 @@ def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
 
 
 def test_reveal_is_as_published_and_brings_its_licence():
-    assert "MIT licensed" in (export.REVEAL / "reveal.js").read_text(encoding="utf-8")[:200]
-    assert "Permission is hereby granted" in (export.REVEAL / "LICENSE").read_text(encoding="utf-8")
-    assert sum(file.stat().st_size for file in export.REVEAL.iterdir()) < 200_000
+    assert "MIT licensed" in (to_html.REVEAL / "reveal.js").read_text(encoding="utf-8")[:200]
+    assert "Permission is hereby granted" in (to_html.REVEAL / "LICENSE").read_text(encoding="utf-8")
+    assert sum(file.stat().st_size for file in to_html.REVEAL.iterdir()) < 300_000
 
 
 def test_a_stored_drawing_becomes_part_of_the_page():
     drawn = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><text>(</text></svg>'
     picture = f'<img src="data:image/svg+xml;base64,{base64.b64encode(drawn.encode()).decode()}" alt="a model">'
     stored = f'<div class="microscope-still">{picture}<details><summary>?</summary>{picture}</details></div>'
-    output = new_output(
-        "display_data", data={"text/html": f"{stored}<style>.jp-x{{}}</style>", "text/plain": "a model"}
-    )
-    cells = [new_markdown_cell("# The microscope"), new_code_cell("show(model)", outputs=[output])]
-    page = export.slides(new_notebook(cells=cells), new_notebook())
+    page = to_html.drawing(f"{stored}<style>.jp-x{{}}</style>")
     assert page.count(drawn) == 2 and "<img" not in page and ".jp-x" not in page
     assert _loaded(BeautifulSoup(page, "html.parser")) == []
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_start_is_made_too(kind):
-    page = _parsed(kind, START)
-    assert "Start here" in page.get_text() and not page.find(src=re.compile("^http"))

@@ -235,6 +235,21 @@ def test_the_lessons_cell_says_what_cannot_be_reached(hub):
     assert sentence.startswith("'attn-only-1l' comes from the Hugging Face hub, which can't be reached")
 
 
+def test_what_stands_in_for_heads_has_its_price():
+    model = load("two-layer")
+    tokens = text.repeated_tokens(8, batch=10)
+    values = measure.stand_ins(model, 1, tokens)
+    zero = measure.cost(model, 1, [6], tokens, values["zero"])
+    with heads.ablated(model, (1, 6)):
+        ablated = measure.losses(model, tokens)
+    torch.testing.assert_close(zero, ablated - measure.losses(model, tokens), atol=1e-4, rtol=0)
+    own = values["another text's"].roll(-9, 0)
+    torch.testing.assert_close(measure.cost(model, 1, [1, 6], tokens, own), torch.zeros_like(zero), atol=1e-4, rtol=0)
+    assert values["the mean"].std((0, 1)).max() < 1e-4
+    with pytest.raises(IndexError):
+        measure.cost(model, 1, [8], tokens, own)
+
+
 def test_inserting_a_token_is_running_the_model_on_the_changed_text():
     model = _model(normalization_type=None, n_layers=2)
     model.unembed.b_U.zero_()  # as in the course's models

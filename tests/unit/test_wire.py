@@ -17,9 +17,9 @@ from course_utils.check.guard import Blank, Guarded
 from course_utils.check.questions import Wrong
 from course_utils.tools.wire import Peer, Remote
 
-# models given and returned, hooks, functions, dictionaries, sets, namespaces
+# models given and returned, hooks, functions, dictionaries, sets
 NAMES = ["rotate", "undo_scaling", "move_label", "notices", "path_patched", "qk_terms", "without_heads"]
-NAMES += ["layer_parameters", "with_divisors", "verdict", "hidden_lead", "composition", "by_hand"]
+NAMES += ["with_divisors", "verdict", "hidden_lead", "composition", "by_hand"]
 ANSWERS = [(name, mistake) for name in NAMES for mistake in [None, *EXERCISES[name].mistakes]]
 
 

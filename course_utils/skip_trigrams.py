@@ -1,0 +1,197 @@
+"""Heads held against skip-trigrams: a language whose best loss is known, triples counted in text, rivals, entries kept.
+
+A triple (a … b → c) is a source a among the tokens before, a destination b, and the token c that comes next.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import bigrams, circuits, heads, models
+from course_utils._arguments import Count, NotNegative, checked
+
+
+@checked
+def language(
+    seed: NotNegative, n_sources: Count = 16, n_dests: Count = 4, n_outs: Count = 16
+) -> Float[Tensor, "source dest out"]:
+    """p(out | source, destination): each pair has a favourite, drawn at random, for four fifths of the cases."""
+    generator = torch.Generator().manual_seed(seed)
+    favourite = torch.randint(n_outs, (n_sources, n_dests, 1), generator=generator)
+    p = torch.full((n_sources, n_dests, n_outs), 0.2 / n_outs)
+    return p.scatter_add_(2, favourite, torch.full(favourite.shape, 0.8))
+
+
+@checked
+def fit(
+    weights: Sequence[Tensor],
+    logits: Callable[[], Float[Tensor, "*text out"]],
+    p: Float[Tensor, "*text out"],
+    rate: float,
+    steps: Count = 400,
+) -> float:
+    """Train `weights` so that `logits()` fits p, all texts at once: the loss above p's entropy, in nats.
+
+    Adam; the learning rate falls to 0 over the second half of the steps.
+    """
+    optimizer = torch.optim.Adam(weights, lr=rate)
+    for i in range(steps):
+        optimizer.param_groups[0]["lr"] = rate * min(1, 2 - 2 * i / steps)
+        loss = -(p * logits().log_softmax(-1)).sum(-1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item() + (p * p.log()).sum(-1).mean().item()
+
+
+@checked
+def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
+    """Nats above the optimum of a one-layer transformer, trained on texts start, source, filler, destination."""
+    p = language(seed)  # [source, dest, out]
+    a, b = torch.cartesian_prod(torch.arange(p.shape[0]), torch.arange(p.shape[1])).T
+    texts = torch.stack([0 * a, 2 + a, 0 * a + 1, 2 + p.shape[0] + b], dim=1)  # [text, pos]
+    shape: dict[str, Any] = {
+        "n_layers": 1,
+        "d_model": 32,
+        "d_head": 16,
+        "n_ctx": 4,
+        "d_vocab": 22,
+        "d_vocab_out": p.shape[2],
+    }
+    shape |= {"attn_only": True, "positional_embedding_type": "shortformer", "normalization_type": None}
+    model = models.initial(shape | {"n_heads": n_heads, "seed": seed})
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return fit(weights, lambda: model(texts)[:, -1], p.flatten(0, 1), 0.02, steps)
+
+
+class Triples(NamedTuple):
+    """Triples (a … b → c) of a text, for all pairs (b, c) of which c often follows b."""
+
+    b: Int[Tensor, " pair"]
+    c: Int[Tensor, " pair"]
+    expected: Float[Tensor, "a pair"]  # how often c would come after a … b, if a made no difference
+    came: Int[Tensor, "a pair"]  # how often it did
+    likes: Bool[Tensor, "a pair"]  # whether c comes after a, at any distance of the window, at least as often as usual
+
+
+@checked
+def count(
+    stream: Int[Tensor, " pos"], table: Float[Tensor, "d_vocab d_vocab"], window: Count = 16, least: Count = 2_000
+) -> Triples:
+    """Count triples with a among the `window` tokens up to the one before b; the start token is no a.
+
+    `table` [current, next] says which c often follow b: in 2 of 100 cases, 100 times in all, and b `least` times.
+    """
+    total, d_vocab = table.sum(1, keepdim=True), len(table)
+    b, c = ((table / total >= 0.02) & table.ge(100) & (total >= least)).nonzero().T
+    pair = torch.full((d_vocab, d_vocab), -1)
+    pair[b, c] = torch.arange(len(b))
+    current, following = stream[:-1], stream[1:]
+    b_id, c_id = (_numbered(tokens, d_vocab) for tokens in (b, c))
+
+    def before(labels: Int[Tensor, " pos"], n: int) -> Int[Tensor, "a n"]:
+        table = bigrams.preceded(current, labels, window, d_vocab)
+        return torch.nn.functional.pad(table, (0, n - table.shape[1]))  # labels that never come
+
+    came = before(pair[current, following], len(b))  # a … b c
+    before_b = before(b_id[current], d_vocab)[:, b_id[b]]  # a … b, whatever follows
+    after_a = before(c_id[following], d_vocab)[:, c_id[c]]  # a … c
+    places = window * torch.bincount(current, minlength=d_vocab)[:, None]
+    usual = torch.bincount(following, minlength=d_vocab)[c] / len(following)
+    likes = after_a >= usual * places
+    likes[0] = False
+    return Triples(b, c, before_b * (table / total)[b, c], came, likes)
+
+
+def _numbered(tokens: Int[Tensor, " n"], d_vocab: int) -> Int[Tensor, " d_vocab"]:
+    """0, 1, 2, … for these tokens, −1 for all others."""
+    ids = torch.full((d_vocab,), -1)
+    ids[tokens.unique()] = torch.arange(len(tokens.unique()))
+    return ids
+
+
+@checked
+@torch.no_grad()
+def expectation(
+    model: HookedTransformer,
+    tokens: Int[Tensor, "batch pos"],
+    triples: Triples,
+    chosen: Bool[Tensor, "d_vocab pair"],
+    window: Count = 16,
+) -> tuple[float, int]:
+    """How often a model expects the c of a chosen triple on a text where a … b stands, and how often it comes.
+
+    For models without a last LayerNorm.
+    """
+    x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]
+    log_Z = torch.stack([(row @ model.W_U).logsumexp(-1) for row in x])
+    before, truth = tokens.unfold(1, window, 1)[:, : x.shape[1]], tokens[:, window + 1 :]
+    expected, came = 0.0, 0
+    for b in triples.b.unique():
+        row, column = (tokens[:, window:-1] == b).nonzero().T
+        pairs = (triples.b == b).nonzero().flatten()
+        here = chosen[:, pairs][before[row, column]].any(1)  # [n, pair]: after one of these a
+        p = (x[row, column] @ model.W_U[:, triples.c[pairs]] - log_Z[row, column, None]).exp()
+        expected += (p * here).sum().item()
+        came += int((here & (truth[row, column, None] == triples.c[pairs])).sum())
+    return expected, came
+
+
+@checked
+@torch.no_grad()
+def typical_log_Z(
+    model: HookedTransformer,
+    tokens: Int[Tensor, " n"],
+    pos: Int[Tensor, " n"],
+    frequency: Float[Tensor, " d_vocab"],
+) -> Float[Tensor, "head n"]:
+    """log Ẑ of each head of layer 0: the mean of Σ e^score over sources, if those in between were drawn by frequency.
+
+    For the destination `tokens` at position `pos`, from 1 on; the start token stands at position 0. Needs positions.
+    """
+    W_E, W_pos = model.W_E, model.W_pos
+    places = torch.arange(len(W_pos))
+    between = (places > 0) & (places < pos[:, None])  # [n, pos]
+    result = []
+    for W_Q, W_K in zip(model.W_Q[0], model.W_K[0], strict=True):
+        q = (W_E[tokens] + W_pos[pos]) @ W_Q / model.cfg.d_head**0.5  # [n, d_head]
+        over_tokens = (q @ (W_E @ W_K).T).exp() @ frequency
+        over_places = ((q @ (W_pos @ W_K).T).exp() * between).sum(1)
+        start = q @ ((W_E[0] + W_pos[0]) @ W_K)
+        itself = (q * ((W_E[tokens] + W_pos[pos]) @ W_K)).sum(1)
+        result.append((start.exp() + itself.exp() + over_tokens * over_places).log())
+    return torch.stack(result)
+
+
+@checked
+@torch.no_grad()
+def with_entries(
+    model: HookedTransformer,
+    tokens: Int[Tensor, "text pos"],
+    at: Int[Tensor, "text n"],
+    which: Sequence[int],
+    rank: Callable[[int, Float[Tensor, "src out"]], Mapping[str, Float[Tensor, "src out"]]],
+    shares: Sequence[float],
+) -> dict[str, Float[Tensor, "share text n out"]]:
+    """What heads of layer 0 add to the logits at the positions `at`, if only the best entries of their OV tables count.
+
+    `rank(head, table)` gives one or more rankings by name, higher first; of each table each of `shares` is kept. The
+    limits are read off a sample, one entry in 37.
+    """
+    A = heads.patterns(model, tokens)[0][:, torch.arange(len(tokens))[:, None], at]  # [head, text, n, src]
+    added: dict[str, Tensor] = {}
+    for head in which:
+        table: Any = circuits.full_ov(model, 0, head).AB  # TransformerLens declares a wider type
+        for name, ranks in rank(head, table).items():
+            sample = ranks.flatten()[::37].sort(descending=True).values
+            if name not in added:
+                added[name] = torch.zeros(len(shares), *at.shape, table.shape[1])
+            for i, share in enumerate(shares):
+                kept = table * (ranks >= sample[int(share * len(sample))])
+                for text, row in enumerate(tokens):
+                    added[name][i, text] += A[head, text] @ kept[row]
+    return added

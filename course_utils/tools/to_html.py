@@ -1,0 +1,102 @@
+"""What slides, handouts and the site share: Markdown, formulas, code and drawings as HTML that needs nothing else."""
+
+import html
+import re
+from base64 import b64decode
+from functools import cache
+from pathlib import Path
+
+from bs4 import BeautifulSoup, Tag
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
+REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 and its notes (MIT), as its npm package has them
+
+
+class _Markdown(IPythonRenderer):
+    """Jupyter's Markdown, with MathML where a browser would need MathJax."""
+
+    def block_math(self, body: str) -> str:
+        return mathml(body, "block")
+
+    def inline_math(self, body: str) -> str:
+        return mathml(body, "inline")
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", "block")
+
+
+def mathml(formula: str, display: str) -> str:
+    """A formula of LaTeX as MathML; `display` is "inline" or "block".
+
+    Raises ModuleNotFoundError without latex2mathml, which the extra `teach` brings.
+    """
+    try:
+        from latex2mathml.converter import convert
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError('Formulas need latex2mathml: pip install -e ".[teach]" brings it.') from error
+
+    return convert(formula.strip(), display=display).replace(r"\_", "_")  # it leaves \_ inside \text as it is
+
+
+@cache
+def _rendered(source: str) -> str:
+    return MarkdownWithMath(_Markdown(escape=False, exclude_anchor_links=True)).render(source)
+
+
+def markdown(source: str) -> list[Tag]:
+    """The HTML elements that a Markdown cell is made of, in order.
+
+    Raises ModuleNotFoundError for a cell with formulas where latex2mathml is missing (the extra `teach` brings it).
+    """
+    return [block for block in BeautifulSoup(_rendered(source), "html.parser").contents if isinstance(block, Tag)]
+
+
+def inline(source: str) -> str:
+    """Markdown of one paragraph as HTML without the paragraph."""
+    return "".join(block.decode_contents() for block in markdown(source))
+
+
+def code(source: str) -> str:
+    """Python as HTML, coloured."""
+    return f'<div class="code">{highlight(source, PythonLexer(), HtmlFormatter())}</div>'
+
+
+def drawing(stored: str) -> str:
+    """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
+    pictures = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
+    drawn = pictures.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
+    return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
+
+
+def without_markers(source: str) -> str:
+    """A solution's code without the lines that mark what the learner's copy leaves out."""
+    return re.sub(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", "", source, flags=re.MULTILINE)
+
+
+def text(file: Path) -> str:
+    """A file of UTF-8."""
+    return file.read_text(encoding="utf-8")
+
+
+def style(file: str) -> str:
+    """One of our files of CSS or JavaScript, by name."""
+    return text(STYLE / file)
+
+
+def script(file: str, then: str) -> str:
+    """One of our files of JavaScript as a tag, with what it is to do."""
+    return f"<script>{style(file)}{then}</script>"
+
+
+def document(title: str, body: str, css: str) -> str:
+    """A whole page."""
+    colours = HtmlFormatter(style="default").get_style_defs(".highlight")
+    styles = "\n".join([colours, style("all.css"), css])
+    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
+    head += f"<title>{html.escape(title)}</title>"
+    head += f"<style>{styles}</style>"
+    return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'

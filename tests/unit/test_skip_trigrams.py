@@ -1,0 +1,106 @@
+"""Skip-trigrams: what is counted, summed and kept, against slow ways that are easy to read."""
+
+import math
+
+import pytest
+import torch
+
+from course_utils import heads, models, paths, skip_trigrams
+
+WINDOW = 2
+STREAM = torch.randint(1, 8, (400,), generator=torch.Generator().manual_seed(0))
+TABLE = torch.full((8, 8), 100.0)  # every pair is frequent, and all c are equally likely after b
+TOKENS = torch.randint(1, 8, (3, 10), generator=torch.Generator().manual_seed(1))
+TOKENS[:, 0] = 0
+
+
+@pytest.fixture(scope="module")
+def model():
+    config = {"n_layers": 1, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 10, "d_vocab": 8, "seed": 0}
+    shape = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer"}
+    result = models.initial(config | shape).requires_grad_(False)
+    for parameter in result.parameters():
+        parameter.mul_(2)
+    return result
+
+
+@pytest.fixture(scope="module")
+def triples():
+    return skip_trigrams.count(STREAM, TABLE, WINDOW, least=800)
+
+
+def test_in_the_language_each_pair_has_one_favourite():
+    p = skip_trigrams.language(3)
+    assert torch.allclose(p.sum(-1), torch.ones(16, 4))
+    assert torch.allclose(p.amax(-1), torch.full((16, 4), 0.8 + 0.2 / 16))
+
+
+def test_fit_reaches_the_optimum_with_free_logits_and_not_without_the_source():
+    p = skip_trigrams.language(0)
+    free, shared = torch.zeros(p.shape, requires_grad=True), torch.zeros(p.shape[1:], requires_grad=True)
+    assert skip_trigrams.fit([free], lambda: free, p, 0.1) == pytest.approx(0, abs=1e-3)
+    assert skip_trigrams.fit([shared], lambda: shared.expand(p.shape), p, 0.1) > 1
+
+
+def test_triples_are_counted_as_one_counts_them_by_hand(triples):
+    seen, before_b, after_a = torch.zeros(8, 8, 8), torch.zeros(8, 8), torch.zeros(8, 8)
+    for i in range(WINDOW, len(STREAM) - 1):
+        for a in STREAM[i - WINDOW : i]:
+            before_b[a, STREAM[i]] += 1
+            after_a[a, STREAM[i + 1]] += 1
+            seen[a, STREAM[i], STREAM[i + 1]] += 1
+    assert torch.equal(triples.came, seen[:, triples.b, triples.c].int())
+    assert torch.allclose(triples.expected, before_b[:, triples.b] / 8)
+    share = after_a / (WINDOW * torch.bincount(STREAM[:-1], minlength=8)[:, None])
+    usual = torch.bincount(STREAM[1:], minlength=8) / (len(STREAM) - 1)
+    assert torch.equal(triples.likes[1:], (share >= usual)[1:, triples.c]) and not triples.likes[0].any()
+
+
+def test_the_model_expects_what_its_probabilities_say(model, triples):
+    chosen = triples.likes & (triples.c % 2 == 0)
+    expected, came = 0.0, 0
+    p = model(TOKENS).softmax(-1)
+    for row in range(len(TOKENS)):
+        for i in range(WINDOW, TOKENS.shape[1] - 1):
+            for pair in (triples.b == TOKENS[row, i]).nonzero().flatten():
+                if chosen[TOKENS[row, i - WINDOW : i], pair].any():
+                    expected += p[row, i, triples.c[pair]].item()
+                    came += int(TOKENS[row, i + 1] == triples.c[pair])
+    assert came > 0
+    found = skip_trigrams.expectation(model, TOKENS, triples, chosen, WINDOW)
+    assert found == (pytest.approx(expected, rel=1e-4), came)
+
+
+def test_a_typical_denominator_is_the_mean_over_all_texts(model):
+    """Two sources in between, all 64 pairs of tokens, each with its probability: by linearity that is the mean."""
+    frequency = torch.rand(8, generator=torch.Generator().manual_seed(0))
+    frequency /= frequency.sum()
+    x, y = torch.cartesian_prod(torch.arange(8), torch.arange(8)).T
+    texts = torch.stack([0 * x, x, y, 0 * x + 5], dim=1)
+    _, cache = model.run_with_cache(texts)
+    Z = cache["attn_scores", 0][:, :, 3, :4].exp().sum(-1)  # [text, head]
+    mean = (frequency[x] * frequency[y]) @ Z
+    log_Z = skip_trigrams.typical_log_Z(model, torch.tensor([5]), torch.tensor([3]), frequency)[:, 0]
+    assert torch.allclose(log_Z, mean.log(), atol=1e-4)
+
+
+def test_all_entries_are_the_heads_and_few_are_not(model):
+    at = torch.arange(2, 9).expand(3, 7)
+    ranks = {"all": lambda table: torch.ones_like(table), "few": lambda table: table.abs()}
+    added = skip_trigrams.with_entries(
+        model, TOKENS, at, [0, 1], lambda head, table: {name: f(table) for name, f in ranks.items()}, [0.1]
+    )
+    for row, tokens in enumerate(TOKENS):
+        _, terms = paths.path_terms(model, tokens)
+        assert torch.allclose(added["all"][0, row], terms.sum(0)[2:9], atol=1e-4)
+    assert not torch.allclose(added["few"], added["all"], atol=1e-2)
+
+
+def test_parts_of_a_score_vary_as_their_own_scores_do(model):
+    parts = heads.score_parts(model, TOKENS, first=2)
+    x = model.W_E[TOKENS]
+    for head in range(2):
+        scores = (x @ model.W_Q[0, head]) @ (x @ model.W_K[0, head]).mT / math.sqrt(4)
+        rows = [scores[b, dest, :dest].var(unbiased=False) for b in range(3) for dest in range(2, 10)]
+        assert parts["token–token"][head].item() == pytest.approx(torch.stack(rows).mean().item(), rel=1e-4)
+    assert all((values > 0).all() for values in parts.values())
