@@ -84,12 +84,12 @@ def train(
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)
     for step in range(steps):
-        losses = (_errors(x, W, b, relu) * weight).sum(-1)  # [copy, density]
+        per_model = (_errors(x, W, b, relu) * weight).sum(-1)  # [copy, density]
         optimizer.zero_grad()
-        losses.sum().backward()
+        per_model.sum().backward()
         optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / steps)
         optimizer.step()
-    best, every = losses.argmin(0), torch.arange(len(densities))
+    best, every = per_model.argmin(0), torch.arange(len(densities))
     return W.detach()[best, every], b.detach()[best, every]
 
 
