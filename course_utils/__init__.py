@@ -24,6 +24,7 @@ _MODULES = (
     "measure",
     "microscope",
     "models",
+    "neurons",
     "paths",
     "plots",
     "skip_trigrams",

@@ -33,6 +33,10 @@ class Autoencoder:
         """What the features of each row add up to: near to the row, if the autoencoder is good."""
         return self.features(x) @ self.W_out + self.middle
 
+    def left_over(self, x: Float[Tensor, "row d"]) -> float:
+        """The share of the rows' variance that does not come back."""
+        return (((self.back(x) - x) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()).item()
+
 
 @checked
 def train(

@@ -16,14 +16,14 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_utils import fourier
+from course_utils import fourier, models, tasks
 from course_utils._arguments import NotNegative, checked
 from course_utils._files import DATA, verified, write_checksums, write_text
-from course_utils.models import initial
 
 P = 53  # numbers on the clock face; a prime, so that every frequency passes through all of them
 SHARE = 0.4  # of the pairs, to train on
 SUMS = torch.arange(P)[:, None].add(torch.arange(P)) % P  # the right answers [a, b]
+FIVE = (3, 8, 12, 20, 25)  # frequencies of what is made by hand
 STORED = DATA / "grokking.json"
 
 
@@ -61,7 +61,7 @@ def is_train(seed: NotNegative) -> Tensor:
 def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]]:
     """The trained model, and its tables at step 0, `every`, 2 `every`, …"""
     sizes = {"n_layers": 1, "n_heads": 1, "d_model": 48, "d_head": 48, "d_mlp": 96, "n_ctx": 2, "d_vocab": P}
-    model = initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": run.seed})
+    model = models.initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": run.seed})
     attention = model.blocks[0].attn
     if not run.attends:
         for weight in (attention.W_Q, attention.W_K):
@@ -173,6 +173,67 @@ def after_embedding(model: HookedTransformer) -> Callable[[Tensor], Tensor]:
     return logits
 
 
+Place = tuple[float, float]  # gradient symmetricity, distance irrelevance
+
+
+def _place(logits: Callable, embedded: Tensor, right: Tensor, apart: Tensor) -> Place:
+    return symmetricity(logits, embedded), distance_irrelevance(right.flatten(), apart)
+
+
+@checked
+def place(model: HookedTransformer) -> Place:
+    """Gradient symmetricity and distance irrelevance of a model of all 53 · 53 pairs."""
+    return _place(after_embedding(model), model.W_E[pairs()], right_logits(table(model)), differences())
+
+
+@checked
+def place_of_adder(model: HookedTransformer) -> Place:
+    """The same two numbers for an adder of lesson 09, on all pairs with a sum up to 127."""
+    sums = tasks.sequences(2)
+    right = model(sums)[:, -1].gather(1, sums.sum(1, keepdim=True))
+    return _place(after_embedding(model), model.W_E[sums], right, sums[:, 0] - sums[:, 1])
+
+
+def adders() -> list[Place]:
+    """The same for the five bundled adders of lesson 09, which differ in their seed."""
+    return [place_of_adder(models.load(name)) for name in ("addition", *(f"addition/seed-{i}" for i in range(1, 5)))]
+
+
+def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
+    """A pizza made by hand, its table and its place: for each of five waves nine neurons that read both operands' mean.
+
+    Its votes are |cos(πk(a − b)/53)| cos(2πk(a + b − c)/53), a sum over the waves k.
+    """
+    turn, crest = 2 * torch.pi * torch.arange(P) / P, 2 * torch.pi * torch.arange(9) / 9
+    curves = torch.cat([(k * turn[:, None] - crest).cos() for k in FIVE], 1)  # [value, neuron]
+    votes = torch.cat([(k * turn - 2 * crest[:, None]).cos() for k in FIVE])  # [neuron, answer]
+    model = models.from_neurons(curves, votes)
+
+    def logits(two: Tensor) -> Tensor:  # only the first dimensions of its stream hold the token
+        return after_embedding(model)(torch.nn.functional.pad(two, (0, 2 * P)))
+
+    said = table(model)
+    return said, _place(logits, torch.eye(P)[pairs()], right_logits(said), differences())
+
+
+def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
+    """A clock made by hand, its table and its place: the hands of both operands multiplied, for each of five waves.
+
+    The hands' lengths vary by 10 % or so: with equal ones all right logits were the same, with nothing to measure.
+    """
+    turn = 2 * torch.pi * torch.arange(P)[:, None] / P
+    hands = torch.polar(torch.ones(P, len(FIVE)), turn * torch.tensor(FIVE))  # complex: points on five circles
+    uneven = 1 + 0.1 * torch.randn(P, len(FIVE), generator=torch.Generator().manual_seed(0))
+
+    def logits(two: Tensor) -> Tensor:  # embedded operands [case, 2, 10] → logits [case, answer]
+        a, b = torch.view_as_complex(two.unflatten(-1, (len(FIVE), 2))).unbind(1)
+        return ((a * b)[:, None] * hands.conj()).real.sum(-1)
+
+    embedded = torch.view_as_real(hands * uneven).flatten(1)[pairs()]  # [pair, 2, 10]
+    said = logits(embedded).view(P, P, P)
+    return said, _place(logits, embedded, right_logits(said), differences())
+
+
 # All runs
 
 
@@ -180,7 +241,7 @@ def measured(run: Run) -> dict:
     """What is stored of a run: losses over time, how well its key frequencies do alone, and where it stands."""
     model, tables = train(run)
     known, loss = is_train(run.seed), losses(tables)
-    keys = key_frequencies(tables[-1])
+    keys, (even, irrelevant) = key_frequencies(tables[-1]), place(model)
     alone, without = (torch.stack([part(one, keys) for one in tables]) for part in (restricted, excluded))
     found = {
         "train_loss": loss[:, known].mean(1),
@@ -193,8 +254,8 @@ def measured(run: Run) -> dict:
         **{name: [float(f"{value:.4g}") for value in values.tolist()] for name, values in found.items()},
         "test_accuracy": round((tables[-1].argmax(-1) == SUMS)[~known].float().mean().item(), 4),
         "key_frequencies": keys,
-        "symmetricity": round(symmetricity(after_embedding(model), model.W_E[pairs()]), 4),
-        "distance_irrelevance": round(distance_irrelevance(right_logits(tables[-1]).flatten(), differences()), 4),
+        "symmetricity": round(even, 4),
+        "distance_irrelevance": round(irrelevant, 4),
     }
 
 

@@ -51,6 +51,15 @@ def loss(
     return _errors(x, W, b, relu) @ probabilities(x, density) / (density * x.shape[1])
 
 
+@checked
+def losses(
+    W: Float[Tensor, "*model n m"], b: Float[Tensor, "*model n"], densities: Sequence[float], relu: bool = True
+) -> list[float]:
+    """The loss at each density: of one model at all of them, or of as many models at one each."""
+    W, b = (x.expand(len(densities), *x.shape[-k:]) for x, k in ((W, 2), (b, 1)))
+    return [loss(one, bias, density, relu).item() for one, bias, density in zip(W, b, densities, strict=True)]
+
+
 def _errors(x: Tensor, W: Tensor, b: Tensor, relu: bool) -> Float[Tensor, "*model case"]:
     """The squared error of every model in every case, summed over features."""
     said = x @ W @ W.mT + b[..., None, :]  # [*model, case, n]
@@ -75,12 +84,12 @@ def train(
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)
     for step in range(steps):
-        losses = (_errors(x, W, b, relu) * weight).sum(-1)  # [copy, density]
+        per_model = (_errors(x, W, b, relu) * weight).sum(-1)  # [copy, density]
         optimizer.zero_grad()
-        losses.sum().backward()
+        per_model.sum().backward()
         optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / steps)
         optimizer.step()
-    best, every = losses.argmin(0), torch.arange(len(densities))
+    best, every = per_model.argmin(0), torch.arange(len(densities))
     return W.detach()[best, every], b.detach()[best, every]
 
 

@@ -1,6 +1,7 @@
 """What only lesson 09b draws: learning late, features as arrows and what they cost each other, neurons on text."""
 
 import math
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
@@ -19,17 +20,20 @@ BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 @checked
 def arrows(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
     """Each feature as an arrow from the centre of a plane, one panel for each model; those next to 0 are named."""
-    _, panels = plt.subplots(1, len(W), figsize=(2.35 * len(W), 2.9), squeeze=False)
-    for axes, directions, title in zip(panels[0], W, titles, strict=True):
-        axes.add_patch(plt.Circle((0, 0), 1, fill=False, color=GREY, lw=0.6, ls=":"))
+    rows = -(-len(W) // 3)
+    _, panels = plt.subplots(rows, 3, figsize=(9.6, 3.8 * rows), squeeze=False)
+    for axes in panels.flat[len(W) :]:
+        axes.axis("off")
+    for axes, directions, title in zip(panels.flat, W, titles, strict=False):
+        axes.add_patch(plt.Circle((0, 0), 1, fill=False, color=GREY, lw=0.6))
         for feature, (x, y) in enumerate(directions.tolist()):
             arrow = {"arrowstyle": "-|>", "color": COLOURS[feature % len(COLOURS)], "lw": 2, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", (x, y), (0, 0), arrowprops=arrow)
             if x * x + y * y > 0.25:
-                axes.text(1.25 * x, 1.25 * y, str(feature), ha="center", va="center", fontsize=9)
+                axes.text(1.25 * x, 1.25 * y, str(feature), ha="center", va="center", fontsize=11)
         missing = int((directions.norm(dim=1) <= 0.5).sum())
-        axes.text(0, -1.9, f"{missing} left out" if missing else "none left out", ha="center", fontsize=9)
-        axes.set(title=title, xlim=(-1.6, 1.6), ylim=(-2.0, 1.6), aspect="equal")
+        axes.text(0, -1.9, f"{missing} left out" if missing else "none left out", ha="center", fontsize=10)
+        axes.set(title=title, xlim=(-1.7, 1.7), ylim=(-2.0, 1.6), aspect="equal")
         axes.axis("off")
     return panels[0, 0]
 
@@ -37,7 +41,7 @@ def arrows(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
 @checked
 def prices(densities: Sequence[float], losses: Mapping[str, Sequence[float]]) -> Axes:
     """The loss per feature that is on, against the density (logarithmic), one line for each model."""
-    _, axes = plt.subplots(figsize=(8.4, 3.5))
+    _, axes = plt.subplots(figsize=(9.6, 4.4))
     for i, (name, values) in enumerate(losses.items()):
         axes.plot(densities, values, marker=MARKERS[i], ls=LINES[i], color=COLOURS[i], label=name)
     axes.set(
@@ -53,7 +57,7 @@ def prices(densities: Sequence[float], losses: Mapping[str, Sequence[float]]) ->
 @checked
 def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density _feature"]]]) -> Axes:
     """How much of a dimension each feature has for itself, by density: densities and shares for each panel."""
-    _, panels = plt.subplots(1, len(models), figsize=(4.8 * len(models), 3.4), sharey=True, squeeze=False)
+    _, panels = plt.subplots(1, len(models), figsize=(4.9 * len(models), 4.6), sharey=True, squeeze=False)
     for axes, (title, (densities, shares)) in zip(panels[0], models.items(), strict=True):
         for place, features in enumerate(shares):
             spread = place + torch.linspace(-0.25, 0.25, len(features))
@@ -70,22 +74,15 @@ def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density 
 @checked
 def interference(products: Float[Tensor, "model feature feature"], titles: Sequence[str]) -> Axes:
     """What each feature that is on (rows) says about every feature (columns), before bias and ReLU."""
-    figure, panels = plt.subplots(1, len(products), figsize=(2.6 * len(products) + 1, 2.9), squeeze=False)
+    figure, panels = plt.subplots(1, len(products), figsize=(3.1 * len(products) + 1, 3.6), squeeze=False)
     for axes, table, title in zip(panels[0], products, titles, strict=True):
         drawn = axes.imshow(table, cmap="RdBu_r", vmin=-1.5, vmax=1.5)
         for row in range(len(table)):
             for column in range(len(table)):
                 value = float(table[row, column])
                 colour = "white" if abs(value) > 0.9 else "black"
-                axes.text(
-                    column,
-                    row,
-                    f"{value:.1f}".replace("-0.0", "0.0"),
-                    ha="center",
-                    va="center",
-                    fontsize=7,
-                    color=colour,
-                )
+                shown = f"{value:.1f}".replace("-0.0", "0.0")
+                axes.text(column, row, shown, ha="center", va="center", fontsize=9, color=colour)
         axes.set(title=title, xlabel="feature read", xticks=range(len(table)), yticks=range(len(table)))
     panels[0, 0].set_ylabel("feature that is on")
     figure.colorbar(drawn, ax=panels[0, -1], label="W Wᵀ")
@@ -93,16 +90,52 @@ def interference(products: Float[Tensor, "model feature feature"], titles: Seque
 
 
 @checked
-def cut(left: Mapping[str, Float[Tensor, " _feature"]]) -> Axes:
-    """What each feature comes back as when it is on alone, after the direction of feature 0 was taken out."""
-    _, panels = plt.subplots(1, len(left), figsize=(3.6 * len(left), 2.7), sharey=True, squeeze=False)
-    for axes, (title, values) in zip(panels[0], left.items(), strict=True):
-        bars = axes.bar(range(len(values)), values.tolist(), color=[ORANGE, *[BLUE] * (len(values) - 1)])
-        axes.bar_label(bars, fmt="%.2f")
-        axes.axhline(1, color=GREY, lw=0.8, ls="--")
-        axes.set(title=title, xlabel="feature that is on", ylim=(0, 1.2), xticks=range(len(values)))
-    panels[0, 0].set_ylabel("comes back as")
+def cut(
+    before: Mapping[str, Float[Tensor, "_feature 2"]],
+    after: Mapping[str, Float[Tensor, "_feature 2"]],
+    values: Mapping[str, Float[Tensor, " _feature"]],
+) -> Axes:
+    """Directions before (dotted) and after feature 0 was cut out, and what each feature then comes back as."""
+    _, panels = plt.subplots(2, len(before), figsize=(4.7 * len(before), 6.2), squeeze=False, height_ratios=[1.3, 1])
+    for (upper, lower), (title, directions) in zip(panels.T, before.items(), strict=True):
+        for i, (old, new) in enumerate(zip(directions.tolist(), after[title].tolist(), strict=True)):
+            colour = COLOURS[i % len(COLOURS)]
+            upper.plot([0, old[0]], [0, old[1]], color=colour, ls=":")
+            upper.text(1.15 * old[0], 1.15 * old[1], str(i), ha="center", va="center")
+            arrow = {"arrowstyle": "-|>", "color": colour, "lw": 2.5, "shrinkA": 0, "shrinkB": 0}
+            upper.annotate("", new, (0, 0), arrowprops=arrow)
+        upper.set(title=title, xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal")
+        upper.axis("off")
+        bars = lower.bar(range(len(directions)), values[title].tolist(), 0.6, color=COLOURS[: len(directions)])
+        lower.bar_label(bars, fmt="%.2f")
+        lower.axhline(1, color=GREY, lw=0.8, ls="--")
+        lower.set(xlabel="feature that is on", ylim=(0, 1.2), xlim=(-0.6, 4.6), xticks=range(len(directions)))
+    panels[1, 0].set_ylabel("comes back as")
     return panels[0, 0]
+
+
+@checked
+def squeeze() -> Axes:
+    """The toy: five features, two dimensions, five read back with the same directions; one feature is on."""
+    _, axes = plt.subplots(figsize=(9.6, 2.9))
+    heights = [2.2, 1.65, 1.1, 0.55, 0.0]
+    for i, y in enumerate(heights):
+        on = i == 3
+        for middle in (1.6, 0.6):
+            axes.plot(
+                [0.6, 4.0, 7.4], [y, middle, y], color=ORANGE if on else GREY, lw=2 if on else 0.7, zorder=1 + on, aa=on
+            )
+        for x in (0.6, 7.4):
+            axes.plot([x], [y], "o", ms=17, color=ORANGE if on else "white", mec=ORANGE if on else GREY, zorder=3)
+            axes.text(x, y, str(i), ha="center", va="center", color="white" if on else "black", zorder=4)
+    axes.plot([4.0, 4.0], [1.6, 0.6], "s", ms=19, color="white", mec="black", zorder=3, ls="")
+    for x, text in ((0.6, "x: five features"), (4.0, "h: two dimensions"), (7.4, "what is read back")):
+        axes.text(x, 2.6, text, ha="center", va="bottom", fontweight="bold")
+    for x, text in ((2.3, "W"), (5.7, "$W^T$, + b, ReLU")):
+        axes.text(x, -0.1, text, ha="center", va="top", fontsize=12)
+    axes.set(xlim=(-0.5, 8.5), ylim=(-0.5, 2.9))
+    axes.axis("off")
+    return axes
 
 
 # Learnt late
@@ -114,18 +147,23 @@ def _guessing(axes: Axes, end: int) -> None:
 
 
 @checked
-def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None) -> Axes:
-    """Training and test loss of runs over the steps, a panel for each group of them; `until` hides what comes later."""
-    _, panels = plt.subplots(1, len(runs), figsize=(4.9 * len(runs), 3.3), sharey=True, squeeze=False)
+def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, waves: bool = False) -> Axes:
+    """Losses of runs over the steps, a panel for each group; `until` hides what is later, `waves` adds key waves."""
+    _, panels = plt.subplots(1, len(runs), figsize=(max(9.0, 4.9 * len(runs)), 3.9), sharey=True, squeeze=False)
     for axes, (title, group) in zip(panels[0], runs.items(), strict=True):
         for i, run in enumerate(group):
             steps = torch.arange(len(run["test_loss"])) * run["every"]
             shown = len(steps) if until is None else int((steps <= until).sum())
             for name, colour, style in (("test", ORANGE, "-"), ("train", BLUE, "--")):
                 label = f"{name}ing pairs".replace("testing", "other") if i == 0 else None
+                if name == "train" and i > 0:
+                    continue  # all seeds learn their training pairs alike
                 axes.plot(steps[:shown], run[f"{name}_loss"][:shown], color=colour, ls=style, label=label)
+            if waves:
+                axes.plot(steps, run["restricted_loss"], color=COLOURS[2], ls="-.", label="key waves alone, all pairs")
         _guessing(axes, int(steps[-1]))
         axes.set(title=title, xlabel="training step", yscale="log", xlim=(0, int(steps[-1])), ylim=(1e-4, 100))
+        axes.minorticks_off()
     panels[0, 0].set_ylabel("loss, nats")
     panels[0, 0].legend(loc="lower left", fontsize=9)
     return panels[0, 0]
@@ -134,7 +172,7 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None) ->
 @checked
 def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> Axes:
     """Losses over the steps of training, one line for each part of the logits."""
-    _, axes = plt.subplots(figsize=(9.6, 3.6))
+    _, axes = plt.subplots(figsize=(9.6, 4.6))
     for i, (name, values) in enumerate(losses.items()):
         axes.plot(steps, values, color=COLOURS[i], ls=LINES[i], label=name)
     _guessing(axes, steps[-1])
@@ -150,14 +188,16 @@ def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
 
     Each panel has a scale of its own: white is the mean, the strongest colour two and a half standard deviations.
     """
-    _, panels = plt.subplots(1, len(tables), figsize=(3.2 * len(tables), 3.3), sharey=True, squeeze=False)
+    _, panels = plt.subplots(1, len(tables), figsize=(3.4 * len(tables), 3.7), sharey=True, squeeze=False)
     for axes, (title, right) in zip(panels[0], tables.items(), strict=True):
         n = len(right)
         total, apart = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
         a = (total + apart) * ((n + 1) // 2) % n  # half of the sum of both, on a clock face of odd n
         picture = right[a, (total - a) % n]
         picture = (picture - picture.mean()) / picture.std()
-        axes.imshow(picture, origin="lower", cmap="RdBu_r", vmin=-2.5, vmax=2.5, interpolation="nearest")
+        axes.imshow(
+            picture, origin="lower", cmap=plt.get_cmap("RdBu_r", 9), vmin=-2.5, vmax=2.5, interpolation="nearest"
+        )
         axes.set(title=title, xlabel="a − b (mod 53)")
     panels[0, 0].set_ylabel("a + b (mod 53)")
     return panels[0, 0]
@@ -166,13 +206,19 @@ def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
 @checked
 def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> Axes:
     """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
-    _, axes = plt.subplots(figsize=(8.6, 4.4))
+    _, (axes, close) = plt.subplots(1, 2, figsize=(9.8, 4.9), width_ratios=[1.3, 1])
     for i, (name, models) in enumerate(kinds.items()):
         x, y = zip(*models, strict=True)
-        axes.plot(x, y, MARKERS[i], ms=11 if MARKERS[i] == "*" else 8, color=COLOURS[i], label=name, mec="white")
+        for panel in (axes, close):
+            size = 12 if MARKERS[i] == "*" else 9
+            panel.plot(x, y, MARKERS[i], ms=size, ls="", color=COLOURS[i], label=name, mec="white")
     axes.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08), title="Clock or pizza?")
-    axes.set(xlabel="gradient symmetricity", ylabel="distance irrelevance")
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5), fontsize=9)
+    axes.add_patch(plt.Rectangle((0.96, 0.45), 0.06, 0.45, fill=False, color=GREY, ls="--"))
+    close.set(xlim=(0.975, 1.0), ylim=(0.45, 0.9), title="The dashed part, from near")
+    axes.set_ylabel("distance irrelevance")
+    for panel in (axes, close):
+        panel.set_xlabel("gradient symmetricity")
+    axes.legend(loc="lower left", fontsize=8)
     return axes
 
 
@@ -210,7 +256,7 @@ def _line(axes: Axes, row: float, words: Sequence[str], strength: Float[Tensor, 
 @checked
 def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequence[int], title: str) -> Axes:
     """Pieces of a text around some places, below each other: ground and underline show how strongly a neuron fires."""
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.27 * len(where)))
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.32 * len(where)))
     strength = fires.clamp(min=0) / fires.max()
     for row, place in enumerate(where):
         _line(axes, row, words, strength, place)
@@ -227,7 +273,7 @@ def neurons(
     gains: Float[Tensor, " neuron"],
 ) -> Axes:
     """Kurtosis along neurons and along rotated axes, a panel for each of the `parts`; what single neurons are worth."""
-    _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.6, 3.3))
+    _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.8, 4.5))
     for axes, (title, name) in zip(panels, parts.items(), strict=False):
         boxes = [*trained[name], *untrained[name]]
         drawn = axes.boxplot([box.numpy() for box in boxes], showfliers=False, patch_artist=True, widths=0.6)
@@ -253,7 +299,7 @@ def judgement(
     rule: Bool[Tensor, " place"],
 ) -> Axes:
     """Left: precision and recall of a rule by the level from which firing counts. Right: how strongly, by the rule."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.3))
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6))
     for i, name in enumerate(("of the rule's places, it fires at", "of its firing, the rule names")):
         left.plot(levels, curve[:, i], marker=MARKERS[i], ls=LINES[i], color=COLOURS[i], label=name)
     left.set(title="Is neuron 49 about that?", xlabel="firing counts from (share of the largest)", ylim=(-0.03, 1.03))
@@ -274,7 +320,7 @@ def judgement(
 @checked
 def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> Axes:
     """What comes back of the MLP's work, and what is left over of the variance, as bars with their numbers."""
-    _, panels = plt.subplots(1, 2, figsize=(9.6, 2.9), width_ratios=[1.2, 1])
+    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
     titles = ("How much of the loss comes back?", "How much variance is left over?")
     for axes, values, title, colour in zip(panels, (recovered, left_over), titles, (BLUE, ORANGE), strict=True):
         bars = axes.barh(list(values), list(values.values()), color=colour, height=0.6)
@@ -292,8 +338,8 @@ def side_by_side(
     fits: Mapping[str, Sequence[float]],
 ) -> Axes:
     """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
-    rows = len(strengths) * len(where)
-    _, (upper, lower) = plt.subplots(2, 1, figsize=(9.6, 1.0 + 0.3 * rows + 2.2), height_ratios=[0.3 * rows + 0.5, 2.2])
+    height = 0.32 * len(strengths) * len(where)  # of the text, in inches
+    _, (upper, lower) = plt.subplots(2, 1, figsize=(9.8, height + 3.6), height_ratios=[height + 0.5, 2.6])
     row = 0.0
     for name, fires in strengths.items():
         upper.text(0, row, name, ha="left", va="center", fontweight="bold")
@@ -308,7 +354,7 @@ def side_by_side(
         values = [pair[i] for pair in fits.values()]
         bars = lower.barh(at, values, 0.38, color=COLOURS[i], hatch=HATCHES[i], label=label)
         lower.bar_label(bars, fmt="%.2f", padding=3)
-    lower.set_yticks(range(len(fits)), list(fits))
+    lower.set_yticks(range(len(fits)), [textwrap.fill(name, 18) for name in fits])
     lower.invert_yaxis()
     lower.set(xlim=(0, 1.35), xlabel="fit of the rule (F1)", title="Which fits the rule best?")
     lower.legend(fontsize=8, loc="lower right")
