@@ -121,6 +121,7 @@ def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequen
         kinds = ("after the same company", "after another, nearer")
         values = {kind: [attention[i, at].item() for attention in went.values()] for at, kind in enumerate(kinds)}
         plots.grouped_bars(values, list(went), f"Which B does 1.{head} choose?", "attention to B", axes=axes)
+    panels[0].set_ylim(0, 0.85)
     panels[0].legend(ncols=2)
     panels[-1].set_xlabel("cut from its keys")
     plots.show(
@@ -223,8 +224,8 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
             _box(strip, (x, 0), token, "white")
     bent = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--", "connectionstyle": "arc3,rad=0.25"}
     strip.annotate("", (2, 0.35), (4, 0.35), arrowprops=bent)
-    strip.text(3, 1.1, "how much attention?", ha="center", color="#a34700", fontsize=9)
-    strip.set(xlim=(-0.5, 4.5), ylim=(-0.5, 1.5))
+    strip.text(3, 1.5, "how much attention?", ha="center", color="#a34700", fontsize=9)
+    strip.set(xlim=(-0.5, 4.5), ylim=(-0.5, 2))
     strip.axis("off")
     plots.grouped_bars(values, families, "Do they look?", "attention to B", "family", numbers=True, axes=axes)
     axes.set_ylim(0, 0.45)
@@ -233,4 +234,31 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
         "A text in which a word and its B stand, and at the end the word's variant; below it bars of attention to B. "
         "From the word itself much. From the variant with a space a good part of it, from the capitalised variant "
         "little, from the others and from shuffled pairs next to nothing."
+    )
+
+
+@checked
+def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
+    """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
+    later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
+    axes = plt.subplots(figsize=(8, 4.6))[1]
+    title, label = "Which pairs find the same token?", "positivity of M_K"
+    style = {"label": label, "centred": True, "limit": 1.0, "numbers_from": 0.4}
+    plots.heatmap(positivity, later, earlier, title, "later head", "earlier head", axes=axes, **style)
+    plots.show(
+        "A table of all pairs of a later and an earlier head, coloured by the positivity of their match. The pairs of "
+        "1.1 and 1.6 with 0.5 are the strongest."
+    )
+
+
+@checked
+def right(shares: Mapping[str, float]) -> None:
+    """Show what share of the second pass is right, for each way to run the pointers."""
+    axes = plt.subplots(figsize=(9, 3.8))[1]
+    title, unit = "Are the pointers still right?", "share of the second pass"
+    plots.grouped_bars({"right": list(shares.values())}, list(shares), title, unit, numbers=True, axes=axes)
+    axes.set_ylim(0, 1.15)
+    plots.show(
+        "Bars of the share that is right. As built, and with the key or the value door cut, everything is right. With "
+        "the query door cut, or without positions in the stream, next to nothing."
     )
