@@ -262,3 +262,50 @@ def right(shares: Mapping[str, float]) -> None:
         "Bars of the share that is right. As built, and with the key or the value door cut, everything is right. With "
         "the query door cut, or without positions in the stream, next to nothing."
     )
+
+
+@checked
+def occurrences() -> None:
+    """Show the text of the test: A in the same company, A in another, and at the end the first company and A again."""
+    axes = plt.subplots(figsize=(10.4, 3.4))[1]
+    parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
+    colours = {"same": "#ffe9d6", "other": "#dcebf5"}
+    for x, words in enumerate(parts):
+        if words.startswith("·"):
+            axes.text(x, 0, words, ha="center", va="center")
+        else:
+            _box(axes, (x, 0), words, colours.get(words, "white"))
+    for target, bend, words in ((3, 0.3, "the same company"), (7, 0.3, "another, but nearer")):
+        style = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--"}
+        bent = style | {"connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate("", (target, 0.4), (10, 0.4), arrowprops=bent)
+        axes.text(target, -0.8, f"after {words}", ha="center", va="top", fontsize=9)
+    axes.text(10, -0.8, "the query", ha="center", va="top", fontsize=9)
+    axes.text(6.5, 2.9, "which of the two?", ha="center", color="#a34700", fontsize=9)
+    axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 3.4))
+    axes.axis("off")
+    plots.show(
+        "The text of the test: A after the company named same, then a B; A after the other company, then another B; "
+        "at the end the first company and A. Two arrows lead from this last A to the two Bs, with the question which."
+    )
+
+
+@checked
+def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, Float[Tensor, ""]]) -> None:
+    """Show for each family the cosine of the embeddings of word and variant, and the lead of their match in score."""
+    axes = plt.subplots(figsize=(8, 4.2))[1]
+    for mark, (family, value) in zip(plots.MARKERS, cosine.items(), strict=False):
+        axes.plot(value.item(), match[family].item(), mark, ms=9, color=COLOURS[0])
+        at = value.item(), match[family].item()
+        axes.annotate(family, at, (9, -4), textcoords="offset points", family="monospace")
+    axes.set(
+        title="Does the match follow the embeddings?",
+        xlabel="cosine of the embeddings of word and variant",
+        ylabel="match of the variant, lead in score",
+        xlim=(0, 0.6),
+        ylim=(0, 6),
+    )
+    plots.show(
+        "Four points, one for each family: the more alike the embeddings of word and variant, the larger the match, "
+        "but for capitals and plurals, which hardly differ in it."
+    )
