@@ -267,7 +267,7 @@ def right(shares: Mapping[str, float]) -> None:
 @checked
 def occurrences() -> None:
     """Show the text of the test: A in the same company, A in another, and at the end the first company and A again."""
-    axes = plt.subplots(figsize=(10.4, 3.4))[1]
+    axes = plt.subplots(figsize=(10.4, 3.0))[1]
     parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
     colours = {"same": "#ffe9d6", "other": "#dcebf5"}
     for x, words in enumerate(parts):
@@ -281,8 +281,8 @@ def occurrences() -> None:
         axes.annotate("", (target, 0.4), (10, 0.4), arrowprops=bent)
         axes.text(target, -0.8, f"after {words}", ha="center", va="top", fontsize=9)
     axes.text(10, -0.8, "the query", ha="center", va="top", fontsize=9)
-    axes.text(6.5, 2.9, "which of the two?", ha="center", color="#a34700", fontsize=9)
-    axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 3.4))
+    axes.text(6.5, 2.3, "which of the two?", ha="center", color="#a34700", fontsize=9)
+    axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 2.7))
     axes.axis("off")
     plots.show(
         "The text of the test: A after the company named same, then a B; A after the other company, then another B; "
