@@ -1,6 +1,6 @@
-"""What only lesson 07b draws: the company that two positions share, and who finds and copies by two measures."""
+"""What only lesson 07b draws: the company of two positions, the pointer, and what cuts and variants change."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
@@ -19,7 +19,7 @@ def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[
     `looks` is its attention to the token 0, 1, 2, … back. Above, what it writes at the earlier B; below, at the second
     A. Tokens that are in both are orange and hatched. A `question` stands below, at an arrow from the second A to B.
     """
-    _, axes = plt.subplots(figsize=(9.6, 3.6))
+    _, axes = plt.subplots(figsize=(10.4, 4.2))
     tokens = [*before, "A", "B", "· · ·", *before, "A", "?"]
     n = len(before)
     for x, token in enumerate(tokens):
@@ -95,4 +95,217 @@ def find_and_copy(
         "Two panels of points for heads paired with the previous-token head: how well they find, across, and how well "
         "they copy, upwards. By positivity the two induction heads stand in the upper right corner, and four other "
         "heads lie outside the box of chance on both axes. By lead the two induction heads stand alone at the right."
+    )
+
+
+@checked
+def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -> None:
+    """Show what share of tokens match themselves best, for each source of the query and of the key."""
+    axes = plt.subplots(figsize=(9, 4.2))[1]
+    bars = {f"1.{head}": [rates[i] for rates in fit.values()] for i, head in enumerate(of)}
+    names = [f"query: {query}\nkey: {key}" for query, key in fit]
+    title = "Which pairs of sources match?"
+    plots.grouped_bars(bars, names, title, "share of tokens that match themselves best", numbers=True, axes=axes)
+    axes.legend()
+    plots.show(
+        "Bars of the share of tokens that match themselves best. A token in the query and 0.5 in the key: high. A "
+        "token and 0.0: none. 0.0 on both sides: about half. 0.5 and 0.0: about a fifth."
+    )
+
+
+@checked
+def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequence[int]) -> None:
+    """Show each head's attention to the B after the same company and to the nearer one, by what its keys lack."""
+    _, panels = plt.subplots(len(of), 1, figsize=(9, 5.6), sharex=True, sharey=True)
+    for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
+        kinds = ("after the same company", "after another, nearer")
+        values = {kind: [attention[i, at].item() for attention in went.values()] for at, kind in enumerate(kinds)}
+        plots.grouped_bars(values, list(went), f"Which B does 1.{head} choose?", "attention to B", axes=axes)
+    panels[0].set_ylim(0, 0.85)
+    panels[0].legend(ncols=2)
+    panels[-1].set_xlabel("cut from its keys")
+    plots.show(
+        "Attention of 1.6 and 1.1 to the two Bs, by what is cut from their keys. With nothing cut they look at the B "
+        "in the same company. Without 0.0 they hardly tell the two apart. Without 0.5 they find neither. The other "
+        "six heads change nothing."
+    )
+
+
+@checked
+def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
+    """Show what each stand-in for the second writer costs, in nats, by kind of position."""
+    axes = plt.subplots(figsize=(9, 3.8))[1]
+    places = list(next(iter(cost.values())))
+    bars = {f"{name} in its place": [nats.item() for nats in by_kind.values()] for name, by_kind in cost.items()}
+    title, unit = "What does the loss of 0.0 cost?", "nats per token"
+    plots.grouped_bars(bars, places, title, unit, "kind of position", numbers=True, axes=axes)
+    axes.axhline(0, color="black", lw=0.8)
+    axes.legend()
+    plots.show(
+        "Bars of the cost of taking 0.0 out of the queries and keys, by kind of position. Where a token continues as "
+        "before it costs more than a nat, and the mean in its place costs more than zero. Elsewhere next to nothing."
+    )
+
+
+@checked
+def kept(left: Float[Tensor, "head cut"], names: Sequence[str], of: Sequence[int]) -> None:
+    """Show what is left of the prefix-matching scores of the heads `of`, a share of the whole, after each cut."""
+    axes = plt.subplots(figsize=(10.4, 4.2))[1]
+    bars = {f"1.{head}": left[i] for i, head in enumerate(of)}
+    title, unit = "Which writers does induction need?", "share of the score that is left"
+    plots.grouped_bars(bars, [name.replace(" in ", "\nin ") for name in names], title, unit, "cut", axes=axes)
+    axes.set_ylim(0, 1.2)
+    axes.legend(ncols=2, loc="upper right")
+    plots.show(
+        "Bars of what is left of the two heads' scores after each of sixteen cuts. Without 0.5 in the keys next to "
+        "nothing is left, without 0.0 there a third to a half; without either in the queries most; after all other "
+        "cuts everything."
+    )
+
+
+@checked
+def pointer() -> None:
+    """Show induction by a pointer: streams of three positions, and the three steps between them."""
+    axes = plt.subplots(figsize=(9.6, 4.2))[1]
+    for x, token, place in ((1, "A", "j"), (3.4, "B", "j + 1"), (8, "A", "n")):
+        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
+        _box(axes, (x, 0), token, "white")
+        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
+    _box(axes, (8, 5.2), "B ?", "#ffe9d6")
+    axes.text(5.7, 0, "· · ·", ha="center", va="center")
+    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
+        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
+        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
+    _box(axes, (8, 2.0), "“A stood at j”", "#dcebf5")
+    for (start, end, y), words, colour, line in (
+        ((1, 8, 0.95), "1  find the same token, fetch its position", COLOURS[0], "-"),
+        ((8, 3.4, 3.05), "2  look at j, moved one on", "#a34700", "--"),
+        ((3.4, 8, 4.05), "3  copy B", "#00654a", "-"),
+    ):
+        style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
+        axes.annotate("", (end, y), (start, y), arrowprops=style)
+        axes.text(5.7, y + 0.1, words, ha="center", va="bottom", color=colour, fontsize=9)
+    axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
+    axes.axis("off")
+    plots.show(
+        "Three positions as upright streams: an earlier A at j, the B after it, a second A at n. In layer 0 an arrow "
+        "runs from the earlier A straight to the second, which gets a label: A stood at j. In layer 1 the second A "
+        "looks at j, moved one on. There is B, and it is copied."
+    )
+
+
+def _box(axes: Axes, at: tuple[float, float], words: str, colour: str) -> None:
+    style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
+    axes.text(*at, words, bbox=style, ha="center", va="center", family="monospace", fontsize=9)
+
+
+@checked
+def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
+    """Show the lead in score of a word itself, its variant and another's variant, for each family."""
+    axes = plt.subplots(figsize=(9, 4.2))[1]
+    title, unit = "What does the match find?", "lead in score"
+    plots.grouped_bars(values, families, title, unit, "family", numbers=True, axes=axes)
+    axes.set_ylim(0, 8.5)
+    axes.legend(ncols=3)
+    plots.show(
+        "Bars of the match in four families. A token finds itself best. The variant with a space comes near, the "
+        "capitalised one reaches less than half, capitals and the plural a little. Shuffled pairs are next to zero."
+    )
+
+
+@checked
+def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
+    """Show the texts that were made for it, and how much attention goes to B from each of the three."""
+    _, (strip, axes) = plt.subplots(2, 1, figsize=(9, 5.6), height_ratios=[1, 3])
+    for x, token in enumerate(("· · ·", "name", "B", "· · ·", "Name")):
+        if token.startswith("·"):
+            strip.text(x, 0, token, ha="center", va="center")
+        else:
+            _box(strip, (x, 0), token, "white")
+    bent = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--", "connectionstyle": "arc3,rad=0.25"}
+    strip.annotate("", (2, 0.35), (4, 0.35), arrowprops=bent)
+    strip.text(3, 1.5, "how much attention?", ha="center", color="#a34700", fontsize=9)
+    strip.set(xlim=(-0.5, 4.5), ylim=(-0.5, 2))
+    strip.axis("off")
+    plots.grouped_bars(values, families, "Do they look?", "attention to B", "family", numbers=True, axes=axes)
+    axes.set_ylim(0, 0.45)
+    axes.legend(ncols=3)
+    plots.show(
+        "A text in which a word and its B stand, and at the end the word's variant; below it bars of attention to B. "
+        "From the word itself much. From the variant with a space a good part of it, from the capitalised variant "
+        "little, from the others and from shuffled pairs next to nothing."
+    )
+
+
+@checked
+def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
+    """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
+    later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
+    axes = plt.subplots(figsize=(8, 4.6))[1]
+    title, label = "Which pairs find the same token?", "positivity of M_K"
+    style = {"label": label, "centred": True, "limit": 1.0, "numbers_from": 0.4}
+    plots.heatmap(positivity, later, earlier, title, "later head", "earlier head", axes=axes, **style)
+    plots.show(
+        "A table of all pairs of a later and an earlier head, coloured by the positivity of their match. The pairs of "
+        "1.1 and 1.6 with 0.5 are the strongest."
+    )
+
+
+@checked
+def right(shares: Mapping[str, float]) -> None:
+    """Show what share of the second pass is right, for each way to run the pointers."""
+    axes = plt.subplots(figsize=(9, 3.8))[1]
+    title, unit = "Are the pointers still right?", "share of the second pass"
+    plots.grouped_bars({"right": list(shares.values())}, list(shares), title, unit, numbers=True, axes=axes)
+    axes.set_ylim(0, 1.15)
+    plots.show(
+        "Bars of the share that is right. As built, and with the key or the value door cut, everything is right. With "
+        "the query door cut, or without positions in the stream, next to nothing."
+    )
+
+
+@checked
+def occurrences() -> None:
+    """Show the text of the test: A in the same company, A in another, and at the end the first company and A again."""
+    axes = plt.subplots(figsize=(10.4, 3.0))[1]
+    parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
+    colours = {"same": "#ffe9d6", "other": "#dcebf5"}
+    for x, words in enumerate(parts):
+        if words.startswith("·"):
+            axes.text(x, 0, words, ha="center", va="center")
+        else:
+            _box(axes, (x, 0), words, colours.get(words, "white"))
+    for target, bend, words in ((3, 0.3, "the same company"), (7, 0.3, "another, but nearer")):
+        style = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--"}
+        bent = style | {"connectionstyle": f"arc3,rad={bend}"}
+        axes.annotate("", (target, 0.4), (10, 0.4), arrowprops=bent)
+        axes.text(target, -0.8, f"after {words}", ha="center", va="top", fontsize=9)
+    axes.text(10, -0.8, "the query", ha="center", va="top", fontsize=9)
+    axes.text(6.5, 2.3, "which of the two?", ha="center", color="#a34700", fontsize=9)
+    axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 2.7))
+    axes.axis("off")
+    plots.show(
+        "The text of the test: A after the company named same, then a B; A after the other company, then another B; "
+        "at the end the first company and A. Two arrows lead from this last A to the two Bs, with the question which."
+    )
+
+
+@checked
+def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, Float[Tensor, ""]]) -> None:
+    """Show for each family the cosine of the embeddings of word and variant, and the lead of their match in score."""
+    axes = plt.subplots(figsize=(8, 4.2))[1]
+    for mark, (family, value) in zip(plots.MARKERS, cosine.items(), strict=False):
+        axes.plot(value.item(), match[family].item(), mark, ms=9, color=COLOURS[0])
+        at = value.item(), match[family].item()
+        axes.annotate(family, at, (9, -4), textcoords="offset points", family="monospace")
+    axes.set(
+        title="Does the match follow the embeddings?",
+        xlabel="cosine of the embeddings of word and variant",
+        ylabel="match of the variant, lead in score",
+        xlim=(0, 0.6),
+        ylim=(0, 6),
+    )
+    plots.show(
+        "Four points, one for each family: the more alike the embeddings of word and variant, the larger the match, "
+        "but for capitals and plurals, which hardly differ in it."
     )
