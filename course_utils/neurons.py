@@ -36,7 +36,8 @@ def activations(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> F
     return model.run_with_cache(tokens, names_filter=HOOK)[1][HOOK][:, 1:].flatten(0, 1)
 
 
-def loss_with(model: HookedTransformer, tokens: Tensor, change: Callable[[Tensor], Tensor]) -> float:
+@checked
+def loss_with(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], change: Callable[[Tensor], Tensor]) -> float:
     """The mean loss, in nats, when the neurons' activations [text, place, neuron] are changed."""
     hooks: list[tuple[str | Callable, Callable]] = [(HOOK, lambda value, hook: change(value))]
     return model.run_with_hooks(tokens, return_type="loss", fwd_hooks=hooks).item()
@@ -55,8 +56,9 @@ def gains(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], every: Cou
     return torch.stack([loss(one) for one in off]) - loss(end)
 
 
+@checked
 def recovered(
-    model: HookedTransformer, tokens: Tensor, ways: Mapping[str, Callable[[Tensor], Tensor]]
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], ways: Mapping[str, Callable[[Tensor], Tensor]]
 ) -> dict[str, float]:
     """The share of the neurons' work, in nats, that comes back when other activations take their place."""
     nothing, everything = (loss_with(model, tokens, change) for change in (torch.zeros_like, torch.clone))

@@ -243,8 +243,8 @@ def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
     axes = plt.subplots(figsize=(8, 4.6))[1]
     title, label = "Which pairs find the same token?", "positivity of M_K"
-    style = {"label": label, "centred": True, "limit": 1.0, "numbers_from": 0.4}
-    plots.heatmap(positivity, later, earlier, title, "later head", "earlier head", axes=axes, **style)
+    words = (later, earlier, title, "later head", "earlier head")
+    plots.heatmap(positivity, *words, label=label, axes=axes, centred=True, limit=1.0, numbers_from=0.4)
     plots.show(
         "A table of all pairs of a later and an earlier head, coloured by the positivity of their match. The pairs of "
         "1.1 and 1.6 with 0.5 are the strongest."

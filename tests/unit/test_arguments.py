@@ -220,6 +220,8 @@ GOOD = {  # a call of each function that is right
     superposition.losses: {"W": torch.rand(4, 2), "b": torch.rand(4), "densities": [0.1, 0.2], "relu": True},
     superposition.train: {"n": 3, "m": 2, "densities": [0.1], "relu": True, "steps": 2, "copies": 2, "seed": 0},
     superposition.dimensions: {"W": torch.rand(4, 2)},
+    neurons.loss_with: {"model": ADDER, "tokens": TOKENS[:, :2], "change": torch.clone},
+    neurons.recovered: {"model": ADDER, "tokens": TOKENS[:, :2], "ways": {"zeros": torch.zeros_like}},
     neurons.kurtosis: {"x": torch.rand(9, 4)},
     neurons.spikes: {"model": ADDER, "tokens": TOKENS[:, :2]},
     neurons.activations: {"model": ADDER, "tokens": TOKENS[:, :2]},

@@ -55,7 +55,10 @@ def _undeclared(files, declared: list[Requirement]) -> set[str]:
     distributions = _distributions()
     imported = set().union(*map(_imports, files))
     assert imported >= {"torch"}  # what follows rests on it
-    own = {name: {canonicalize_name(d) for d in distributions.get(name, [name])} for name in imported}
+    unnamed = {"bs4": ["beautifulsoup4"]}  # Python 3.10 sees only what a wheel calls its top level, and some do not
+    own = {
+        name: {canonicalize_name(d) for d in distributions.get(name, unnamed.get(name, [name]))} for name in imported
+    }
     return {name for name in imported if not own[name] & names}
 
 
