@@ -136,10 +136,10 @@ def _trial(axes: Axes, row: int, trial: tuple[float, float, float, float], word:
 
 
 @checked
-def divisors(found: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
+def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    _, axes = plt.subplots(1, len(found), figsize=(9.4, 3.8))
-    for panel, (name, scale) in zip(axes, found.items(), strict=True):
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
+    for panel, (name, scale) in zip(axes, panels.items(), strict=True):
         panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
         panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
         panel.set(title=f"Is the divisor {name} constant?", xlabel="divisor")
