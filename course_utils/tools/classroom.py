@@ -163,15 +163,16 @@ class User:
             content |= {"allow_stdin": False, "stop_on_error": True}
             message = {"header": header, "parent_header": {}, "metadata": {}, "content": content, "channel": "shell"}
             self.socket.send(json.dumps(message))
-            printed = ""
-            while True:
+            printed, verdict, idle = "", None, False
+            while verdict is None or not idle:  # what was printed comes on another channel, maybe later
                 reply = json.loads(self.socket.recv())
                 if reply["parent_header"].get("msg_id") != number:
                     continue
-                printed += reply["content"]["text"] if reply["msg_type"] == "stream" else ""
-                if reply["msg_type"] == "execute_reply":
-                    break
-            assert reply["content"]["status"] == "ok", (self.name, cell, reply["content"])
+                content = reply["content"]
+                printed += content["text"] if reply["msg_type"] == "stream" else ""
+                verdict = content if reply["msg_type"] == "execute_reply" else verdict
+                idle = idle or content.get("execution_state") == "idle"
+            assert verdict["status"] == "ok", (self.name, cell, verdict)
         return time.monotonic() - started, printed
 
 
