@@ -1,6 +1,6 @@
 """No claim is empty: on untrained weights every claim of a lesson must fail, and every identity must hold.
 
-Five lessons at a time, chosen by a seed; `--untrained all` is for the night, and for who has changed a lesson.
+Three lessons at a time, chosen by a seed; `--untrained all` is for the night, and for who has changed a lesson.
 """
 
 import json
@@ -24,7 +24,7 @@ matplotlib.use("template")  # draws nothing: nobody looks at the pictures
 from course_utils import plots
 plots.picture = lambda alt, sharp=True: plots.plt.close() or dict()  # there is nothing to store
 """
-AT_A_TIME = 5  # lessons; each runs as long as under nbval
+AT_A_TIME = 3  # lessons; each runs as long as under nbval
 
 
 def pytest_generate_tests(metafunc):

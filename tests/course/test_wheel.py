@@ -112,7 +112,7 @@ def test_the_first_half_of_a_lesson_runs(run):
     run("""
 import json
 from course_utils import _files
-lesson = json.loads((_files.SOLUTIONS / "03_solution_zero_layers.ipynb").read_text(encoding="utf-8"))
+lesson = json.loads((_files.SOLUTIONS / "05_solution_max_of_list.ipynb").read_text(encoding="utf-8"))
 cells = ["".join(cell["source"]) for cell in lesson["cells"] if cell["cell_type"] == "code"]
 assert len(cells) > 20
 for cell in cells[: len(cells) // 2]:
@@ -124,7 +124,7 @@ for cell in cells[: len(cells) // 2]:
     ("command", "printed"),
     [
         ("export handout 03_zero_layers --out out", "03_zero_layers.handout.html"),
-        ("authoring --check 03_zero_layers", "03_solution_zero_layers.ipynb ... ok"),
+        ("authoring --check 03_zero_layers", "05_solution_max_of_list.ipynb ... ok"),
         ("progress", "\n03 "),
     ],
 )
