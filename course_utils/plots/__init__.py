@@ -84,6 +84,13 @@ def picture(alt: str, sharp: bool = True) -> dict[str, str]:
 
 
 @checked
+def written(value: float, spec: str) -> str:
+    """A number as it stands in a figure, with a minus sign for a minus, and none before zero; `spec` as in `format`."""
+    said = f"{value:{spec}}"
+    return said.replace("-", "−") if value != value or float(said) else said.lstrip("+-")
+
+
+@checked
 def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = ()) -> Axes:
     """Horizontal bars in the order given, the number beside each; those that `highlight` names stand out."""
     _, axes = plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))
@@ -172,7 +179,7 @@ def heatmap(
         is_written = numbers_from is not None and abs(value) >= numbers_from
         if is_written or (centred and value < -limit / 5):
             is_dark = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11)) < 0.5
-            said, colour = f"{value:.2f}" if is_written else "−", "white" if is_dark else "black"
+            said, colour = written(float(value), ".2f") if is_written else "−", "white" if is_dark else "black"
             axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
     axes.set_xticks(
         range(len(columns)), [visible(c) for c in columns], rotation=90, family="monospace", parse_math=False

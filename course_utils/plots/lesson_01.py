@@ -265,7 +265,7 @@ def _numbers(axes: Axes, row: Tensor, y: float, reach: float) -> None:
     ground = torch.where(row.isfinite(), row, torch.nan)[None].numpy()
     axes.imshow(ground, cmap="PuOr_r", vmin=-reach, vmax=reach, extent=(-0.5, len(row) - 0.5, y + 0.5, y - 0.5))
     for x, value in enumerate(row.tolist()):
-        shown = "−∞" if value == -torch.inf else f"{value:.2f}".replace("-", "−")
+        shown = "−∞" if value == -torch.inf else plots.written(value, ".2f")
         axes.text(x, y, shown, ha="center", va="center", fontsize=8.5)
 
 

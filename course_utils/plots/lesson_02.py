@@ -12,7 +12,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, written
 from course_utils.text import visible
 
 GREY = COLOURS[6]
@@ -181,9 +181,7 @@ def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, l
         drawn = axes.barh(
             places + offset, list(values.values()), 0.4, label=label, color=colour, hatch=hatch, edgecolor="black"
         )
-        axes.bar_label(
-            drawn, [f"{round(value, 2) + 0:.2f}".replace("-", "−") for value in values.values()], padding=4, fontsize=8
-        )
+        axes.bar_label(drawn, [written(value, ".2f") for value in values.values()], padding=4, fontsize=8)
     axes.set_yticks(places, heads)
     axes.invert_yaxis()
     axes.margins(x=0.1)
@@ -309,8 +307,8 @@ def three_ways(tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts
             value = values[row, column].item()
             first = abs(value) == values[1:, column].abs().max() and row > 0  # of the heads
             style = {"weight": "bold", "color": "white" if abs(value) > 8 else "black"} if first else {"color": "black"}
-            number = f"{value:.1f}".replace("-", "−").replace("−0.0", "0.0")
-            axes.text(column, row, f"▸{number}" if first else number, ha="center", va="center", fontsize=9, **style)
+            said = written(value, ".1f")
+            axes.text(column, row, f"▸{said}" if first else said, ha="center", va="center", fontsize=9, **style)
         axes.set_xticks(range(len(table)), list(table), fontsize=9)
         axes.xaxis.tick_top()
         axes.set_yticks(range(len(parts)), parts)

@@ -36,7 +36,7 @@ def _kept(axes: Axes, W: Tensor) -> None:
     for value, (x, y) in zip(values.real.tolist(), vectors.real.T.tolist(), strict=True):
         side = 1 if y > 1e-3 or (abs(y) <= 1e-3 and x > 0) else -1  # the same end on every machine
         axes.plot([-1.75 * x, 1.75 * x], [-1.75 * y, 1.75 * y], ":", color=GREY, linewidth=1)
-        factor = f"×{round(value, 1) + 0:g}".replace("-", "−")
+        factor = f"×{plots.written(round(value, 1), 'g')}"
         axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
 
 
@@ -203,7 +203,7 @@ def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: 
         for row, column in torch.nonzero(matrix).tolist():
             value = int(matrix[row, column])
             colour = "white" if abs(value) > 0.6 * limit else "black"
-            axes.text(column, row, f"{value}".replace("-", "−"), ha="center", va="center", color=colour, fontsize=8)
+            axes.text(column, row, plots.written(value, "d"), ha="center", va="center", color=colour, fontsize=8)
         axes.set(title=title, xticks=[], yticks=[])
     for edge in edges:
         panels[-1].axvline(edge, color="black", linewidth=0.8)

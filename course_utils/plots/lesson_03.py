@@ -146,7 +146,7 @@ def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"]
         drawn = ax.imshow(table.clamp(-3, 3), cmap="Blues", aspect="auto")
         for (row, column), value in np.ndenumerate(table.numpy()):
             is_dark = np.dot(drawn.to_rgba(np.clip(value, -3, 3))[:3], (0.3, 0.59, 0.11)) < 0.5
-            said, colour = f"{round(value, 1) + 0:g}".replace("-", "−"), "white" if is_dark else "black"
+            said, colour = plots.written(round(float(value), 1), "g"), "white" if is_dark else "black"
             ax.text(column, row, said, ha="center", va="center", fontsize=9, color=colour)
         d_model, ticks = W_E.shape[1], (range(len(words)), words)
         numbers = range(d_model), [str(i) for i in range(d_model)]
@@ -302,7 +302,7 @@ def gains(gain: Float[Tensor, "batch pos"], seen: Float[Tensor, "batch pos"]) ->
         drawn = ax.bar(range(len(least)), values, color=[COLOURS[0] if v > 0 else COLOURS[1] for v in values])
         for bar, value in zip(drawn, values, strict=True):
             bar.set_hatch(plots.HATCHES[0 if value > 0 else 1])
-        said = [f"{v:+.2f}".replace("-", "−") if abs(v) >= 0.005 else "0.00" for v in values.tolist()]
+        said = [plots.written(v, "+.2f") for v in values.tolist()]
         ax.bar_label(drawn, said, padding=2, fontsize=9)
         ax.axhline(0, color="black", linewidth=0.8)
         ax.margins(y=0.18)

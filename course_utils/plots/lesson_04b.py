@@ -11,7 +11,7 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS, grouped_bars, heatmap
+from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS, grouped_bars, heatmap, written
 from course_utils.skip_trigrams import Triples
 from course_utils.text import visible
 
@@ -48,7 +48,13 @@ def rank_one(
     products = torch.outer(looks, says)
     said = [[f"{look:g} · {say:g} = {look * say:.2g}" for say in says.tolist()] for look in looks.tolist()]
     parts = (
-        (grid[0, 1], says[None], [[f"{say:+g}" for say in says.tolist()]], "what keep says: its effect", COLOURS[1]),
+        (
+            grid[0, 1],
+            says[None],
+            [[written(say, "+g") for say in says.tolist()]],
+            "what keep says: its effect",
+            COLOURS[1],
+        ),
         (grid[1, 0], looks[:, None], [[f"{look:g}"] for look in looks.tolist()], "who looks: attention", COLOURS[0]),
         (grid[1, 1], products, said, "what the head adds: attention × effect", COLOURS[2]),
     )

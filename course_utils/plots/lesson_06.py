@@ -13,7 +13,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
 from course_utils._arguments import Count, checked
-from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern
+from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern, written
 from course_utils.text import visible
 
 BLUE, ORANGE, GROUND = COLOURS[0], COLOURS[1], "#f1f1f1"
@@ -255,9 +255,7 @@ def door_table(lost: Float[Tensor, "door head"]) -> Axes:
     axes.imshow(lost, cmap="Oranges", vmin=0, aspect="auto")
     for (row, column), value in np.ndenumerate(lost.numpy()):
         weight, colour = ("bold", "white") if value > 0.6 * float(lost.max()) else ("normal", "black")
-        axes.text(
-            column, row, f"{round(float(value), 2) + 0:.2f}", ha="center", va="center", weight=weight, color=colour
-        )
+        axes.text(column, row, written(float(value), ".2f"), ha="center", va="center", weight=weight, color=colour)
     axes.set_xticks(range(lost.shape[1]), [f"1.{head}" for head in range(lost.shape[1])])
     axes.set_yticks(range(3), ["Q · queries", "K · keys", "V · values"])
     axes.tick_params(length=0)

@@ -13,7 +13,7 @@ from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, LINES, MARKERS
+from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
 Curves = Sequence[Sequence[float]]
@@ -324,7 +324,7 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
         mean = sum(arm["differences"]) / arm["seeds"]
         axes.plot([mean] * 2, [row - 0.32, row + 0.32], color="black", lw=2)
         earlier = sum(d < 0 for d in arm["differences"])
-        words = f"{mean:+.0f} steps, earlier in {earlier} of {arm['seeds']}".replace("-", "−")
+        words = f"{written(mean, '+.0f')} steps, earlier in {earlier} of {arm['seeds']}"
         axes.text(edge, row, words, va="center", fontsize=9)
     axes.set_yticks(range(len(arms)), list(arms))
     axes.set_ylim(len(arms) - 0.4, -0.6)

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
+from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS, written
 from course_utils.text import visible
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
@@ -81,7 +81,7 @@ def interference(products: Float[Tensor, "model feature feature"], titles: Seque
             for column in range(len(table)):
                 value = float(table[row, column])
                 colour = "white" if abs(value) > 0.9 else "black"
-                shown = f"{value:.1f}".replace("-0.0", "0.0")
+                shown = written(value, ".1f")
                 axes.text(column, row, shown, ha="center", va="center", fontsize=9, color=colour)
         axes.set(title=title, xlabel="feature read", xticks=range(len(table)), yticks=range(len(table)))
     panels[0, 0].set_ylabel("feature that is on")

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils._arguments import checked
-from course_utils.plots import COLOURS, LINES, MARKERS
+from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 
 @checked
@@ -65,7 +65,7 @@ def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "
     for layer, row in enumerate(panels):
         for head, axes in enumerate(row):
             drawn = axes.imshow(patterns[layer, head], cmap="viridis", vmin=0, vmax=1)
-            cost = f"{costs[layer, head].item():.1f}".replace("-0.0", "0.0").replace("-", "−")
+            cost = written(costs[layer, head].item(), ".1f")
             axes.set_title(f"{layer}.{head}   cut: {cost} nats", fontsize=10)
             axes.set_xticks(range(0, patterns.shape[-1], 4))
             axes.set_yticks(range(0, patterns.shape[-1], 4))

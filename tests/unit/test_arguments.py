@@ -172,6 +172,7 @@ GOOD = {  # a call of each function that is right
     },
     plots.show: {"alt": "a picture"},
     plots.picture: {"alt": "a picture", "sharp": False},
+    plots.written: {"value": -0.5, "spec": ".2f"},
     plots.bars: {"values": {"a": 1.0, "b": 2.0}, "title": "", "unit": "", "highlight": ["a"]},
     plots.grouped_bars: {
         "groups": {"a": [1.0, 2.0], "b": [2.0, 0.5]},

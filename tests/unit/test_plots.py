@@ -53,6 +53,14 @@ def _ticks(axis):
     return [label.get_text() for label in axis.get_ticklabels()]
 
 
+@pytest.mark.parametrize(
+    ("value", "spec", "said"),
+    [(-1.25, ".1f", "−1.2"), (-0.04, ".1f", "0.0"), (0.004, "+.2f", "0.00"), (3, "+.2f", "+3.00"), (-2, "g", "−2")],
+)
+def test_a_number_in_a_figure_has_a_minus_sign_and_zero_has_none(value, spec, said):
+    assert plots.written(value, spec) == said
+
+
 def test_bars_show_every_value_in_order():
     axes = _draw(plots.bars({"bigram": 4.75, "model": 4.8, "nothing": 0.0}, "Loss", "nats", highlight=["model"]))
     assert [bar.get_width() for bar in axes.patches] == [4.75, 4.8, 0.0]
@@ -111,7 +119,7 @@ def test_a_heatmap_tells_below_from_above_without_its_hue_and_writes_numbers():
     axes = _draw(plots.heatmap(values, names, names, "Title", centred=True))
     assert [(text.get_text(), text.get_position()) for text in axes.texts] == [("−", (0, 0))]
     axes = _draw(plots.heatmap(values, names, names, "Title", centred=True, limit=20.0, numbers_from=0.6))
-    assert [text.get_text() for text in axes.texts] == ["-1.00", "0.60", "1.00"]
+    assert [text.get_text() for text in axes.texts] == ["−1.00", "0.60", "1.00"]
     assert axes.images[0].get_clim() == (-20, 20)
 
 
