@@ -48,8 +48,8 @@ def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[
     axes.axis("off")
     asked = f" An arrow from the second A back to the earlier B asks: {question}" if question else ""
     plots.show(
-        "The same tokens u, v, w, x, A stand twice, the first time followed by B. Bars show how much head 0.0 writes of "
-        "each token: at the earlier B most of the one two back, and a blur around it; at the second A the same, one "
+        "The same tokens u, v, w, x, A stand twice, the first time followed by B. Bars show how much head 0.0 writes "
+        "of each token: at the earlier B most of the one two back, and a blur around it; at the second A the same, one "
         f"place on. Both blurs hold the same tokens.{asked}"
     )
 
@@ -185,7 +185,7 @@ def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) ->
 @checked
 def pointer() -> None:
     """Show induction by a pointer: streams of three positions, and the three steps between them."""
-    axes = streams("ABA", "B", 4.2)
+    axes = streams(("A", "B", "A"), "B", 4.2)
     box(axes, 8, 2.0, "“A stood at j”", "#dcebf5")
     for start, end, y, words, colour, line in (
         (1, 8, 0.95, "1  find the same token, fetch its position", COLOURS[0], "-"),
@@ -242,7 +242,7 @@ def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
     later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
     axes = plt.subplots(figsize=(8, 4.6))[1]
-    title, label = "Which pairs find the same token?", "positivity of M_K"
+    title, label = "Which pairs find the same token?", "positivity of M_K (−: below −0.2)"
     words = (later, earlier, title, "later head", "earlier head")
     plots.heatmap(positivity, *words, label=label, axes=axes, centred=True, limit=1.0, numbers_from=0.4)
     plots.show(
@@ -286,12 +286,12 @@ def occurrences() -> None:
 
 
 @checked
-def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, Float[Tensor, ""]]) -> None:
+def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
     """Show for each family the cosine of the embeddings of word and variant, and the lead of their match in score."""
     axes = plt.subplots(figsize=(8, 4.2))[1]
     for mark, (family, value) in zip(plots.MARKERS, cosine.items(), strict=False):
-        axes.plot(value.item(), match[family].item(), mark, ms=9, color=COLOURS[0])
-        at = value.item(), match[family].item()
+        axes.plot(value.item(), match[family], mark, ms=9, color=COLOURS[0])
+        at = value.item(), match[family]
         axes.annotate(family, at, (9, -4), textcoords="offset points", family="monospace")
     axes.set(
         title="Does the match follow the embeddings?",
