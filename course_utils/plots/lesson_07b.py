@@ -153,6 +153,7 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
     title, unit = "What does the loss of 0.0 cost?", "nats per token"
     plots.grouped_bars(bars, places, title, unit, "kind of position", numbers=True, axes=axes)
     axes.axhline(0, color="black", lw=0.8)
+    axes.margins(y=0.12)
     axes.legend()
     plots.show(
         "Bars of the cost of taking 0.0 out of the queries and keys, by kind of position. Where a token continues as "
