@@ -100,7 +100,7 @@ def _replaced(
         missing[:] = [stand_in - z[:, :, writer[1]] @ model.W_O[writer]]
 
     def replace(read: Tensor, hook: HookPoint) -> Tensor:  # [batch, pos, head, d_head]
-        W = model.W_Q if hook.name.endswith("q") else model.W_K
+        W = model.W_Q if str(hook.name).endswith("q") else model.W_K
         for layer, head in readers:
             if layer == hook.layer():
                 read[:, :, head] += missing[0] @ W[layer, head]

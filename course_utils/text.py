@@ -155,7 +155,7 @@ def variants(change: Callable[[str], str]) -> Int[Tensor, "pair 2"]:
     A word is a token of three or more small letters. Raises ValueError if no word has such a variant.
     """
     vocabulary = tokenizer().get_vocab()
-    numbers = {tokenizer().decode([number]): number for number in sorted(vocabulary.values())}
+    numbers = {str(tokenizer().decode([number])): number for number in sorted(vocabulary.values())}
     words = [name for name in numbers if len(name) >= 3 and name.isascii() and name.isalpha() and name.islower()]
     pairs = [(numbers[word], numbers[change(word)]) for word in words if change(word) in numbers]
     if not pairs:
