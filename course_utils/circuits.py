@@ -119,13 +119,15 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> flo
 
 
 @checked
-def lead(matrix: FactoredMatrix) -> float:
+def lead(matrix: FactoredMatrix, pairs: Int[Tensor, "pair 2"] | None = None) -> float:
     """By how much a token's own entry beats the mean of its row, on average over tokens; in units of the entries.
 
     A softmax over the row sees nothing but such differences. Unlike `copying_score` and `self_rate`, it says how much.
+    With `pairs` of tokens, row and column, it is the entry of each pair that is compared.
     """
-    own, mean = (matrix.A * matrix.B.mT).sum(-1), matrix.A @ matrix.B.mean(-1)  # [row], from [row, rank], [rank, row]
-    return (own - mean).mean().item()
+    rows, columns = (slice(None), slice(None)) if pairs is None else pairs.T
+    entry, mean = (matrix.A[rows] * matrix.B.mT[columns]).sum(-1), matrix.A[rows] @ matrix.B.mean(-1)
+    return (entry - mean).mean().item()
 
 
 @checked

@@ -80,18 +80,62 @@ def null(
 
 
 @checked
-def match_matrix(model: HookedTransformer, later: tuple[int, int], earlier: tuple[int, int]) -> FactoredMatrix:
+def match_matrix(
+    model: HookedTransformer, later: tuple[int, int], earlier: tuple[int, int], query: tuple[int, int] | None = None
+) -> FactoredMatrix:
     """W_E QK₂ OV₁ᵀ W_Eᵀ, [d_vocab, d_vocab] as [dest, src]: does the later head look for what the earlier one wrote?
 
     Each head is a pair (layer, head). Divided by √d_head of the later one, an entry is what its score gains when the
     destination holds token `dest` and the earlier head wrote token `src` at the source: the K-composition term of
-    Elhage et al. 2021. Raises IndexError for a head that the model does not have, ValueError if `earlier` is not in an
-    earlier layer.
+    Elhage et al. 2021. With a head `query`, the query is made of what that one wrote of `dest`, and W_E becomes W_E OV:
+    Q- and K-composition at once. Raises IndexError for a head that the model does not have, ValueError if `earlier` or
+    `query` is not in an earlier layer.
     """
     qk, ov = circuits.qk(model, *later), circuits.ov(model, *earlier)
-    if earlier[0] >= later[0]:
-        raise ValueError(f"Head {earlier} writes too late for head {later}: it must stand in an earlier layer.")
-    return model.W_E @ qk @ ov.T @ model.W_E.T
+    for writer in (earlier, query or earlier):
+        if writer[0] >= later[0]:
+            raise ValueError(f"Head {writer} writes too late for head {later}: it must stand in an earlier layer.")
+    asks = model.W_E if query is None else model.W_E @ circuits.ov(model, *query)
+    return asks @ qk @ ov.T @ model.W_E.T
+
+
+@checked
+def find_and_copy(
+    model: HookedTransformer, later: tuple[int, int], earlier: tuple[int, int]
+) -> Float[Tensor, "measure axis"]:
+    """How well a pair of heads finds the token that the earlier one wrote, and how well the later one copies a token.
+
+    The axes are M_K, to find, and W_E OV₂ W_U, to copy; the measures of each are `circuits.copying_score` and
+    `circuits.lead`, that of M_K in units of the score. After Elhage et al. 2021, "Analyzing a Two-Layer Model".
+    """
+    match = match_matrix(model, later, earlier)
+    return _two_measures(match, circuits.full_ov(model, *later), model.cfg.d_head)
+
+
+@checked
+def find_and_copy_null(
+    model: HookedTransformer,
+    later: tuple[int, int],
+    earlier: tuple[int, int],
+    samples: Count = 200,
+    seed: NotNegative = 0,
+) -> Float[Tensor, "sample measure axis"]:
+    """What `find_and_copy` would be by chance: for pairs whose weights are random, and as large as this pair's."""
+    own = model.W_Q[later], model.W_K[later], model.W_V[earlier], model.W_O[earlier]
+    sizes = [W.norm() / W.numel() ** 0.5 for W in own]
+    generator, found = torch.Generator().manual_seed(seed), []
+    for _ in range(samples):
+        drawn = [torch.randn(model.cfg.d_model, model.cfg.d_head, generator=generator) for _ in sizes]
+        W_Q, W_K, W_V, W_O = (size * W for size, W in zip(sizes, drawn, strict=True))
+        match = model.W_E @ FactoredMatrix(W_Q, W_K.T) @ FactoredMatrix(W_V, W_O.T).T @ model.W_E.T
+        copy = model.W_E @ FactoredMatrix(W_V, W_O.T) @ model.W_U
+        found.append(_two_measures(match, copy, model.cfg.d_head))
+    return torch.stack(found)
+
+
+def _two_measures(match: FactoredMatrix, copy: FactoredMatrix, d_head: int) -> Float[Tensor, "measure axis"]:
+    positivity = [circuits.copying_score(match), circuits.copying_score(copy)]
+    return torch.tensor([positivity, [circuits.lead(match) / d_head**0.5, circuits.lead(copy)]])
 
 
 def _shares(

@@ -1,11 +1,13 @@
 """The course's statistics: on text, on repeated random tokens, and of any model as a whole."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
+from transformer_lens.hook_points import HookPoint
 
 from course_utils import circuits, composition, heads, text
 from course_utils._arguments import Count, checked
@@ -58,6 +60,56 @@ def cost(
         with heads.patched(model, name, value, (slice(None), slice(None), out)):
             after.append(losses(model, some))
     return torch.cat(after) - losses(model, tokens)
+
+
+@checked
+@torch.no_grad()
+def unheard(
+    model: HookedTransformer, writer: tuple[int, int], readers: list[tuple[int, int]], tokens: Int[Tensor, "batch pos"]
+) -> dict[str, Float[Tensor, "batch pos-1"]]:
+    """By how much each token's loss rises, in nats, when queries and keys of `readers` don't hear what `writer` writes.
+
+    They read "zero" in its place, or "the mean" of what it writes over all positions; everything else still hears it.
+    Heads are pairs (layer, head). Raises IndexError for a head that the model does not have, ValueError if a reader is
+    not in a later layer.
+    """
+    layer, head = writer
+    for reader in readers:
+        check_head(model, *reader)
+        if reader[0] <= layer:
+            raise ValueError(f"Head {reader} can't hear head {writer}: it must stand in a later layer.")
+    values = stand_ins(model, layer, tokens)
+    before, rise = losses(model, tokens), {}
+    for name in ("zero", "the mean"):
+        stand_in = values[name][0, 0, head] @ model.W_O[writer]  # [d_model], the same at every position
+        with model.hooks(fwd_hooks=_replaced(model, writer, readers, stand_in)):
+            rise[name] = losses(model, tokens) - before
+    return rise
+
+
+def _replaced(
+    model: HookedTransformer,
+    writer: tuple[int, int],
+    readers: list[tuple[int, int]],
+    stand_in: Float[Tensor, " d_model"],
+) -> list[tuple[str | Callable, Callable]]:
+    """Hooks that put `stand_in` in the place of what `writer` writes, in the queries and keys of `readers` alone."""
+    missing: list[Tensor] = []  # [batch, pos, d_model], in the rows that are being read
+
+    def keep(z: Tensor, hook: HookPoint) -> None:  # [batch, pos, head, d_head]
+        missing[:] = [stand_in - z[:, :, writer[1]] @ model.W_O[writer]]
+
+    def replace(read: Tensor, hook: HookPoint) -> Tensor:  # [batch, pos, head, d_head]
+        W = model.W_Q if str(hook.name).endswith("q") else model.W_K
+        for layer, head in readers:
+            if layer == hook.layer():
+                read[:, :, head] += missing[0] @ W[layer, head]
+        return read
+
+    doors = [
+        (f"blocks.{layer}.attn.hook_{door}", replace) for layer in {layer for layer, _ in readers} for door in "qk"
+    ]
+    return [(f"blocks.{writer[0]}.attn.hook_z", keep), *doors]
 
 
 @checked

@@ -4,12 +4,12 @@ import functools
 import hashlib
 import platform
 import sysconfig
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
@@ -131,6 +131,36 @@ def windows(stream: Int[Tensor, " pos"], n_ctx: Count = 256) -> Int[Tensor, "bat
 def held_out_tokens(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
     """The held-out text as contexts for a model; shape [batch, n_ctx], each row opened by the start token."""
     return windows(encode(held_out_documents(kind)), n_ctx)
+
+
+@checked
+def kinds_of_position(tokens: Int[Tensor, "batch pos"]) -> dict[str, Bool[Tensor, "batch pos-1"]]:
+    """Three kinds of position, by what came before: "new", "continued", "otherwise"; the start token is of none.
+
+    New: its token has not occurred before. Continued: what comes next has followed the token before, so that induction
+    is right. Otherwise: the token has occurred, but something else comes now.
+    """
+    copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)[:, :-1, :-1]  # [batch, dest, src], the same token earlier
+    following = tokens[:, 1:]
+    seen = copies.any(-1)
+    continued = (copies & (following[:, :, None] == following[:, None])).any(-1)
+    after_start = torch.arange(seen.shape[1]) > 0
+    return {"new": ~seen & after_start, "continued": continued, "otherwise": seen & ~continued}
+
+
+@checked
+def variants(change: Callable[[str], str]) -> Int[Tensor, "pair 2"]:
+    """Words whose variant is a token, too: pairs of tokens, the word and what `change` makes of it.
+
+    A word is a token of three or more small letters. Raises ValueError if no word has such a variant.
+    """
+    vocabulary = tokenizer().get_vocab()
+    numbers = {str(tokenizer().decode([number])): number for number in sorted(vocabulary.values())}
+    words = [name for name in numbers if len(name) >= 3 and name.isascii() and name.isalpha() and name.islower()]
+    pairs = [(numbers[word], numbers[change(word)]) for word in words if change(word) in numbers]
+    if not pairs:
+        raise ValueError("No word of the vocabulary has such a variant in it.")
+    return torch.tensor(pairs)
 
 
 @checked

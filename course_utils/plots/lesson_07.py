@@ -35,48 +35,61 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     `tokens` are the earlier A, the earlier B, the second A and the prediction; what `steps` say of the three steps
     stands below their names.
     """
-    axes = plt.subplots(figsize=(9.6, 3.6))[1]
     first, second, again, to_come = tokens
-    for x, token, place in ((1, first, "j"), (3.4, second, "j + 1"), (8, again, "n")):
-        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
-        _box(axes, x, 0, token)
-        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
-    _box(axes, 8, 5.2, f"{to_come} ?", "#ffe9d6")
-    axes.text(5.7, 0, "· · ·", ha="center", va="center")
-    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
-        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
-        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
-    _arrow(axes, (1, 0.95), (3.4, 0.95), BLUE)
+    axes = streams((first, second, again), to_come)
+    arrow(axes, (1, 0.95), (3.4, 0.95), BLUE)
     axes.text(2.2, 1.1, _step("1  fetch from one back", steps[0]), ha="center", va="bottom", color=BLUE, fontsize=9)
     label = f"“{first} came before me”"
     box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
     axes.text(3.55, 2.0, label, ha="left", va="center", fontsize=9, bbox=box, parse_math=False)
-    _arrow(axes, (8, 3.05), (3.4, 3.05), ORANGE, "--")
+    arrow(axes, (8, 3.05), (3.4, 3.05), ORANGE, "--")
     words = _step(f"2  “who came after {first}?”", steps[1])
     axes.text(5.7, 3.1, words, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
-    _arrow(axes, (3.4, 4.05), (8, 4.05), GREEN)
+    arrow(axes, (3.4, 4.05), (8, 4.05), GREEN)
     words = _step(f"3  copy {second}", steps[2])
     axes.text(5.7, 4.1, words, ha="center", va="bottom", color="#00654a", fontsize=9, parse_math=False)
     axes.text(3.2, 3.05, "key", ha="right", va="center", fontsize=9, color="#a34700")
     axes.text(8.2, 3.05, "query", ha="left", va="center", fontsize=9, color="#a34700")
     axes.text(3.2, 4.05, "value", ha="right", va="center", fontsize=9, color="#00654a")
+    plots.show(MEASURED if any(steps) else DRAWN)
+
+
+@checked
+def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
+    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what is to come at n."""
+    axes = plt.subplots(figsize=(9.6, height))[1]
+    for x, token, place in zip((1, 3.4, 8), tokens, ("j", "j + 1", "n"), strict=True):
+        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
+        box(axes, x, 0, token)
+        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
+    box(axes, 8, 5.2, f"{to_come} ?", "#ffe9d6")
+    axes.text(5.7, 0, "· · ·", ha="center", va="center")
+    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
+        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
+        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
     axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
     axes.axis("off")
-    plots.show(MEASURED if any(steps) else DRAWN)
+    return axes
 
 
 def _step(name: str, found: str) -> str:
     return f"{name}\n{found}" if found else name
 
 
-def _box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
+@checked
+def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
+    """Draw a token in its box."""
     style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
     axes.text(x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False)
 
 
-def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str = "-") -> None:
+@checked
+def arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str = "-", bend: float = 0
+) -> None:
+    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` lifts it off the straight line."""
     style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
-    axes.annotate("", end, start, arrowprops=style)
+    axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
 
 
 @checked

@@ -10,60 +10,72 @@ from torch import Tensor
 from course_utils import plots
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS
+from course_utils.plots.lesson_07 import arrow, box, streams
+
+LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 
 
 @checked
-def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[str] = ("u", "v", "w", "x")) -> Axes:
-    """Two occurrences of A with the same tokens before them, and how much of each token a blurred head writes.
+def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[str] = ("u", "v", "w", "x")) -> None:
+    """Show two occurrences of A with the same tokens before them, and how much of each token a blurred head writes.
 
-    `looks` is its attention to the token 0, 1, 2, … back. Above, what it writes at the earlier B; below, at the second
-    A. Tokens that are in both are orange and hatched. A `question` stands below, at an arrow from the second A to B.
+    `looks` is its attention to the token 0, 1, 2, … back: on the left what it writes at the earlier B, on the right at
+    the second A. A `question` stands below, at an arrow from the second A to B.
     """
-    _, axes = plt.subplots(figsize=(10.4, 4.2))
+    axes = plt.subplots(figsize=(10.4, 4.3 if question else 3.5))[1]
     tokens = [*before, "A", "B", "· · ·", *before, "A", "?"]
     n = len(before)
     for x, token in enumerate(tokens):
-        style = {"boxstyle": "round,pad=0.3", "facecolor": "#ffe9d6" if token == "?" else "white"}
-        box = None if token.startswith("·") else style | {"edgecolor": "black"}
-        axes.text(x, 0, token, ha="center", va="center", family="monospace", bbox=box)
-    for writer, words in ((n + 1, "written at the earlier B"), (2 * n + 3, "written at the second A")):
+        _place(axes, x, token, "#ffe9d6" if token == "?" else "white")
+    for writer, words in ((n + 1, "0.0 writes at the earlier B"), (2 * n + 3, "0.0 writes at the second A")):
         for back, share in enumerate(looks[: n + 2].tolist()):
             x = writer - back
             if x < 0 or tokens[x].startswith("·"):
                 continue
-            both = tokens[x] != "B"
-            colour = COLOURS[1] if both else COLOURS[6]
-            hatch = "///" if both else ""
-            axes.bar(x, 4 * share, bottom=0.45, width=0.6, color=colour, hatch=hatch, edgecolor="white")
-            axes.text(x, 0.5 + 4 * share, f"{share:.2f}", ha="center", va="bottom", fontsize=8)
-        axes.text(writer - 2, 2.15, words, ha="center", fontsize=9)
-    axes.text(-0.6, 2.15, "bars: share of 0.0's attention", fontsize=8, color="#555555")
+            own = tokens[x] == "B"
+            label = "B itself, in the left one alone" if own else "a token that both hold" if x == 1 else None
+            colour, hatch = (COLOURS[6], "") if own else (COLOURS[1], "///")
+            axes.bar(x, 4 * share, 0.6, 0.45, color=colour, hatch=hatch, edgecolor="white", label=label)
+            axes.text(x, 0.5 + 4 * share, f"{share:.2f}", ha="center", va="bottom", fontsize=9)
+        axes.text(writer - 2.5, 2.2, words, ha="center", fontsize=11)
+    axes.legend(
+        fontsize=9, loc="upper right", bbox_to_anchor=(1, 0.86), title="share of 0.0's attention", title_fontsize=9
+    )
     if question:
-        arrow = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--"}
-        bent = arrow | {"connectionstyle": "arc3,rad=-0.18"}
-        axes.annotate("", (n + 1, -0.45), (2 * n + 3, -0.45), arrowprops=bent)
-        axes.text(1.5 * n + 2, -1.4, question, ha="center", color="#a34700", fontsize=9)
-    axes.set(xlim=(-0.8, len(tokens) - 0.2), ylim=(-1.65 if question else -0.6, 2.5))
+        arrow(axes, (2 * n + 3, -0.3), (n + 1, -0.3), LOOKS, "--", -0.18)
+        axes.text(1.5 * n + 2, -1.3, question, ha="center", color=LOOKS, fontsize=11)
+    axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-1.5 if question else -0.35, 2.5))
     axes.axis("off")
-    return axes
+    asked = f" An arrow from the second A back to the earlier B asks: {question}" if question else ""
+    plots.show(
+        "The same tokens u, v, w, x, A stand twice, the first time followed by B. Bars show how much head 0.0 writes "
+        "of each token: at the earlier B most of the one two back, and a blur around it; at the second A the same, one "
+        f"place on. Both blurs hold the same tokens.{asked}"
+    )
+
+
+def _place(axes: Axes, x: float, token: str, colour: str = "white") -> None:
+    """A token on the line of a text, in a box unless it stands for what is left out."""
+    if token.startswith("·"):
+        axes.text(x, 0, token, ha="center", va="center")
+    else:
+        box(axes, x, 0, token, colour)
 
 
 @checked
 def find_and_copy(
-    positivity: Float[Tensor, "axis head"],
-    lead: Float[Tensor, "axis head"],
-    random: Float[Tensor, "measure axis n"],
+    found: Float[Tensor, "head measure axis"],
+    null: Float[Tensor, "n measure axis"],
     induction: Sequence[int],
-    writer: int,
 ) -> None:
-    """Show how well the heads of layer 1, paired with 0.`writer`, find and copy, by two measures, beside random pairs.
+    """Show how well the heads of layer 1, paired with 0.5, find and copy, by two measures, beside random pairs.
 
-    The first axis is to find, the second to copy. `random` has both measures of random pairs; a box holds all of them.
+    The first axis is to find, the second to copy. `null` has both measures of random pairs; a box holds all of them.
     """
     _, panels = plt.subplots(1, 2, figsize=(10.4, 4.4))
-    names, far = ("positivity", "lead"), random[0].abs().max().item()
-    named = [h for h in range(positivity.shape[1]) if positivity[:, h].min() > far]  # beyond chance on both axes
-    for panel, name, values, chance in zip(panels, names, (positivity, lead), random, strict=True):
+    names, far = ("positivity", "lead"), null[:, 0].abs().max().item()
+    named = [h for h, positivity in enumerate(found[:, 0]) if positivity.min() > far]  # beyond chance on both axes
+    for panel, name, values, chance in zip(panels, names, found.permute(1, 2, 0), null.permute(1, 2, 0), strict=True):
         panel.scatter(*chance, s=8, color=COLOURS[6], alpha=0.5, label="200 random pairs")
         across, up = chance.abs().amax(1).tolist()
         sides = [-across, across, across, -across, -across], [-up, -up, up, up, -up]
@@ -73,7 +85,7 @@ def find_and_copy(
             (others, "other heads", 0, "o"),
             (list(induction), "induction heads", 1, "D"),
         ):
-            style = {"marker": marker, "edgecolor": "black", "label": f"{who}, with 0.{writer}"}
+            style = {"marker": marker, "edgecolor": "black", "label": f"{who}, with 0.5"}
             panel.scatter(values[0, these], values[1, these], 60, COLOURS[colour], **style)
         for head in named:  # names stand above; below at a place that has one, and beside it in a column of points
             at = values[:, head]
@@ -116,14 +128,15 @@ def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -
 @checked
 def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequence[int]) -> None:
     """Show each head's attention to the B after the same company and to the nearer one, by what its keys lack."""
-    _, panels = plt.subplots(len(of), 1, figsize=(9, 5.6), sharex=True, sharey=True)
+    _, panels = plt.subplots(len(of), 1, figsize=(9, 6.2), sharex=True, sharey=True)
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
         kinds = ("after the same company", "after another, nearer")
         values = {kind: [attention[i, at].item() for attention in went.values()] for at, kind in enumerate(kinds)}
-        plots.grouped_bars(values, list(went), f"Which B does 1.{head} choose?", "attention to B", axes=axes)
+        title, unit = f"Which B does 1.{head} choose, at the last A?", "attention to B"
+        plots.grouped_bars(values, list(went), title, unit, numbers=True, axes=axes)
     panels[0].set_ylim(0, 0.85)
     panels[0].legend(ncols=2)
-    panels[-1].set_xlabel("cut from its keys")
+    panels[-1].set_xlabel("what is cut from its keys")
     plots.show(
         "Attention of 1.6 and 1.1 to the two Bs, by what is cut from their keys. With nothing cut they look at the B "
         "in the same company. Without 0.0 they hardly tell the two apart. Without 0.5 they find neither. The other "
@@ -140,6 +153,7 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
     title, unit = "What does the loss of 0.0 cost?", "nats per token"
     plots.grouped_bars(bars, places, title, unit, "kind of position", numbers=True, axes=axes)
     axes.axhline(0, color="black", lw=0.8)
+    axes.margins(y=0.12)
     axes.legend()
     plots.show(
         "Bars of the cost of taking 0.0 out of the queries and keys, by kind of position. Where a token continues as "
@@ -148,14 +162,20 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
 
 
 @checked
-def kept(left: Float[Tensor, "head cut"], names: Sequence[str], of: Sequence[int]) -> None:
-    """Show what is left of the prefix-matching scores of the heads `of`, a share of the whole, after each cut."""
-    axes = plt.subplots(figsize=(10.4, 4.2))[1]
-    bars = {f"1.{head}": left[i] for i, head in enumerate(of)}
-    title, unit = "Which writers does induction need?", "share of the score that is left"
-    plots.grouped_bars(bars, [name.replace(" in ", "\nin ") for name in names], title, unit, "cut", axes=axes)
-    axes.set_ylim(0, 1.2)
-    axes.legend(ncols=2, loc="upper right")
+def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) -> None:
+    """Show what is left of the prefix-matching scores of the heads `of`, a share of the whole, after each cut.
+
+    `left` has the shares by door; each writer of layer 0 was cut from it alone.
+    """
+    _, panels = plt.subplots(len(left), 1, figsize=(10.4, 6.2), sharex=True, sharey=True)
+    for axes, (door, shares) in zip(panels, left.items(), strict=True):
+        bars = {f"1.{head}": shares[i] for i, head in enumerate(of)}
+        names = [f"0.{writer}" for writer in range(shares.shape[1])]
+        title, unit = f"Cut from the {door}: what is left?", "share of the score"
+        plots.grouped_bars(bars, names, title, unit, numbers=True, axes=axes)
+    panels[0].set_ylim(0, 1.45)
+    panels[0].legend(ncols=2, loc="upper right")
+    panels[-1].set_xlabel("the head that is cut")
     plots.show(
         "Bars of what is left of the two heads' scores after each of sixteen cuts. Without 0.5 in the keys next to "
         "nothing is left, without 0.0 there a third to a half; without either in the queries most; after all other "
@@ -166,37 +186,20 @@ def kept(left: Float[Tensor, "head cut"], names: Sequence[str], of: Sequence[int
 @checked
 def pointer() -> None:
     """Show induction by a pointer: streams of three positions, and the three steps between them."""
-    axes = plt.subplots(figsize=(9.6, 4.2))[1]
-    for x, token, place in ((1, "A", "j"), (3.4, "B", "j + 1"), (8, "A", "n")):
-        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
-        _box(axes, (x, 0), token, "white")
-        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
-    _box(axes, (8, 5.2), "B ?", "#ffe9d6")
-    axes.text(5.7, 0, "· · ·", ha="center", va="center")
-    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
-        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
-        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
-    _box(axes, (8, 2.0), "“A stood at j”", "#dcebf5")
-    for (start, end, y), words, colour, line in (
-        ((1, 8, 0.95), "1  find the same token, fetch its position", COLOURS[0], "-"),
-        ((8, 3.4, 3.05), "2  look at j, moved one on", "#a34700", "--"),
-        ((3.4, 8, 4.05), "3  copy B", "#00654a", "-"),
+    axes = streams(("A", "B", "A"), "B", 4.2)
+    box(axes, 8, 2.0, "“A stood at j”", "#dcebf5")
+    for start, end, y, words, colour, line in (
+        (1, 8, 0.95, "1  find the same token, fetch its position", COLOURS[0], "-"),
+        (8, 3.4, 3.05, "2  look at j, moved one on", LOOKS, "--"),
+        (3.4, 8, 4.05, "3  copy B", "#00654a", "-"),
     ):
-        style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
-        axes.annotate("", (end, y), (start, y), arrowprops=style)
+        arrow(axes, (start, y), (end, y), colour, line)
         axes.text(5.7, y + 0.1, words, ha="center", va="bottom", color=colour, fontsize=9)
-    axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
-    axes.axis("off")
     plots.show(
         "Three positions as upright streams: an earlier A at j, the B after it, a second A at n. In layer 0 an arrow "
         "runs from the earlier A straight to the second, which gets a label: A stood at j. In layer 1 the second A "
         "looks at j, moved one on. There is B, and it is copied."
     )
-
-
-def _box(axes: Axes, at: tuple[float, float], words: str, colour: str) -> None:
-    style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
-    axes.text(*at, words, bbox=style, ha="center", va="center", family="monospace", fontsize=9)
 
 
 @checked
@@ -218,16 +221,14 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     """Show the texts that were made for it, and how much attention goes to B from each of the three."""
     _, (strip, axes) = plt.subplots(2, 1, figsize=(9, 5.6), height_ratios=[1, 3])
     for x, token in enumerate(("· · ·", "name", "B", "· · ·", "Name")):
-        if token.startswith("·"):
-            strip.text(x, 0, token, ha="center", va="center")
-        else:
-            _box(strip, (x, 0), token, "white")
-    bent = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--", "connectionstyle": "arc3,rad=0.25"}
-    strip.annotate("", (2, 0.35), (4, 0.35), arrowprops=bent)
-    strip.text(3, 1.5, "how much attention?", ha="center", color="#a34700", fontsize=9)
+        _place(strip, x, token)
+    arrow(strip, (4, 0.2), (2, 0.2), LOOKS, "--", 0.25)
+    strip.text(3, 1.5, "how much attention?", ha="center", color=LOOKS, fontsize=9)
     strip.set(xlim=(-0.5, 4.5), ylim=(-0.5, 2))
     strip.axis("off")
-    plots.grouped_bars(values, families, "Do they look?", "attention to B", "family", numbers=True, axes=axes)
+    plots.grouped_bars(
+        values, families, "How much do 1.6 and 1.1 look at B?", "attention to B", "family", numbers=True, axes=axes
+    )
     axes.set_ylim(0, 0.45)
     axes.legend(ncols=3)
     plots.show(
@@ -242,7 +243,7 @@ def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
     later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
     axes = plt.subplots(figsize=(8, 4.6))[1]
-    title, label = "Which pairs find the same token?", "positivity of M_K"
+    title, label = "Which pairs find the same token?", "positivity of M_K (−: below −0.2)"
     words = (later, earlier, title, "later head", "earlier head")
     plots.heatmap(positivity, *words, label=label, axes=axes, centred=True, limit=1.0, numbers_from=0.4)
     plots.show(
@@ -271,17 +272,12 @@ def occurrences() -> None:
     parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
     colours = {"same": "#ffe9d6", "other": "#dcebf5"}
     for x, words in enumerate(parts):
-        if words.startswith("·"):
-            axes.text(x, 0, words, ha="center", va="center")
-        else:
-            _box(axes, (x, 0), words, colours.get(words, "white"))
-    for target, bend, words in ((3, 0.3, "the same company"), (7, 0.3, "another, but nearer")):
-        style = {"arrowstyle": "-|>", "color": "#a34700", "lw": 2, "linestyle": "--"}
-        bent = style | {"connectionstyle": f"arc3,rad={bend}"}
-        axes.annotate("", (target, 0.4), (10, 0.4), arrowprops=bent)
+        _place(axes, x, words, colours.get(words, "white"))
+    for target, words in ((3, "the same company"), (7, "another, but nearer")):
+        arrow(axes, (10, 0.3), (target, 0.3), LOOKS, "--", 0.3)
         axes.text(target, -0.8, f"after {words}", ha="center", va="top", fontsize=9)
     axes.text(10, -0.8, "the query", ha="center", va="top", fontsize=9)
-    axes.text(6.5, 2.3, "which of the two?", ha="center", color="#a34700", fontsize=9)
+    axes.text(6.5, 2.3, "which of the two?", ha="center", color=LOOKS, fontsize=9)
     axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 2.7))
     axes.axis("off")
     plots.show(
@@ -291,12 +287,12 @@ def occurrences() -> None:
 
 
 @checked
-def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, Float[Tensor, ""]]) -> None:
+def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
     """Show for each family the cosine of the embeddings of word and variant, and the lead of their match in score."""
     axes = plt.subplots(figsize=(8, 4.2))[1]
     for mark, (family, value) in zip(plots.MARKERS, cosine.items(), strict=False):
-        axes.plot(value.item(), match[family].item(), mark, ms=9, color=COLOURS[0])
-        at = value.item(), match[family].item()
+        axes.plot(value.item(), match[family], mark, ms=9, color=COLOURS[0])
+        at = value.item(), match[family]
         axes.annotate(family, at, (9, -4), textcoords="offset points", family="monospace")
     axes.set(
         title="Does the match follow the embeddings?",

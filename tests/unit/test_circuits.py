@@ -235,6 +235,9 @@ def test_the_lead_is_that_of_the_diagonal_over_its_rows(model):
     ones = torch.ones(1, table.shape[1])
     moved = FactoredMatrix(torch.cat([OV.A, constants], 1), torch.cat([OV.B, ones]))  # a softmax sees the same
     assert circuits.lead(moved) == pytest.approx(circuits.lead(OV), abs=1e-4)
+    pairs = torch.tensor([[3, 1], [0, 2]])
+    expected = (table[3, 1] - table[3].mean() + table[0, 2] - table[0].mean()).item() / 2
+    assert circuits.lead(OV, pairs) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 # The largest entries

@@ -92,3 +92,32 @@ def test_the_earlier_head_must_be_earlier(model, later, earlier):
 def test_heads_must_exist(model, later, earlier):
     with pytest.raises(IndexError, match="must be a whole number from 0 to"):
         composition.match_matrix(model, later, earlier)
+
+
+def test_a_query_can_be_made_of_what_a_head_wrote(model):
+    matrix = composition.match_matrix(model, (1, 1), (0, 0), query=(0, 1))
+    W_E, first, second = model.W_E, model.blocks[0].attn, model.blocks[1].attn
+    asked, written = (W_E @ first.W_V[head] @ first.W_O[head] for head in (1, 0))
+    torch.testing.assert_close(matrix.AB, (asked @ second.W_Q[1]) @ (written @ second.W_K[1]).T)
+    with pytest.raises(ValueError, match="writes too late"):
+        composition.match_matrix(model, (1, 1), (0, 0), query=(1, 0))
+
+
+def test_a_planted_pair_finds_and_a_random_one_does_not(model):
+    plant(model, 1, moved=(0, 2), queried=0, keyed=2)
+    positivity, lead = composition.find_and_copy(model, (1, 1), (0, 0))
+    match, copy = composition.match_matrix(model, (1, 1), (0, 0)), circuits.full_ov(model, 1, 1)
+    torch.testing.assert_close(positivity[0], torch.tensor(1.0))
+    torch.testing.assert_close(positivity[1], torch.tensor(circuits.copying_score(copy)))
+    torch.testing.assert_close(lead, torch.tensor([circuits.lead(match) / D_HEAD**0.5, circuits.lead(copy)]))
+    null = composition.find_and_copy_null(model, (1, 1), (0, 0), samples=50)
+    assert null.shape == (50, 2, 2) and null[:, 0].mean(0).abs().max() < 0.3
+    assert (null[:, 1, 0].abs() < lead[0]).all()
+
+
+def test_random_pairs_are_as_large_as_the_pair_that_they_stand_beside(model):
+    before = composition.find_and_copy_null(model, (1, 1), (0, 0), samples=3)
+    model.blocks[1].attn.W_Q[1] *= 10
+    after = composition.find_and_copy_null(model, (1, 1), (0, 0), samples=3)
+    torch.testing.assert_close(after[:, 0], before[:, 0])
+    torch.testing.assert_close(after[:, 1], before[:, 1] * torch.tensor([10.0, 1.0]))

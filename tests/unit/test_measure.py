@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from course_utils import circuits, composition, heads, load, measure, models, text, transforms
+from course_utils.microscope import runs
 from course_utils.tools import authoring
 
 CONFIG = {
@@ -248,6 +249,31 @@ def test_what_stands_in_for_heads_has_its_price():
     assert values["the mean"].std((0, 1)).max() < 1e-4
     with pytest.raises(IndexError):
         measure.cost(model, 1, [8], tokens, own)
+
+
+def test_what_readers_do_not_hear_is_a_door_shut_and_a_constant_query():
+    model = load("two-layer")
+    tokens = text.repeated_tokens(8, batch=5)
+    found = measure.unheard(model, (0, 0), [(1, 6), (1, 1)], tokens)
+    assert list(found) == ["zero", "the mean"]
+    doors = [((0, 0), door, (1, reader)) for door in "qk" for reader in (6, 1)]
+    with runs.cut(model, *doors):
+        shut = measure.losses(model, tokens)
+        mean = measure.stand_ins(model, 0, tokens)["the mean"][0, 0, 0] @ model.W_O[0, 0]
+
+        def ask_for_the_mean(q, hook):  # in the keys it moves all sources alike, which a softmax does not see
+            q[:, :, [6, 1]] += torch.einsum("m,hmd->hd", mean, model.W_Q[1, [6, 1]])
+            return q
+
+        with model.hooks(fwd_hooks=[("blocks.1.attn.hook_q", ask_for_the_mean)]):
+            asked = measure.losses(model, tokens)
+    before = measure.losses(model, tokens)
+    torch.testing.assert_close(found["zero"], shut - before, atol=1e-4, rtol=0)
+    torch.testing.assert_close(found["the mean"], asked - before, atol=1e-4, rtol=0)
+    with pytest.raises(IndexError):
+        measure.unheard(model, (0, 0), [(1, 8)], tokens)
+    with pytest.raises(ValueError, match="a later layer"):
+        measure.unheard(model, (0, 0), [(0, 1)], tokens)
 
 
 def test_inserting_a_token_is_running_the_model_on_the_changed_text():
