@@ -27,7 +27,23 @@ class Cut(NamedTuple):
     foretold: int
     without: Float[Tensor, " error"]
     at_random: Float[Tensor, " error"]  # without as many neurons at random, ten times
-    holds: bool  # the foretold error is the most common one, and its share is more than twice that at random
+
+    @property
+    def most_common(self) -> int:
+        """By how much most wrong answers are off."""
+        return int(self.without[1:].argmax()) + 1
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The foretold error's share of all errors, without the ruler and without as many neurons at random."""
+        here, there = (float(count[self.foretold] / count[1:].sum()) for count in (self.without, self.at_random))
+        return here, there
+
+    @property
+    def holds(self) -> bool:
+        """Whether the foretold error is the most common one, and its share more than twice that at random."""
+        here, there = self.shares
+        return self.most_common == self.foretold and here > 2 * there
 
 
 @checked
@@ -184,9 +200,7 @@ def cuts(model: HookedTransformer, without_neurons: Callable[..., Tensor], seed:
         k = int(liked[left].sum(0)[1:].argmax()) + 1
         without = off_by(without_neurons(model, pairs, neurons.tolist()))
         at_random = off_by_at_random(model, len(neurons), 10 * seed + i)
-        here, there = (count[k] / count[1:].sum() for count in (without, at_random))
-        holds = bool(without[1:].argmax() + 1 == k and here > 2 * there)
-        found.append(Cut(frequencies[neurons].mean().item(), k, without, at_random, holds))
+        found.append(Cut(frequencies[neurons].mean().item(), k, without, at_random))
     return found
 
 
@@ -244,8 +258,7 @@ def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[T
     return found
 
 
-@checked
-def right_at(
+def _right_at(
     model: HookedTransformer,
     tokens: Int[Tensor, "batch pos"],
     expected: Int[Tensor, " batch"],
@@ -273,11 +286,11 @@ def which_two(
         t, places = once.repeat(5, 1), range(once.shape[1])
         random = torch.randint(n, t.shape, generator=generator)
         other = t[torch.randperm(len(t), generator=generator)]
-        noise["right"].append(right_at(model, torch.cat([random[:, :-2], t[:, -2:]], 1), t[:, -2:].sum(1), places))
+        noise["right"].append(_right_at(model, torch.cat([random[:, :-2], t[:, -2:]], 1), t[:, -2:].sum(1), places))
         mixed = torch.cat([t[:, :-2], other[:, -2:]], 1)
-        others["new sum"].append(right_at(model, mixed, other[:, -2:].sum(1), places))
-        others["old sum"].append(right_at(model, mixed, t[:, -2:].sum(1), places))
+        others["new sum"].append(_right_at(model, mixed, other[:, -2:].sum(1), places))
+        others["old sum"].append(_right_at(model, mixed, t[:, -2:].sum(1), places))
         t, swap = once[once[:, -1] + once[:, -3] < n], [*places[:-3], places[-2], places[-3], places[-1]]
-        swapped["new sum"].append(right_at(model, t, t[:, -1] + t[:, -3], swap))  # a token too, as chosen above
-        swapped["old sum"].append(right_at(model, t, t[:, -2:].sum(1), swap))
+        swapped["new sum"].append(_right_at(model, t, t[:, -1] + t[:, -3], swap))  # a token too, as chosen above
+        swapped["old sum"].append(_right_at(model, t, t[:, -2:].sum(1), swap))
     return [noise, others, swapped]

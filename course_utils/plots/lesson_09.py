@@ -272,8 +272,8 @@ def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
         axes.axhline(0, color="black", lw=0.8)
         axes.set(ylim=(-0.6, 1.1), yticks=[-0.5, 0, 0.5, 1], xlim=(0, 128))
         axes.set_yticklabels(["50 %", "0", "50 %", "100 %"], fontsize=8)
-        here, there = (float(share[cut.foretold - 1]) for share in shares)
-        words = f"foretold {cut.foretold}, most common {int(shares[0].argmax()) + 1}\n"
+        here, there = cut.shares
+        words = f"foretold {cut.foretold}, most common {cut.most_common}\n"
         words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
         axes.text(126, 1.0, f"without {title}  {'✓' if cut.holds else '✗'}", ha="right", va="top", weight="bold")
         axes.text(126, 0.65, words, ha="right", va="top", fontsize=9)

@@ -287,7 +287,6 @@ GOOD = {  # a call of each function that is right
     addition.agreement: {"model": ADDER},
     addition.cuts: {"model": ADDER, "without_neurons": lambda model, pairs, neurons: model(pairs)[:, -1], "seed": 0},
     addition.right_with: {"model": ADDER, "sizes": [1, 2], "seed": 0},
-    addition.right_at: {"model": ADDER, "tokens": TOKENS[:, :2], "expected": TOKENS[:, 0], "places": [1, 0]},
     addition.which_two: {"model": FIBONACCI, "sequences": [tasks.sequences(3)[:9]], "seed": 0},
     addition.rulers: {"model": ADDER},
     addition.phases: {"model": ADDER},
