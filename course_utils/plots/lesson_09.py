@@ -1,6 +1,7 @@
 """What only lesson 09 draws: lattices of firing, rulers that repeat, and what goes wrong without one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import matplotlib.pyplot as plt
 import torch
@@ -15,8 +16,13 @@ from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
 
 LEVELS = plt.get_cmap("viridis", 10)  # few colours, so that a triangle of 8,256 pairs is stored in few bytes
 BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
-# Lines without shades at their edges take half of the bytes; at twice the size, as we store them, nobody sees it
-plain_lines = plt.rc_context({"lines.antialiased": False})
+
+
+@contextmanager
+def _plain_lines() -> Iterator[None]:
+    """Draw lines without shades at their edges: half of the bytes, and at twice the size nobody sees a difference."""
+    with plt.rc_context({"lines.antialiased": False}):
+        yield
 
 
 def _grid(pairs: Int[Tensor, "pair 2"], values: Float[Tensor, " pair"]) -> Float[Tensor, "b a"]:
@@ -28,7 +34,7 @@ def _grid(pairs: Int[Tensor, "pair 2"], values: Float[Tensor, " pair"]) -> Float
 
 
 @checked
-@plain_lines
+@_plain_lines()
 def lattices(
     pairs: Int[Tensor, "pair 2"],
     fires: Float[Tensor, "pair _neuron"],
@@ -50,7 +56,7 @@ def lattices(
 
 
 @checked
-@plain_lines
+@_plain_lines()
 def folding() -> Axes:
     """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of step."""
     _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
@@ -173,7 +179,7 @@ def mistakes(
 
 
 @checked
-@plain_lines
+@_plain_lines()
 def neurons(
     yours: tuple[Float[Tensor, "value neuron"], Float[Tensor, "neuron out"]],
     model: HookedTransformer,
@@ -206,7 +212,7 @@ def neurons(
 
 
 @checked
-@plain_lines
+@_plain_lines()
 def spectrum(
     fine: Float[Tensor, " freq"],
     pooled: Float[Tensor, " freq"],
@@ -230,7 +236,7 @@ def spectrum(
 
 
 @checked
-@plain_lines
+@_plain_lines()
 def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> Axes:
     """The phase of the votes against the phase of the curve, in turns: of each model, and of the first's partners.
 
@@ -306,7 +312,7 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
 
 
 @checked
-@plain_lines
+@_plain_lines()
 def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> Axes:
     """Left: right answers by the number of waves kept. Right: what 8 waves leave over of each value.
 
