@@ -303,11 +303,11 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
             axes.text(f, 0.24 - row, "slopes" if f < 2 else f"{f:.1f}", ha="center", va="bottom", fontsize=9)
     axes.plot([], [], "o", color=BLUE, label="the prediction held")
     axes.plot([], [], "X", color=ORANGE, mfc="white", mew=1.6, label="it failed")
-    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.24))
+    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
     axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
-    axes.set(title="Which rulers has each model?", xlabel="frequency: periods in 128 values", ylim=(-len(tested), 0.7))
+    axes.set(title="Which rulers has each model?", xlabel="frequency: periods in 128 values", ylim=(0.5 - len(tested), 0.7))
     return axes
 
 
