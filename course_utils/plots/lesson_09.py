@@ -307,7 +307,8 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
     axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
-    axes.set(title="Which rulers has each model?", xlabel="frequency: periods in 128 values", ylim=(0.5 - len(tested), 0.7))
+    axes.set(title="Which rulers has each model?", ylim=(0.5 - len(tested), 0.7))
+    axes.set_xlabel("frequency: periods in 128 values")
     return axes
 
 
