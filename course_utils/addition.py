@@ -47,10 +47,10 @@ class Cut(NamedTuple):
 
 
 @checked
-def mistakes(pairs: Int[Tensor, "pair 2"], answers: Int[Tensor, " pair"]) -> list[str]:
+def mistakes(pairs: Int[Tensor, "pair 2"], said: Int[Tensor, " pair"]) -> list[str]:
     """The wrong answers in words, as "1 + 1 = 42?"."""
-    wrong = answers != pairs.sum(1)
-    return [f"{a} + {b} = {s}?" for (a, b), s in zip(pairs[wrong].tolist(), answers[wrong].tolist(), strict=True)]
+    wrong = said != pairs.sum(1)
+    return [f"{a} + {b} = {s}?" for (a, b), s in zip(pairs[wrong].tolist(), said[wrong].tolist(), strict=True)]
 
 
 def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:

@@ -280,7 +280,7 @@ GOOD = {  # a call of each function that is right
     addition.curves: {"model": ADDER},
     addition.active: {"model": ADDER},
     addition.best_waves: {"W": TABLE},
-    addition.mistakes: {"pairs": TOKENS[:, :2], "answers": TOKENS[:, 0]},
+    addition.mistakes: {"pairs": TOKENS[:, :2], "said": TOKENS[:, 0]},
     addition.shares: {"model": ADDER},
     addition.spectrum: {"model": ADDER},
     addition.crest: {"model": ADDER, "neuron": 2},
