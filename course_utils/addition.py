@@ -2,18 +2,55 @@
 
 The models are those of `tasks.TASKS["addition"]` and `models.from_neurons`: one layer, one head, one MLP of ReLUs. All
 numbers below n = d_vocab are tokens, and the pairs are those whose sum is a token too, as `tasks.sequences(2, n)` has
-them. What a neuron receives is taken with attention at one half, where these models have it.
+them. What a neuron receives is taken with attention at one half, where these models have it. Only `which_two` is about
+the model of `tasks.TASKS["fibonacci"]`, which adds the last two of several numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import fourier, tasks
+from course_utils import fourier, heads, tasks
 from course_utils._arguments import Count, NotNegative, checked
+
+KINDS = "waves of any frequency", "whole frequencies", "random directions"  # what `right_with` keeps
+
+
+class Cut(NamedTuple):
+    """A ruler taken away: which error was foretold, and how many answers are off by 0, 1, … n − 1."""
+
+    frequency: float  # the mean over its neurons
+    foretold: int
+    without: Float[Tensor, " error"]
+    at_random: Float[Tensor, " error"]  # without as many neurons at random, ten times
+
+    @property
+    def most_common(self) -> int:
+        """By how much most wrong answers are off."""
+        return int(self.without[1:].argmax()) + 1
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The foretold error's share of all errors, without the ruler and without as many neurons at random."""
+        here, there = (float(count[self.foretold] / count[1:].sum()) for count in (self.without, self.at_random))
+        return here, there
+
+    @property
+    def holds(self) -> bool:
+        """Whether the foretold error is the most common one, and its share more than twice that at random."""
+        here, there = self.shares
+        return self.most_common == self.foretold and here > 2 * there
+
+
+@checked
+def mistakes(pairs: Int[Tensor, "pair 2"], said: Int[Tensor, " pair"]) -> list[str]:
+    """The wrong answers in words, as "1 + 1 = 42?"."""
+    wrong = said != pairs.sum(1)
+    return [f"{a} + {b} = {s}?" for (a, b), s in zip(pairs[wrong].tolist(), said[wrong].tolist(), strict=True)]
 
 
 def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:
@@ -51,6 +88,31 @@ def best_waves(
 def _frequencies(n: int) -> Float[Tensor, " freq"]:
     """From ¼ to just below n/2, in steps of ⅛."""
     return torch.arange(2, 4 * n - 1) / 8
+
+
+@checked
+def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[Tensor, " _neuron"]]:
+    """How much of each active neuron's curve its best wave explains, and the same with the tokens shuffled."""
+    W = curves(model).mean(0)[:, active(model)]
+    order = torch.randperm(len(W), generator=torch.Generator().manual_seed(0))
+    return best_waves(W)[1], best_waves(W[order])[1]
+
+
+@checked
+def spectrum(model: HookedTransformer) -> tuple[Float[Tensor, " freq"], Float[Tensor, " freq"]]:
+    """Frequencies, and the share of all active curves' variance that a wave of each explains."""
+    W = curves(model).mean(0)[:, active(model)]
+    fine = _frequencies(len(W))
+    return fine, fourier.explained(W, fine).sum(1) / W.var(0, correction=0).sum()
+
+
+@checked
+def crest(model: HookedTransformer, neuron: NotNegative) -> tuple[float, float]:
+    """The period of a neuron's best wave, and the number at which its crest stands."""
+    W = curves(model).mean(0)[:, [neuron]]
+    f = best_waves(W)[0][0]
+    period = len(W) / f
+    return period.item(), (period * fourier.phase(W, f)[0] / (2 * torch.pi)).item()
 
 
 @checked
@@ -99,6 +161,14 @@ def heights(model: HookedTransformer) -> tuple[Float[Tensor, " neuron"], Float[T
 
 
 @checked
+def agreement(model: HookedTransformer) -> Float[Tensor, "neuron error"]:
+    """How much each neuron would like an answer that is off by 0, 1, … n − 1, if it votes at twice its phase."""
+    f, w = heights(model)
+    n = model.cfg.d_vocab
+    return w[:, None] * torch.cos(2 * torch.pi * f[:, None] * torch.arange(n) / n)
+
+
+@checked
 def off_by(logits: Float[Tensor, "pair out"]) -> Float[Tensor, " out"]:
     """How many answers to all pairs are off by 0, 1, … n − 1."""
     sums = tasks.sequences(2, logits.shape[1]).sum(1)
@@ -117,6 +187,21 @@ def off_by_at_random(model: HookedTransformer, size: Count, seed: NotNegative = 
         kept[:, everyone[torch.randperm(len(everyone), generator=generator)[:size]]] = 0
         total += off_by((mid + kept @ model.W_out[0]) @ model.W_U)
     return total
+
+
+@checked
+def cuts(model: HookedTransformer, without_neurons: Callable[..., Tensor], seed: NotNegative = 0) -> list[Cut]:
+    """Take each ruler away in turn; `without_neurons(model, pairs, neurons)` gives the logits without these neurons."""
+    pairs, liked, everyone, found = tasks.sequences(2, model.cfg.d_vocab), agreement(model), active(model), []
+    frequencies = heights(model)[0]
+    for i, neurons in enumerate(rulers(model)):
+        left = everyone.clone()
+        left[neurons] = False
+        k = int(liked[left].sum(0)[1:].argmax()) + 1
+        without = off_by(without_neurons(model, pairs, neurons.tolist()))
+        at_random = off_by_at_random(model, len(neurons), 10 * seed + i)
+        found.append(Cut(frequencies[neurons].mean().item(), k, without, at_random))
+    return found
 
 
 @checked
@@ -141,6 +226,24 @@ def answers(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> Int[
 
 
 @checked
+def right_with(model: HookedTransformer, sizes: Sequence[int], seed: NotNegative = 0) -> Float[Tensor, "size kind"]:
+    """The share of right answers if of all curves a constant and k waves are left, the strongest, for each size k.
+
+    The kinds are `KINDS`: waves of any frequency, waves of whole ones, and 1 + 2k directions at random, as many as a
+    constant and k waves have, with a cosine and a sine each.
+    """
+    n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
+    sums, free = tasks.sequences(2, n).sum(1), strongest_waves(model, max(sizes))
+    whole = fourier.power(curves(model)[:, :, active(model)].mean(0)).sum(1)
+    rates = torch.zeros(len(sizes), len(KINDS))
+    for i, k in enumerate(sizes):
+        chance = torch.linalg.qr(torch.randn(n, 1 + 2 * k, generator=generator)).Q
+        bases = fourier.basis(free[:k], n), fourier.basis(whole.topk(k).indices.tolist(), n), chance
+        rates[i] = torch.stack([(answers(model, Q) == sums).float().mean() for Q in bases])
+    return rates
+
+
+@checked
 def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[Tensor, "value neuron"]:
     """What waves of these frequencies leave over of the curves, squared, at each value; 0 for neurons not active.
 
@@ -153,3 +256,41 @@ def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[T
     found = torch.zeros(n, len(on))
     found[:, on] = rest / ((flat - flat.mean(0)) ** 2).sum() * n
     return found
+
+
+def _right_at(
+    model: HookedTransformer,
+    tokens: Int[Tensor, "batch pos"],
+    expected: Int[Tensor, " batch"],
+    places: Sequence[int],
+) -> float:
+    """The share of answers that are as expected if at each position the position vector of `places` stands."""
+    with heads.patched(model, "hook_pos_embed", model.W_pos[list(places)].expand(len(tokens), -1, -1)):
+        return (model(tokens)[:, -1].argmax(1) == expected).float().mean().item()
+
+
+@checked
+def which_two(
+    model: HookedTransformer, sequences: Sequence[Int[Tensor, "_batch _pos"]], seed: NotNegative = 0
+) -> list[dict[str, list[float]]]:
+    """Three changes to sequences of at least three numbers: for each what share of the answers are what, by length.
+
+    Random numbers stand before the last two; the last two come from another sequence; the position vectors of the last
+    but one and the one before it are exchanged.
+    """
+    noise: dict[str, list[float]] = {"right": []}
+    others: dict[str, list[float]] = {"new sum": [], "old sum": []}
+    swapped: dict[str, list[float]] = {"new sum": [], "old sum": []}
+    n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
+    for once in sequences:
+        t, places = once.repeat(5, 1), range(once.shape[1])
+        random = torch.randint(n, t.shape, generator=generator)
+        other = t[torch.randperm(len(t), generator=generator)]
+        noise["right"].append(_right_at(model, torch.cat([random[:, :-2], t[:, -2:]], 1), t[:, -2:].sum(1), places))
+        mixed = torch.cat([t[:, :-2], other[:, -2:]], 1)
+        others["new sum"].append(_right_at(model, mixed, other[:, -2:].sum(1), places))
+        others["old sum"].append(_right_at(model, mixed, t[:, -2:].sum(1), places))
+        t, swap = once[once[:, -1] + once[:, -3] < n], [*places[:-3], places[-2], places[-3], places[-1]]
+        swapped["new sum"].append(_right_at(model, t, t[:, -1] + t[:, -3], swap))  # a token too, as chosen above
+        swapped["old sum"].append(_right_at(model, t, t[:, -2:].sum(1), swap))
+    return [noise, others, swapped]

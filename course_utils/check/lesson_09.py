@@ -120,13 +120,13 @@ def foretell(answer: Answer) -> None:
     demand(said(3, 2, [20, 7, 3]) == 5, "3 + 2 with rulers of 20, 7 and 3: none is blind, and the answer is 5.")
     demand(
         said(50, 30, [7, 3]) != 80,
-        "50 + 30 with rulers of 7 and 3: they know the sum up to 21 alone, and a tie goes to the smallest number.",
+        "50 + 30 with rulers of 7 and 3: they know the sum only up to 21, and a tie goes to the smallest number.",
     )
     demand(said(50, 30, [7, 3]) == 17, "50 + 30 with rulers of 7 and 3: 80 leaves 3 and 2; the smallest such is 17.")
     demand(said(50, 30, [20, 7, 3]) == 80, "at a difference of a whole period a ruler sees everything.")
     demand(
         said(40, 37, [7, 20]) == 77,
-        "40 + 37 with rulers of 7 and 20: a ruler of odd period is never blind, for no whole number is half of it.",
+        "40 + 37 with rulers of 7 and 20: a ruler of odd period is never blind, because no whole number is half of it.",
     )
     demand(
         said(45, 35, [20, 7, 3]) != 80,
@@ -160,7 +160,7 @@ def _product(a: int, b: int, periods: Sequence[int]) -> int:
 
 
 foretell.mistakes = {
-    "never wrong": (lambda a, b, p: a + b, "they know the sum up to 21 alone"),
+    "never wrong": (lambda a, b, p: a + b, "they know the sum only up to 21"),
     "never blind": (lambda a, b, p: _foretold(a, b, p, lambda d, q: False), "so that ruler is blind"),
     "blind once": (lambda a, b, p: _foretold(a, b, p, lambda d, q: 2 * d == q), "one and a half periods"),
     "blind at whole periods too": (
@@ -217,8 +217,13 @@ def preactivations(answer: Answer) -> None:
     )
     demand(not close(head, whole), "the head's part holds the residual path as well; each path should count once.")
     demand(
-        not close(head, _head_part(model, tokens, torch.full((2, 3), 1 / 3))),
-        "the head's part does not use the attention that this model pays: its pattern is not uniform.",
+        not any(close(head, _head_part(model, tokens, torch.full((2, 3), weight))) for weight in (1 / 3, 1 / 2)),
+        "the head's part does not use the attention that this model pays: mix with `attention`, not in equal parts.",
+    )
+    mixed = (_attention(model, tokens)[:, :, None] * _stream(model, tokens)).sum(1)
+    demand(
+        not close(head, mixed @ W_in),
+        "the head's part leaves out the head's own matrices: W_V and W_O stand between the mixture and W_in.",
     )
     demand(
         close(residual + head, whole),
@@ -309,7 +314,14 @@ preactivations.mistakes = {
         _another_head(lambda A: torch.full_like(A, 1 / A.shape[1])),
         "the head's part does not use the attention that",
     ),
-    "half and half": (_another_head(lambda A: torch.full_like(A, 0.5)), "the two parts should add up to what the"),
+    "half and half": (
+        _another_head(lambda A: torch.full_like(A, 0.5)),
+        "the head's part does not use the attention that",
+    ),
+    "W_V and W_O left out": (
+        lambda m, t: (_two_parts(m, t)[0], (_attention(m, t)[:, :, None] * _stream(m, t)).sum(1) @ m.W_in[0]),
+        "the head's part leaves out the head's own matrices",
+    ),
     "without the last token's own place": (
         _another_head(lambda A: A * (torch.arange(A.shape[1]) < A.shape[1] - 1)),
         "the two parts should add up to what the",

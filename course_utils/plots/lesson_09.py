@@ -1,18 +1,28 @@
 """What only lesson 09 draws: lattices of firing, rulers that repeat, and what goes wrong without one of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
+from course_utils import addition, tasks
 from course_utils._arguments import checked
 from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
 
 LEVELS = plt.get_cmap("viridis", 10)  # few colours, so that a triangle of 8,256 pairs is stored in few bytes
 BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
+
+
+@contextmanager
+def _plain_lines() -> Iterator[None]:
+    """Draw lines without shades at their edges: half of the bytes, and at twice the size nobody sees a difference."""
+    with plt.rc_context({"lines.antialiased": False}):
+        yield
 
 
 def _grid(pairs: Int[Tensor, "pair 2"], values: Float[Tensor, " pair"]) -> Float[Tensor, "b a"]:
@@ -24,6 +34,7 @@ def _grid(pairs: Int[Tensor, "pair 2"], values: Float[Tensor, " pair"]) -> Float
 
 
 @checked
+@_plain_lines()
 def lattices(
     pairs: Int[Tensor, "pair 2"],
     fires: Float[Tensor, "pair _neuron"],
@@ -32,7 +43,7 @@ def lattices(
 ) -> Axes:
     """For which pairs each neuron fires; with `lines`, (period, crest), the sums that it should vote for as lines."""
     n = int(pairs.max()) + 1
-    _, panels = plt.subplots(1, len(titles), figsize=(3.0 * len(titles), 3.0), sharey=True, squeeze=False)
+    _, panels = plt.subplots(1, len(titles), figsize=(9.0, 9.0 / len(titles)), sharey=True, squeeze=False)
     for i, (axes, title) in enumerate(zip(panels[0], titles, strict=True)):
         axes.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
         if lines:
@@ -45,6 +56,7 @@ def lattices(
 
 
 @checked
+@_plain_lines()
 def folding() -> Axes:
     """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of step."""
     _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
@@ -75,7 +87,7 @@ def folding() -> Axes:
 @checked
 def crests(phase: float) -> Axes:
     """Where a neuron with its crest at `phase` (in turns) fires, and its opposite; the lines have the same A + B."""
-    _, axes = plt.subplots(figsize=(5.6, 4.2))
+    _, axes = plt.subplots(figsize=(7.0, 5.2))
     angle = torch.linspace(0, 2, 200) * 2 * torch.pi
     phi = 2 * torch.pi * phase
     for i, (crest, name) in enumerate(((phi, "this neuron, crest at φ"), (phi + torch.pi, "its opposite, at φ + ½"))):
@@ -154,7 +166,7 @@ def mistakes(
     off: Int[Tensor, " pair"],
 ) -> Axes:
     """Left: which pairs were to go wrong, and which did. Right: by how much the answers are off."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.0), width_ratios=[1, 1.2])
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.2, 1])
     left.plot(*pairs[foretold].T, "s", ms=3.2, mfc="none", color=GREY, label="foretold")
     left.plot(*pairs[found].T, ".", ms=2.5, color=ORANGE, label="found")
     left.set(title="Which pairs go wrong?", xlabel="a", ylabel="b", xlim=(-2, 128), ylim=(-2, 128), aspect="equal")
@@ -167,26 +179,30 @@ def mistakes(
 
 
 @checked
+@_plain_lines()
 def neurons(
-    pairs: Int[Tensor, "pair 2"],
-    curves: Float[Tensor, "value column"],
-    fires: Float[Tensor, "pair column"],
-    votes: Float[Tensor, "column out"],
-    titles: Sequence[str],
+    yours: tuple[Float[Tensor, "value neuron"], Float[Tensor, "neuron out"]],
+    model: HookedTransformer,
+    best: Mapping[str, int],
 ) -> Axes:
-    """A column for each neuron: what it receives from a number, for which pairs it fires, and what it says then.
+    """Your first neuron beside the model's `best`: what it receives, for which pairs it fires, and what it says then.
 
     The last column, the finest, shows the first 21 values alone.
     """
-    _, panels = plt.subplots(3, len(titles), figsize=(1.85 * len(titles), 5.6), height_ratios=(2, 3, 2), squeeze=False)
-    for i, title in enumerate(titles):
-        n = 21 if i == len(titles) - 1 else len(curves)
+    (L, R), said, pairs = addition.curves(model), model.W_out[0] @ model.W_U, tasks.sequences(2, model.cfg.d_vocab)
+    columns = [("yours", yours[0][:, 0], yours[0][:, 0], yours[1][0])]
+    for name, i in best.items():
+        columns.append((f"{name}: neuron {i}\nperiod {addition.crest(model, i)[0]:.1f}", L[:, i], R[:, i], said[i]))
+    _, panels = plt.subplots(3, len(columns), figsize=(9.6, 7.0), height_ratios=(2, 3, 2), squeeze=False)
+    for i, (title, first, second, votes) in enumerate(columns):
+        n = 21 if i == len(columns) - 1 else len(first)
         top, middle, bottom = panels[:, i]
-        top.plot(curves[:n, i], color=BLUE, marker="." if n == 21 else None)
+        top.plot((first + second)[:n] / 2, color=BLUE, marker="." if n == 21 else None)
         top.set(title=title, xlabel="value of a number")
-        middle.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
+        fires = (first[pairs[:, 0]] + second[pairs[:, 1]]).relu()
+        middle.imshow(_grid(pairs, fires), origin="lower", cmap=LEVELS, interpolation="nearest")
         middle.set(xlabel="a", ylabel="b", xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
-        bottom.plot(votes[i, :n], color=ORANGE, marker="." if n == 21 else None)
+        bottom.plot(votes[:n], color=ORANGE, marker="." if n == 21 else None)
         bottom.set(xlabel="output")
         for axes in (top, bottom):
             axes.axhline(0, color=GREY, lw=0.5)
@@ -196,6 +212,7 @@ def neurons(
 
 
 @checked
+@_plain_lines()
 def spectrum(
     fine: Float[Tensor, " freq"],
     pooled: Float[Tensor, " freq"],
@@ -203,7 +220,7 @@ def spectrum(
     shuffled: Float[Tensor, " neuron"],
 ) -> Axes:
     """Left: the share of all curves' variance that a wave of each frequency explains. Right: each curve's best wave."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.7, 1])
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
     left.plot(fine, pooled, color=BLUE)
     inner = pooled[1:-1]  # its peaks, without ripples below 0.035
     for peak in fine[1:-1][(inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)].tolist():
@@ -219,49 +236,52 @@ def spectrum(
 
 
 @checked
-def phases(found: Sequence[tuple[Float[Tensor, " _neuron"], ...]]) -> Axes:
-    """The phase of the votes against the phase of the curve, in turns: above of each model, below of a control.
+@_plain_lines()
+def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> Axes:
+    """The phase of the votes against the phase of the curve, in turns: of each model, and of the first's partners.
 
-    Each model gives the curves' phases, the votes', the votes' of a partner, and frequencies: those above 25 are its
-    finest ruler. The grey lines are twice the phase, up to whole turns.
+    Each model gives what `addition.phases` finds; frequencies above 25 are those of its finest ruler. The grey lines
+    are twice the phase, up to whole turns.
     """
-    _, panels = plt.subplots(2, len(found), figsize=(1.8 * len(found), 4.2), sharex=True, sharey=True, squeeze=False)
+    figure, panels = plt.subplots(2, 3, figsize=(9.6, 6.2), sharex=True, sharey=True)
+    named = [(f"seed {i}" + (" (ours)" if i == 0 else ""), z[[0, 1, 3]]) for i, z in enumerate(found)]
+    named.append(("control: a partner's votes (ours)", found[0][[0, 2, 3]]))
     turn = torch.tensor([-0.5, 0.5])
-    for seed, (came, own, partner, f) in enumerate(found):
-        panels[0, seed].set_title(f"seed {seed}" + (" (ours)" if seed == 0 else ""))
-        panels[1, seed].set_xlabel("phase of the curve")
-        for axes, went in zip(panels[:, seed], (own, partner), strict=True):
-            for fine, label in ((False, "other rulers"), (True, "finest ruler")):
-                x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
-                axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=3.6, label=label)
-            for k in (-1, 0, 1):
-                axes.plot(turn, 2 * turn + k, color=GREY, lw=0.8, zorder=0)
-            axes.set(ylim=(-0.53, 0.53), xticks=[-0.5, 0, 0.5], yticks=[-0.5, 0, 0.5])
-    panels[0, 0].set_ylabel("its own votes")
-    panels[1, 0].set_ylabel("a partner's votes")
-    panels[0, -1].legend(fontsize=8, loc="upper left", bbox_to_anchor=(-0.1, 1.5), ncols=2)
+    for axes, (title, (came, went, f)) in zip(panels.flat, named, strict=False):
+        for fine, label in ((False, "other rulers"), (True, "finest ruler")):
+            x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
+            axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=4, label=label)
+        for k in (-1, 0, 1):
+            axes.plot(turn, 2 * turn + k, color=GREY, lw=0.8, zorder=0)
+        axes.set(title=title, ylim=(-0.53, 0.53), xticks=[-0.5, 0, 0.5], yticks=[-0.5, 0, 0.5])
+    for axes in panels[1]:
+        axes.set_xlabel("phase φ of the curve, in turns")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("phase of the votes, in turns")
+    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return panels[0, 0]
 
 
 @checked
-def misses(counts: Mapping[str, tuple[int, Float[Tensor, " off"], Float[Tensor, " off"], bool]]) -> Axes:
-    """Errors by size without each ruler: (what was foretold, pairs off by 0, 1, …, the same at random, the verdict).
+def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
+    """Errors by size without each ruler, as a share of all errors: up without it, down without as many at random.
 
-    Both as a share of all errors. The triangle marks what was foretold, and the text says what came.
+    The triangle marks what was foretold, and the text says what came.
     """
-    _, panels = plt.subplots(len(counts), 1, figsize=(9.6, 1.3 * len(counts) + 0.5), sharex=True, squeeze=False)
-    for axes, (title, (foretold, without, control, holds)) in zip(panels[:, 0], counts.items(), strict=True):
-        shares = [count[1:] / count[1:].sum().clamp(min=1) for count in (without, control)]
+    _, panels = plt.subplots(len(cuts), 1, figsize=(9.6, 1.3 * len(cuts) + 0.5), sharex=True, squeeze=False)
+    for axes, (title, cut) in zip(panels[:, 0], cuts.items(), strict=True):
+        shares = [count[1:] / count[1:].sum().clamp(min=1) for count in (cut.without, cut.at_random)]
         for share, colour, way in zip(shares, (ORANGE, GREY), (1, -1), strict=True):
-            axes.bar(range(1, len(without)), way * share, width=1.0, color=colour, hatch=HATCHES[0 if way > 0 else 1])
-        axes.plot(foretold, 1.12, "v", color="black", ms=7, clip_on=False)
+            sizes = range(1, len(share) + 1)
+            axes.bar(sizes, way * share, width=1.0, color=colour, hatch=HATCHES[0 if way > 0 else 1])
+        axes.plot(cut.foretold, 1.12, "v", color="black", ms=7, clip_on=False)
         axes.axhline(0, color="black", lw=0.8)
         axes.set(ylim=(-0.6, 1.1), yticks=[-0.5, 0, 0.5, 1], xlim=(0, 128))
         axes.set_yticklabels(["50 %", "0", "50 %", "100 %"], fontsize=8)
-        here, there = (float(share[foretold - 1]) for share in shares)
-        words = f"foretold {foretold}, most common {int(shares[0].argmax()) + 1}\n"
-        words += f"off by {foretold}: {here:.0%} of {int(without[1:].sum()):,} errors; at random: {there:.0%}"
-        axes.text(126, 1.0, f"{title}  {'✓' if holds else '✗'}", ha="right", va="top", weight="bold")
+        here, there = cut.shares
+        words = f"foretold {cut.foretold}, most common {cut.most_common}\n"
+        words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
+        axes.text(126, 1.0, f"without {title}  {'✓' if cut.holds else '✗'}", ha="right", va="top", weight="bold")
         axes.text(126, 0.65, words, ha="right", va="top", fontsize=9)
     panels[0, 0].set_title(
         "How far are the errors off?  (up: without the ruler; down: as many neurons at random)", pad=14
@@ -271,45 +291,43 @@ def misses(counts: Mapping[str, tuple[int, Float[Tensor, " off"], Float[Tensor, 
 
 
 @checked
-def verdicts(models: Sequence[tuple[list[float], list[bool]]]) -> Axes:
+def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
-    _, axes = plt.subplots(figsize=(9.6, 0.62 * len(models) + 0.9))
-    for row, (frequencies, held) in enumerate(models):
+    _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
+    for row, cuts in enumerate(tested):
         axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
-        for f, holds in zip(frequencies, held, strict=True):
-            colour = BLUE if holds else ORANGE
-            axes.plot(f, -row, "o" if holds else "X", ms=13, color=colour, mfc=colour if holds else "white", mew=1.6)
+        for cut in cuts:
+            f, colour = cut.frequency, BLUE if cut.holds else ORANGE
+            marker, inside = ("o", colour) if cut.holds else ("X", "white")
+            axes.plot(f, -row, marker, ms=13, color=colour, mfc=inside, mew=1.6)
             axes.text(f, 0.24 - row, "slopes" if f < 2 else f"{f:.1f}", ha="center", va="bottom", fontsize=9)
     axes.plot([], [], "o", color=BLUE, label="the prediction held")
     axes.plot([], [], "X", color=ORANGE, mfc="white", mew=1.6, label="it failed")
-    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.24))
+    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
-    axes.set_yticks([-row for row in range(len(models))], [f"seed {row}" for row in range(len(models))])
-    axes.set(title="Which rulers has each model?", xlabel="frequency: periods in 128 values", ylim=(-len(models), 0.7))
+    axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
+    axes.set(title="Which rulers has each model?", ylim=(0.5 - len(tested), 0.7))
+    axes.set_xlabel("frequency: periods in 128 values")
     return axes
 
 
 @checked
-def kept(
-    sizes: Sequence[int],
-    rates: Float[Tensor, "seed size kind"],
-    kinds: Sequence[str],
-    rest: Float[Tensor, " value"],
-) -> Axes:
-    """Left: right answers by the number of waves kept, for each seed. Right: what 8 waves leave over of each value.
+@_plain_lines()
+def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> Axes:
+    """Left: right answers by the number of waves kept. Right: what 8 waves leave over of each value.
 
-    The first seed is drawn thick, and the right panel is about it alone.
+    The lines are the first seed, the bands all of them; the right panel is about the first alone.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.6, 3.4))
-    for seed in range(len(rates)):
-        look = {"lw": 2.2, "marker": "o", "ms": 4} if seed == 0 else {"lw": 0.6}
-        for i, kind in enumerate(kinds):
-            style = look | {"color": COLOURS[i], "linestyle": LINES[i]}
-            left.plot(sizes, rates[seed, :, i], label=kind if seed == 0 else None, **style)
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2))
+    for i, kind in enumerate(addition.KINDS):
+        look = {"color": COLOURS[i], "linestyle": LINES[i], "marker": MARKERS[i]}
+        left.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)
+        left.plot(sizes, rates[0, :, i], label=kind, lw=2, ms=4, **look)
     right.plot(rest, color=BLUE, lw=1.6)
-    left.set(title="How many pairs are right with k waves?", xlabel="k", ylabel="share of pairs", xticks=sizes)
-    left.legend(fontsize=8, loc="center right")
+    left.set(title="How many pairs are right with k waves?", xlabel="k", xticks=sizes)
+    left.set_ylabel("share of pairs (line: ours, band: all seeds)")
+    left.legend(fontsize=9, loc="center right")
     right.set(title="What do 8 waves leave over (ours)?", xlabel="value of a number", ylim=(0, 1.1 * float(rest.max())))
     right.set_ylabel("squared rest ÷ mean variance")
     return left
@@ -331,10 +349,11 @@ def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
 
 
 @checked
-def which_two(results: Mapping[str, Mapping[str, Sequence[float]]]) -> Axes:
-    """For each change to a sequence and each length from 3 to 5: what share of the answers are what."""
+def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> Axes:
+    """For each change of `addition.which_two` and each length from 3 to 5: what share of the answers are what."""
     _, panels = plt.subplots(1, len(results), figsize=(9.6, 2.9), sharey=True, squeeze=False)
-    for axes, (title, shares) in zip(panels[0], results.items(), strict=True):
+    titles = "noise before the last two", "last two from elsewhere", "two positions swapped"
+    for axes, title, shares in zip(panels[0], titles, results, strict=True):
         for i, (label, values) in enumerate(shares.items()):
             places = torch.arange(len(values)) + 0.4 * i - 0.2
             axes.bar(places, values, width=0.38, color=COLOURS[i], hatch=HATCHES[i], label=label)
@@ -346,16 +365,20 @@ def which_two(results: Mapping[str, Mapping[str, Sequence[float]]]) -> Axes:
 
 @checked
 def attention_forced(
-    own: Float[Tensor, " pair"], before: Float[Tensor, " pair"], forced: Float[Tensor, " p"], right: Sequence[float]
+    own: Float[Tensor, " pair"],
+    before: Float[Tensor, " pair"],
+    forced: Float[Tensor, " weight"],
+    right: Sequence[float],
 ) -> Axes:
     """The share of right answers if attention is forced, and where it lies by itself, trained and untrained."""
-    _, axes = plt.subplots(figsize=(8.2, 3.0))
+    _, axes = plt.subplots(figsize=(9.6, 3.8))
     axes.plot(forced, right, marker="o", ms=3, color=BLUE)
     for values, label, colour, hatch in (
         (own, "its own, all pairs", COLOURS[4], HATCHES[0]),
         (before, "before training", GREY, HATCHES[1]),
     ):
         axes.axvspan(float(values.min()), float(values.max()), color=colour, alpha=0.45, label=label, hatch=hatch)
-    axes.set(title="What if the head paid p to a?", xlabel="p", ylabel="share of pairs right")
+    axes.set(title="What if the first number got this attention?", ylabel="share of pairs right")
+    axes.set_xlabel("attention to the first number; the second gets the rest")
     axes.legend()
     return axes

@@ -51,6 +51,7 @@ def _last_of_two(embedded):
 
 MODEL, SHALLOW = _model(2), _model(1)
 ADDER = models.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
+FIBONACCI = models.load("fibonacci")
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
 PATTERN = torch.ones(5, 5).tril() / 5
@@ -283,6 +284,14 @@ GOOD = {  # a call of each function that is right
     addition.curves: {"model": ADDER},
     addition.active: {"model": ADDER},
     addition.best_waves: {"W": TABLE},
+    addition.mistakes: {"pairs": TOKENS[:, :2], "said": TOKENS[:, 0]},
+    addition.shares: {"model": ADDER},
+    addition.spectrum: {"model": ADDER},
+    addition.crest: {"model": ADDER, "neuron": 2},
+    addition.agreement: {"model": ADDER},
+    addition.cuts: {"model": ADDER, "without_neurons": lambda model, pairs, neurons: model(pairs)[:, -1], "seed": 0},
+    addition.right_with: {"model": ADDER, "sizes": [1, 2], "seed": 0},
+    addition.which_two: {"model": FIBONACCI, "sequences": [tasks.sequences(3)[:9]], "seed": 0},
     addition.rulers: {"model": ADDER},
     addition.phases: {"model": ADDER},
     addition.heights: {"model": ADDER},
