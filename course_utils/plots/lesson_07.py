@@ -40,8 +40,8 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     arrow(axes, (1, 0.95), (3.4, 0.95), BLUE)
     axes.text(2.2, 1.1, _step("1  fetch from one back", steps[0]), ha="center", va="bottom", color=BLUE, fontsize=9)
     label = f"“{first} came before me”"
-    box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
-    axes.text(3.55, 2.0, label, ha="left", va="center", fontsize=9, bbox=box, parse_math=False)
+    frame = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
+    axes.text(3.55, 2.0, label, ha="left", va="center", fontsize=9, bbox=frame, parse_math=False)
     arrow(axes, (8, 3.05), (3.4, 3.05), ORANGE, "--")
     words = _step(f"2  “who came after {first}?”", steps[1])
     axes.text(5.7, 3.1, words, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
@@ -106,7 +106,7 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
         if column + len(word) > WIDTH:
             column, line = 0, line + 1
         box = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 0.5}
-        axes.text(column, -line, word, family="monospace", fontsize=9.8, parse_math=False, bbox=box)
+        axes.text(column, -line, word, family="monospace", fontsize=9.8, parse_math=False, bbox=frame)
         if value < -limit / 5:
             axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
         column += len(word)
