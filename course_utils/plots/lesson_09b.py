@@ -72,20 +72,27 @@ def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density 
 
 
 @checked
-def interference(products: Float[Tensor, "model feature feature"], titles: Sequence[str]) -> Axes:
-    """What each feature that is on (rows) says about every feature (columns), before bias and ReLU."""
-    figure, panels = plt.subplots(1, len(products), figsize=(3.1 * len(products) + 1, 3.6), squeeze=False)
-    for axes, table, title in zip(panels[0], products, titles, strict=True):
-        drawn = axes.imshow(table, cmap="RdBu_r", vmin=-1.5, vmax=1.5)
+def interference(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
+    """What each feature that is on (rows) says about every feature (columns), before bias and ReLU.
+
+    Features stand in the order of their angles, those that are left out (shorter than 0.5) at the end.
+    """
+    _, panels = plt.subplots(1, len(W), figsize=(3.4 * len(W), 3.9), squeeze=False)
+    for axes, directions, title in zip(panels[0], W, titles, strict=True):
+        angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
+        order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
+        table = (directions @ directions.T)[order][:, order]
+        axes.imshow(table, cmap=plt.get_cmap("RdBu_r", 13), vmin=-1.5, vmax=1.5)
         for row in range(len(table)):
             for column in range(len(table)):
                 value = float(table[row, column])
                 colour = "white" if abs(value) > 0.9 else "black"
                 shown = f"{value:.1f}".replace("-0.0", "0.0")
-                axes.text(column, row, shown, ha="center", va="center", fontsize=9, color=colour)
-        axes.set(title=title, xlabel="feature read", xticks=range(len(table)), yticks=range(len(table)))
+                axes.text(column, row, shown, ha="center", va="center", fontsize=11, color=colour)
+        axes.set(title=title, xlabel="feature read")
+        axes.set_xticks(range(len(table)), order.tolist())
+        axes.set_yticks(range(len(table)), order.tolist())
     panels[0, 0].set_ylabel("feature that is on")
-    figure.colorbar(drawn, ax=panels[0, -1], label="W Wᵀ")
     return panels[0, 0]
 
 
@@ -213,7 +220,7 @@ def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> Axes:
             size = 12 if MARKERS[i] == "*" else 9
             panel.plot(x, y, MARKERS[i], ms=size, ls="", color=COLOURS[i], label=name, mec="white")
     axes.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08), title="Clock or pizza?")
-    axes.add_patch(plt.Rectangle((0.96, 0.45), 0.06, 0.45, fill=False, color=GREY, ls="--"))
+    axes.add_patch(plt.Rectangle((0.975, 0.45), 0.025, 0.45, fill=False, color=GREY, ls="--"))
     close.set(xlim=(0.975, 1.0), ylim=(0.45, 0.9), title="The dashed part, from near")
     axes.set_ylabel("distance irrelevance")
     for panel in (axes, close):
