@@ -179,7 +179,7 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, wa
 @checked
 def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> Axes:
     """Losses over the steps of training, one line for each part of the logits."""
-    _, axes = plt.subplots(figsize=(9.6, 4.6))
+    _, axes = plt.subplots(figsize=(9.6, 5.0))
     for i, (name, values) in enumerate(losses.items()):
         axes.plot(steps, values, color=COLOURS[i], ls=LINES[i], label=name)
     _guessing(axes, steps[-1])
@@ -256,14 +256,21 @@ def _line(axes: Axes, row: float, words: Sequence[str], strength: Float[Tensor, 
             axes.plot([left, left + width], [row + 0.44] * 2, color="black", lw=4 * share, solid_capstyle="butt")
         for k, letter in enumerate(shown[i]):
             axes.text(
-                left + k + 0.5, row, letter, ha="center", va="center", family="monospace", fontsize=9, parse_math=False
+                left + k + 0.5,
+                row,
+                letter,
+                ha="center",
+                va="center",
+                family="monospace",
+                fontsize=10.5,
+                parse_math=False,
             )
 
 
 @checked
 def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequence[int], title: str) -> Axes:
     """Pieces of a text around some places, below each other: ground and underline show how strongly a neuron fires."""
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.32 * len(where)))
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.38 * len(where)))
     strength = fires.clamp(min=0) / fires.max()
     for row, place in enumerate(where):
         _line(axes, row, words, strength, place)
@@ -288,7 +295,7 @@ def neurons(
             patch.set(facecolor=(ORANGE, GREY)[i % 2], alpha=0.7, hatch=HATCHES[i % 2])
         for line in drawn["medians"]:
             line.set_color("black")
-        axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8, rotation=20)
+        axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8.5)
         axes.set(title=title, xlabel="trained          untrained")
     panels[0].set_ylabel("excess kurtosis")
     panels[-1].plot(sorted(gains.tolist()), "o", ms=3, color=BLUE)
@@ -345,7 +352,7 @@ def side_by_side(
     fits: Mapping[str, Sequence[float]],
 ) -> Axes:
     """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
-    height = 0.32 * len(strengths) * len(where)  # of the text, in inches
+    height = 0.38 * len(strengths) * len(where)  # of the text, in inches
     _, (upper, lower) = plt.subplots(2, 1, figsize=(9.8, height + 3.6), height_ratios=[height + 0.5, 2.6])
     row = 0.0
     for name, fires in strengths.items():
