@@ -86,7 +86,7 @@ def interference(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> 
         for row in range(len(table)):
             for column in range(len(table)):
                 value = float(table[row, column])
-                colour = "white" if abs(value) > 0.9 else "black"
+                colour = "white" if abs(value) > 0.6 else "black"
                 shown = f"{value:.1f}".replace("-0.0", "0.0")
                 axes.text(column, row, shown, ha="center", va="center", fontsize=11, color=colour)
         axes.set(title=title, xlabel="feature read")
