@@ -6,7 +6,7 @@ measures is measured on such tables. `python -m course_utils.grokking` trains al
 """
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -192,6 +192,12 @@ def place_of_adder(model: HookedTransformer) -> Place:
     sums = tasks.sequences(2)
     right = model(sums)[:, -1].gather(1, sums.sum(1, keepdim=True))
     return _place(after_embedding(model), model.W_E[sums], right, sums[:, 0] - sums[:, 1])
+
+
+@checked
+def stored_places(runs: Sequence[Mapping]) -> list[Place]:
+    """Gradient symmetricity and distance irrelevance of stored runs."""
+    return [(run["symmetricity"], run["distance_irrelevance"]) for run in runs]
 
 
 def adders() -> list[Place]:

@@ -85,3 +85,20 @@ def fit(x: Float[Tensor, "row unit"], rule: Bool[Tensor, " row"], part: Bool[Ten
     fired = x[part] > x.amax(0) / 2
     both = (fired & rule[part, None]).sum(0)
     return 2 * both / (fired.sum(0) + rule[part].sum())
+
+
+@checked
+def along_random(x: Float[Tensor, "place neuron"], count: Count) -> Float[Tensor, "place direction"]:
+    """Activations, less their mean, along `count` directions drawn at random."""
+    directions = torch.randn(x.shape[1], count, generator=torch.Generator().manual_seed(0))
+    return (x - x.mean(0)) @ directions
+
+
+@checked
+def best_fits(
+    units: Mapping[str, Float[Tensor, "place _unit"]], rule: Bool[Tensor, " place"], part: Bool[Tensor, " place"]
+) -> tuple[dict[str, int], dict[str, list[float]]]:
+    """Of each kind the unit that fits the rule best on `part`, and how well it does there and on the other places."""
+    chosen = {kind: int(fit(x, rule, part).argmax()) for kind, x in units.items()}
+    fits = {kind: [fit(x, rule, where)[chosen[kind]].item() for where in (part, ~part)] for kind, x in units.items()}
+    return chosen, fits

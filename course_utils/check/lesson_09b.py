@@ -43,6 +43,15 @@ def only_waves(answer: Answer) -> None:
             close(first, second),
             f"pairs with the same sum modulo {n}, the size of the table, should get the same logits.",
         )
+        summed = torch.stack([table[sums == total].sum(0) for total in range(n)])
+        demand(
+            not close(found, fourier.projected(summed, frequencies)[sums]),
+            "these are waves of the sums over the pairs with the same a + b: take their mean.",
+        )
+        demand(
+            close(found, right) or not close(found, fourier.projected(means.T, frequencies).T[sums]),
+            "these are waves along the answers; they should be waves along the sums: one column for each answer.",
+        )
         demand(close(found, right), f"with {n} numbers and the frequencies {frequencies} the waves are not those.")
 
 
@@ -59,6 +68,10 @@ def _means(table: Tensor) -> Tensor:
     return torch.stack([table[sums == total].mean(0) for total in range(n)])[sums]
 
 
+def _along_answers(table: Tensor, frequencies: Sequence[int]) -> Tensor:
+    return torch.stack([fourier.projected(rows.T, frequencies).T for rows in _means(table)])
+
+
 only_waves.mistakes = {
     "as it was": (lambda table, f: table, "the table came back as it was"),
     "without the waves": (lambda table, f: table - _waves(table, f), "this is what is left without the waves"),
@@ -72,7 +85,8 @@ only_waves.mistakes = {
         lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
         "pairs with the same sum modulo 7",
     ),
-    "summed": (lambda table, f: _waves(table, f, 1, torch.sum), "the waves are not those"),
+    "summed": (lambda table, f: _waves(table, f, 1, torch.sum), "take their mean"),
+    "along the answers": (lambda table, f: _along_answers(table, f), "these are waves along the answers"),
     "the first frequency": (lambda table, f: _waves(table, f[:1]), "with 11 numbers"),
     "53 built in": (
         lambda table, f: table[(torch.arange(len(table))[:, None] + torch.arange(len(table))) % 53 % len(table), 0],
@@ -110,12 +124,12 @@ def polygon(answer: Answer) -> None:
             )
         name = f"with {n} features"
         demand(
-            close(others, torch.zeros(n, n)), f"{name}, one that is on also makes others speak: they need a lower bias."
-        )
-        demand(
             close(said.diag(), torch.ones(n)),
             f"{name}, one that is on should come back as 1, and comes as "
             f"{said.diag().mean():.2f}: make the directions longer or shorter, and the bias with them.",
+        )
+        demand(
+            close(others, torch.zeros(n, n)), f"{name}, one that is on also makes others speak: they need a lower bias."
         )
 
 
@@ -134,7 +148,7 @@ polygon.mistakes = {
     ),
     "the gain as a length": (
         lambda n: (_polygon(n)[0] / (1 - math.cos(2 * math.pi / n)) ** 0.5, _polygon(n)[1]),
-        "with 5 features, one that is on",
+        "comes as 1.65",
     ),
     "half a turn": (lambda n: _polygon(n, turn=0.5), "as far apart as they can"),
     "a pentagon for every n": (
@@ -271,9 +285,9 @@ def about(answer: Answer) -> None:
     hits = (verdict & strongly).sum().item()
     precision, recall = hits / verdict.sum().item(), hits / strongly.sum().item()
     demand(
-        precision >= 0.4,
+        precision >= 0.7,
         f"at {precision:.0%} of the places that your rule names the neuron fires strongly; a rule that says less "
-        "should reach 40 %.",
+        "should reach 70 %.",
     )
     demand(
         recall >= 0.4,
@@ -286,6 +300,7 @@ about.mistakes = {
     "always": (lambda tokens: [True] * len(tokens), "the neuron always fires"),
     "every def": (lambda tokens: [token.strip() == "def" for token in tokens], "a rule that says less"),
     "every bracket": (lambda tokens: ["(" in token for token in tokens], "a rule that says less"),
+    "every self": (lambda tokens: [token == "self" for token in tokens], "should reach 70 %"),
     "after __init__ alone": (
         lambda tokens: [t == "self" and tokens[i - 2 : i - 1] == ["init"] for i, t in enumerate(tokens)],
         "a wider one should reach",

@@ -105,7 +105,7 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
         word = visible(token)
         if column + len(word) > WIDTH:
             column, line = 0, line + 1
-        box = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 0.5}
+        frame = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 0.5}
         axes.text(column, -line, word, family="monospace", fontsize=9.8, parse_math=False, bbox=frame)
         if value < -limit / 5:
             axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)

@@ -72,20 +72,27 @@ def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density 
 
 
 @checked
-def interference(products: Float[Tensor, "model feature feature"], titles: Sequence[str]) -> Axes:
-    """What each feature that is on (rows) says about every feature (columns), before bias and ReLU."""
-    figure, panels = plt.subplots(1, len(products), figsize=(3.1 * len(products) + 1, 3.6), squeeze=False)
-    for axes, table, title in zip(panels[0], products, titles, strict=True):
-        drawn = axes.imshow(table, cmap="RdBu_r", vmin=-1.5, vmax=1.5)
+def interference(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
+    """What each feature that is on (rows) says about every feature (columns), before bias and ReLU.
+
+    Features stand in the order of their angles, those that are left out (shorter than 0.5) at the end.
+    """
+    _, panels = plt.subplots(1, len(W), figsize=(3.4 * len(W), 3.9), squeeze=False)
+    for axes, directions, title in zip(panels[0], W, titles, strict=True):
+        angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
+        order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
+        table = (directions @ directions.T)[order][:, order]
+        axes.imshow(table, cmap=plt.get_cmap("RdBu_r", 13), vmin=-1.5, vmax=1.5)
         for row in range(len(table)):
             for column in range(len(table)):
                 value = float(table[row, column])
-                colour = "white" if abs(value) > 0.9 else "black"
+                colour = "white" if abs(value) > 0.6 else "black"
                 shown = written(value, ".1f")
-                axes.text(column, row, shown, ha="center", va="center", fontsize=9, color=colour)
-        axes.set(title=title, xlabel="feature read", xticks=range(len(table)), yticks=range(len(table)))
+                axes.text(column, row, shown, ha="center", va="center", fontsize=11, color=colour)
+        axes.set(title=title, xlabel="feature read")
+        axes.set_xticks(range(len(table)), order.tolist())
+        axes.set_yticks(range(len(table)), order.tolist())
     panels[0, 0].set_ylabel("feature that is on")
-    figure.colorbar(drawn, ax=panels[0, -1], label="W Wᵀ")
     return panels[0, 0]
 
 
@@ -172,7 +179,7 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, wa
 @checked
 def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> Axes:
     """Losses over the steps of training, one line for each part of the logits."""
-    _, axes = plt.subplots(figsize=(9.6, 4.6))
+    _, axes = plt.subplots(figsize=(9.6, 5.0))
     for i, (name, values) in enumerate(losses.items()):
         axes.plot(steps, values, color=COLOURS[i], ls=LINES[i], label=name)
     _guessing(axes, steps[-1])
@@ -213,7 +220,7 @@ def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> Axes:
             size = 12 if MARKERS[i] == "*" else 9
             panel.plot(x, y, MARKERS[i], ms=size, ls="", color=COLOURS[i], label=name, mec="white")
     axes.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08), title="Clock or pizza?")
-    axes.add_patch(plt.Rectangle((0.96, 0.45), 0.06, 0.45, fill=False, color=GREY, ls="--"))
+    axes.add_patch(plt.Rectangle((0.975, 0.45), 0.025, 0.45, fill=False, color=GREY, ls="--"))
     close.set(xlim=(0.975, 1.0), ylim=(0.45, 0.9), title="The dashed part, from near")
     axes.set_ylabel("distance irrelevance")
     for panel in (axes, close):
@@ -249,14 +256,21 @@ def _line(axes: Axes, row: float, words: Sequence[str], strength: Float[Tensor, 
             axes.plot([left, left + width], [row + 0.44] * 2, color="black", lw=4 * share, solid_capstyle="butt")
         for k, letter in enumerate(shown[i]):
             axes.text(
-                left + k + 0.5, row, letter, ha="center", va="center", family="monospace", fontsize=9, parse_math=False
+                left + k + 0.5,
+                row,
+                letter,
+                ha="center",
+                va="center",
+                family="monospace",
+                fontsize=10.5,
+                parse_math=False,
             )
 
 
 @checked
 def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequence[int], title: str) -> Axes:
     """Pieces of a text around some places, below each other: ground and underline show how strongly a neuron fires."""
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.32 * len(where)))
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.38 * len(where)))
     strength = fires.clamp(min=0) / fires.max()
     for row, place in enumerate(where):
         _line(axes, row, words, strength, place)
@@ -281,7 +295,7 @@ def neurons(
             patch.set(facecolor=(ORANGE, GREY)[i % 2], alpha=0.7, hatch=HATCHES[i % 2])
         for line in drawn["medians"]:
             line.set_color("black")
-        axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8, rotation=20)
+        axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8.5)
         axes.set(title=title, xlabel="trained          untrained")
     panels[0].set_ylabel("excess kurtosis")
     panels[-1].plot(sorted(gains.tolist()), "o", ms=3, color=BLUE)
@@ -338,7 +352,7 @@ def side_by_side(
     fits: Mapping[str, Sequence[float]],
 ) -> Axes:
     """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
-    height = 0.32 * len(strengths) * len(where)  # of the text, in inches
+    height = 0.38 * len(strengths) * len(where)  # of the text, in inches
     _, (upper, lower) = plt.subplots(2, 1, figsize=(9.8, height + 3.6), height_ratios=[height + 0.5, 2.6])
     row = 0.0
     for name, fires in strengths.items():
