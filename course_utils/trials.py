@@ -6,26 +6,29 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import circuits, heads, text
-from course_utils._arguments import checked
+from course_utils._arguments import Count, checked
+from course_utils.models import check_head
 
 BACK = 7  # places before the end, where `with_first_pieces` has another word
 
 
 @checked
 def across(
-    model: HookedTransformer, layer: int, head: int, between: int
+    model: HookedTransformer, layer: int, head: int, between: int, length: Count = 60
 ) -> tuple[Float[Tensor, "dest src"], Float[Tensor, ""]]:
-    """One head on 60 random tokens, the token `between`, and the same 60 again: a pattern, and attention across.
+    """One head on random tokens, the token `between`, and the same tokens again: a pattern, and attention across.
 
     The pattern is of the first of eight such rows. The second is the share of the second pass's attention that goes to
-    the first pass, of all that does not go to the start token, on average.
+    the first pass, of all that does not go to the start token, on average. Raises IndexError for a head that the model
+    does not have.
     """
-    random = torch.randint(1, model.cfg.d_vocab, (8, 60), generator=torch.Generator().manual_seed(0))
+    check_head(model, layer, head)
+    random = torch.randint(1, model.cfg.d_vocab, (8, length), generator=torch.Generator().manual_seed(0))
     start, middle = torch.zeros(8, 1, dtype=torch.long), torch.full((8, 1), between)
     rows = torch.cat([start, random, middle, random], 1)  # [batch, pos]
     pattern = heads.patterns(model, rows)[layer, head]  # [batch, dest, src]
     kept = pattern[:, 1:, 1:] / pattern[:, 1:, 1:].sum(-1, keepdim=True)
-    return pattern[0], kept[:, 61:, :60].sum(-1).mean()
+    return pattern[0], kept[:, length + 1 :, :length].sum(-1).mean()
 
 
 @checked
