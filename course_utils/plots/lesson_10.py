@@ -50,7 +50,7 @@ def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         edges = torch.linspace(values.min().item(), values.max().item(), 81)
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
-        panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, hatch="////", label="lowered")
+        panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
         panel.set(title=title, xlabel="own logit above the mean of its row")
         panel.legend()
     axes[0].set_ylabel("tokens")
@@ -142,6 +142,7 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
     limit = table.abs().max().item()
     look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.0, "axes": axes[0]}
     plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
+    axes[0].images[0].colorbar.remove()  # the numbers are written in
     axes[1].axvline(0, color=GREY, lw=1)
     for sign, colour, mark in ((values > -1e-3, BLUE, "o"), (values <= -1e-3, ORANGE, "D")):
         axes[1].plot(values[sign], 0 * values[sign], mark, color=colour, ms=9, alpha=0.6)
@@ -187,6 +188,8 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes
         writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
         look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": panel}
         plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", **look)
+        if panel is not axes[-1]:  # one colour bar serves all
+            panel.images[0].colorbar.remove()
     return list(axes)
 
 
