@@ -1,5 +1,7 @@
 """What lesson 10 measures on its trials of the field's sentences: an input changed or a table read, in one way each."""
 
+from typing import Any
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -45,7 +47,8 @@ def guesses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> tuple
 @checked
 def best_pair(model: HookedTransformer, head: int, among: Int[Tensor, " token"]) -> tuple[int, int]:
     """The source and the destination, of the tokens `among`, that a head of layer 0 prefers to other sources most."""
-    table = circuits.full_qk(model, 0, head).AB[among][:, among]  # [dest, src]
+    whole: Any = circuits.full_qk(model, 0, head).AB  # TransformerLens declares a wider type
+    table = whole[among][:, among]  # [dest, src]
     dest, source = divmod(int((table - table.mean(1, keepdim=True)).argmax()), len(among))
     return int(among[source]), int(among[dest])
 
@@ -54,7 +57,7 @@ def split_words() -> Int[Tensor, "word 3"]:
     """Words of the course's vocabulary that are one token behind a space and two without: (whole, first, second)."""
     words, tokenizer = [], text.tokenizer()
     for whole in range(tokenizer.vocab_size):
-        name = tokenizer.decode([whole])
+        name = str(tokenizer.decode([whole]))
         pieces = tokenizer.encode(name[1:], add_special_tokens=False)
         if name[0] == " " and name[1:].isalpha() and len(name) > 3 and len(pieces) == 2:
             words.append([whole, *pieces])
@@ -77,14 +80,14 @@ def with_first_pieces(words: Int[Tensor, "word 3"], fillers: Int[Tensor, " token
 @checked
 def own_logits(table: FactoredMatrix) -> Float[Tensor, " token"]:
     """What each token adds to its own logit, above the mean of its row, [source, out]: a softmax sees no more."""
-    effects = table.AB
+    effects: Any = table.AB
     return effects.diagonal() - effects.mean(1)
 
 
 @checked
 def from_identity(matrix: FactoredMatrix) -> float:
     """‖cM − I‖ / ‖I‖ with the multiple c that makes it least: 0 for a multiple of I, 1 for a matrix of zeros."""
-    square = matrix.AB
+    square: Any = matrix.AB
     eye = torch.eye(len(square), device=square.device)
     multiple = square.trace() / square.norm() ** 2
     return ((multiple * square - eye).norm() / eye.norm()).item()
