@@ -33,8 +33,8 @@ _MODULES = (
     "text",
     "tools",
     "train",
-    "transcoder",
     "transforms",
+    "trials",
 )
 _SHORT = {
     "claim": "claims",

@@ -1,4 +1,4 @@
-"""What only lesson 10 draws: divisors, thresholds, a page of statistics, eight verdicts, one prediction as a graph."""
+"""What only lesson 10 draws: verdicts, thresholds, divisors, paths, features, one prediction as a graph, a survey."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> Sequen
 @checked
 def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
     """What is left of the attention to a source, by the number of tokens in between: one line for each head."""
-    _, axes = plt.subplots(figsize=(7.6, 3.8))
+    _, axes = plt.subplots(figsize=(7.6, 4.2))
     for line, mark, (label, curve) in zip(LINES, MARKERS, curves.items(), strict=False):
         axes.plot(curve.tolist(), linestyle=line, marker=mark, label=label)
     axes.set(title="Does the attention survive when the source moves away?", ylim=(0, 1.05))
@@ -50,7 +50,7 @@ def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         edges = torch.linspace(values.min().item(), values.max().item(), 81)
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
-        panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, hatch="////", label="lowered")
+        panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
         panel.set(title=title, xlabel="own logit above the mean of its row")
         panel.legend()
     axes[0].set_ylabel("tokens")
@@ -64,7 +64,7 @@ def stairs(
     null: Float[Tensor, " sample"],
 ) -> Axes:
     """How many heads of each model score above each threshold, and what random circuits reach."""
-    _, axes = plt.subplots(figsize=(7.6, 3.8))
+    _, axes = plt.subplots(figsize=(7.6, 4.2))
     for line, (name, values) in zip(LINES, scores.items(), strict=False):
         axes.step(thresholds, (values > thresholds[:, None]).sum(1), linestyle=line, lw=2, label=f"{name}, last layer")
     axes.axvspan(null.min().item(), null.max().item(), color="0.9", label=f"{len(null)} random circuits")
@@ -79,7 +79,7 @@ def heads_by_two_scores(
     x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
 ) -> Axes:
     """One point for each head, diamonds for those that are `marked`."""
-    _, axes = plt.subplots(figsize=(7, 4))
+    _, axes = plt.subplots(figsize=(7.6, 4.4))
     for h, name in enumerate(names):
         axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
         axes.annotate(name, (x[h].item(), y[h].item()), xytext=(6, 6), textcoords="offset points")
@@ -90,49 +90,65 @@ def heads_by_two_scores(
 
 @checked
 def board(
-    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], title: str = "Eight sentences"
+    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], title: str = "All trials"
 ) -> Axes:
     """Where each measured number fell between "as if false" (0) and "as claimed" (1), and the verdict's word.
 
-    A trial is (claimed, denied, measured, noise); the bar through each mark is the noise.
+    A trial is (claimed, denied, measured, noise); the bands round the two ends are the noise.
     """
-    _, axes = plt.subplots(figsize=(9.4, 0.6 + 0.5 * len(trials)))
-    for row, (name, trial) in enumerate(trials.items()):
-        _trial(axes, row, trial, words[name])
-    axes.set_yticks(range(len(trials)), list(trials))
+    axes = _rows(trials, words, 0.6)
     axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
-    axes.set(title=title, xlim=(-0.25, 1.6), ylim=(len(trials) - 0.4, -0.6))
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0)
+    axes.set(title=f"{title} (bands: within the noise)")
     return axes
 
 
 @checked
 def scales(trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str]) -> Axes:
     """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand."""
-    _, axes = plt.subplots(figsize=(9.4, 0.5 + 0.8 * len(trials)))
-    for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
-        place = _trial(axes, row, (claimed, denied, measured, noise), words[name])
+    axes = _rows(trials, words, 0.9)
+    for row, (claimed, denied, measured, _) in enumerate(trials.values()):
+        place = (measured - denied) / (claimed - denied)
         axes.text(place, row - 0.2, f"measured {measured:.2f}", ha="center", va="bottom")
-        axes.text(0, row + 0.2, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
-        axes.text(1, row + 0.2, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
-    axes.set_yticks(range(len(trials)), list(trials))
+        axes.text(0, row + 0.24, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
+        axes.text(1, row + 0.24, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
     axes.set_xticks([])
-    axes.set(xlim=(-0.25, 1.6), ylim=(len(trials) - 0.4, -0.6), title="What does the number say? (bar: the noise)")
+    axes.set(title="What does the number say? (bands: within the noise)")
+    return axes
+
+
+def _rows(trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], height: float) -> Axes:
+    """A scale for each trial: a band round each end, a mark for the measured number, the verdict's word."""
+    _, axes = plt.subplots(figsize=(9.4, 0.6 + height * len(trials)))
+    for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
+        place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
+        axes.plot([0, 1], [row, row], color="0.85", lw=2, zorder=0)
+        for end, colour in ((0, "#f6cdb0"), (1, "#b5d6ea")):
+            axes.barh(row, 2 * width, 0.36, end - width, color=colour, zorder=0)
+            axes.plot([end, end], [row - 0.18, row + 0.18], color="0.4", lw=1, zorder=0)
+        axes.plot(place, row, "oD"[words[name] != "stands"], ms=8, color=(BLUE, ORANGE)[words[name] != "stands"])
+        axes.text(1.38, row, words[name], va="center")
+    axes.set_yticks(range(len(trials)), list(trials))
+    axes.set(xlim=(-0.35, 1.65), ylim=(len(trials) - 0.4, -0.6))
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
     return axes
 
 
-def _trial(axes: Axes, row: int, trial: tuple[float, float, float, float], word: str) -> float:
-    """One trial's line, mark and word; returns the place of the mark."""
-    claimed, denied, measured, noise = trial
-    place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
-    axes.plot([0, 1], [row, row], color="0.85", lw=6, solid_capstyle="round", zorder=0)
-    colour, mark = (BLUE, "o") if word == "stands" else (ORANGE, "D")
-    axes.errorbar(place, row, xerr=width, capsize=3, ms=8, color=colour, marker=mark)
-    axes.text(1.32, row, word, va="center")
-    return place
+@checked
+def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> Sequence[Axes]:
+    """A table of what each token adds to each logit, and the real parts of its eigenvalues on a line."""
+    _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
+    names = [f"t{i}" for i in range(len(table))]
+    limit = table.abs().max().item()
+    look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.0, "axes": axes[0]}
+    plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
+    axes[0].images[0].colorbar.remove()  # the numbers are written in
+    axes[1].axvline(0, color=GREY, lw=1)
+    for sign, colour, mark in ((values > -1e-3, BLUE, "o"), (values <= -1e-3, ORANGE, "D")):
+        axes[1].plot(values[sign], 0 * values[sign], mark, color=colour, ms=9, alpha=0.6)
+    axes[1].set(title="… and what do its eigenvalues say?", xlabel="eigenvalue (real part, rows centred)", yticks=[])
+    axes[1].spines["left"].set_visible(False)
+    return list(axes)
 
 
 @checked
@@ -151,14 +167,14 @@ def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axe
 @checked
 def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
     """Every head of every model on the page: does it look for repetition, and copy what it finds?"""
-    _, axes = plt.subplots(figsize=(7.6, 4.2))
+    _, axes = plt.subplots(figsize=(7.6, 4.6))
     for number, (name, page) in enumerate((name, page) for name, page in pages.items() if "copying" in page):
         mark, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
         x = np.concatenate([np.asarray(layer) for layer in page["prefix_matching"]])
         y = np.concatenate([np.asarray(layer) for layer in page["copying"]])
         axes.scatter(x.clip(1e-4), y, s=45, label=name, marker=mark, color=colour, alpha=0.8)
     axes.set(title="Which heads look for repetition, and copy what they find?")
-    axes.set(xlabel="prefix-matching score", ylabel="copying score", xscale="log")
+    axes.set(xlabel="prefix-matching score (0.0001: that or less)", ylabel="copying score", xscale="log")
     axes.legend(loc="lower right")
     return axes
 
@@ -172,13 +188,15 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes
         writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
         look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": panel}
         plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", **look)
+        if panel is not axes[-1]:  # one colour bar serves all
+            panel.images[0].colorbar.remove()
     return list(axes)
 
 
 @checked
 def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axes:
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
-    _, axes = plt.subplots(figsize=(7.6, 3.6))
+    _, axes = plt.subplots(figsize=(7.6, 4.2))
     for line, mark, (label, cosines) in zip(LINES, MARKERS, panels.items(), strict=False):
         places = range(1, len(cosines) + 1)
         axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, marker=mark, label=label)
@@ -201,7 +219,7 @@ def graph(
     least: float,
 ) -> Axes:
     """The paths of `paths.to_logit` that add at least `least` to one logit, or take it away; the rest is one number."""
-    _, axes = plt.subplots(figsize=(9.8, 4.8))
+    _, axes = plt.subplots(figsize=(9.8, 5.4))
     n = len(tokens)
     logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
     for place, token in enumerate(tokens):

@@ -33,8 +33,8 @@ from course_utils import (
     tasks,
     text,
     train,
-    transcoder,
     transforms,
+    trials,
 )
 from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
 
@@ -254,15 +254,13 @@ GOOD = {  # a call of each function that is right
     grokking.place_of_adder: {"model": models.from_neurons(torch.rand(128, 4), torch.rand(4, 128))},
     grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
     grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
-    transcoder.train: {
-        "x": torch.rand(9, 4),
-        "y": torch.rand(9, 3),
-        "features": 6,
-        "penalty": 0.1,
-        "steps": 2,
-        "seed": 0,
-    },
     transforms.folded: {"model": MODEL},
+    trials.across: {"model": MODEL, "layer": 1, "head": 0, "between": 3, "length": 4},
+    trials.guesses: {"model": MODEL, "tokens": TOKENS},
+    trials.best_pair: {"model": SHALLOW, "head": 0, "among": torch.tensor([3, 4])},
+    trials.with_first_pieces: {"words": torch.tensor([[1, 2, 3], [4, 5, 6]]), "fillers": torch.tensor([7])},
+    trials.own_logits: {"table": FACTORED},
+    trials.from_identity: {"matrix": FACTORED},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
     measure.stand_ins: {"model": MODEL, "layer": 1, "tokens": TOKENS},
