@@ -200,16 +200,24 @@ def siblings(lesson: str, statements: Sequence[str]) -> Any:
     from IPython.display import Markdown
 
     rows = json.loads((DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
-    shown_rows = []
-    for statement in statements:
-        entry, row = table(lesson)[statement], rows[statement]
-        theirs = spread(row["siblings"].values(), entry.get("unit", ""))
-        ours = shown(row["ours"], entry.get("unit", ""), entry)
-        shown_rows.append((statement, ours, theirs, row["verdict"]))
     holds, size, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
     count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold, {size} differ in size and "
-    made = _markdown.table(["claim", "ours", "the siblings", "verdict"], shown_rows)
+    made = compared(lesson, {statement: rows[statement] for statement in statements})
     return Markdown(f"{made}\n\n{count}{alone} are ours alone.")
+
+
+def compared(lesson: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
+    """Replicated claims in a table: ours, the range of the seeds, a sibling of another kind by itself, the verdict."""
+    names = next(iter(rows.values()))["siblings"]
+    seeds, others = ([name for name in names if name.startswith("seed") is seed] for seed in (True, False))
+    heads = ["claim", "ours", f"{len(seeds)} siblings", *(f"with {name}" for name in others), "verdict"]
+    cells = []
+    for statement, row in rows.items():
+        entry = table(lesson)[statement]
+        unit, theirs = entry.get("unit", ""), row["siblings"]
+        shown_theirs = [spread(map(theirs.get, group), unit) for group in (seeds, *([name] for name in others))]
+        cells.append((statement, shown(row["ours"], unit, entry), *shown_theirs, row["verdict"]))
+    return _markdown.table(heads, cells)
 
 
 def spread(values: Iterable[Any], unit: str = "") -> str:

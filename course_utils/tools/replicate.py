@@ -29,7 +29,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_utils import _markdown, claims, models, tasks, text, train
+from course_utils import claims, models, tasks, text, train
 from course_utils._files import DATA, write_checksums, write_text
 from course_utils.tools import authoring, utf8_output
 
@@ -228,24 +228,7 @@ def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
     rule = " ".join((verdict.__doc__ or "").split())
     lines = ["# Replication", "", f"Made by `python -m course_utils.tools.replicate`. {rule}"]
     for lesson, rows in result.items():
-        names = next(iter(rows.values()))["siblings"]
-        biases = [name for name in names if not name.startswith("seed")]
-        heads = [
-            "claim",
-            "ours",
-            f"{len(names) - len(biases)} siblings",
-            *(f"with {name}" for name in biases),
-            "verdict",
-        ]
-        lines += ["", f"## {lesson}", ""]
-        cells = []
-        for statement, row in rows.items():
-            unit = claims.table(lesson)[statement].get("unit", "")
-            seeds = [value for name, value in row["siblings"].items() if name not in biases]
-            extra = [claims.spread([row["siblings"][name]], unit) for name in biases]
-            shown = [claims.shown(row["ours"], unit), claims.spread(seeds, unit), *extra]
-            cells.append((statement, *shown, row["verdict"]))
-        lines.append(_markdown.table(heads, cells))
+        lines += ["", f"## {lesson}", "", claims.compared(lesson, rows)]
     return "\n".join(lines) + "\n"
 
 
