@@ -124,7 +124,7 @@ for cell in cells[: len(cells) // 2]:
     ("command", "printed"),
     [
         ("export handout 03_zero_layers --out out", "03_zero_layers.handout.html"),
-        ("authoring --check 03_zero_layers", "05_solution_max_of_list.ipynb ... ok"),
+        ("authoring --check 03_zero_layers", "03_solution_zero_layers.ipynb ... ok"),
         ("progress", "\n03 "),
     ],
 )
