@@ -1,7 +1,7 @@
 """How large a class one machine holds: figures for notebooks/TEACHING.md, measured by hand and not in CI.
 
     python course_utils/tools/classroom.py kernels --lesson 07_induction_heads --memory 24
-    python course_utils/tools/classroom.py hub --lesson 03_zero_layers --users 10
+    python course_utils/tools/classroom.py hub --lesson 07_induction_heads --users 10
 
 The first fills memory with kernels that have run a lesson, one after the other, and times the last one beside the
 first. The second starts a JupyterHub (`pip install jupyterhub`, `npm install -g configurable-http-proxy`) and lets all
