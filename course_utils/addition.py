@@ -258,15 +258,8 @@ def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[T
     return found
 
 
-def _right_at(
-    model: HookedTransformer,
-    tokens: Int[Tensor, "batch pos"],
-    expected: Int[Tensor, " batch"],
-    places: Sequence[int],
-) -> float:
-    """The share of answers that are as expected if at each position the position vector of `places` stands."""
-    with heads.patched(model, "hook_pos_embed", model.W_pos[list(places)].expand(len(tokens), -1, -1)):
-        return (model(tokens)[:, -1].argmax(1) == expected).float().mean().item()
+def _share(said: Int[Tensor, " batch"], expected: Int[Tensor, " batch"]) -> float:
+    return (said == expected).float().mean().item()
 
 
 @checked
@@ -283,14 +276,18 @@ def which_two(
     swapped: dict[str, list[float]] = {"new sum": [], "old sum": []}
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
     for once in sequences:
-        t, places = once.repeat(5, 1), range(once.shape[1])
+        t = once.repeat(5, 1)
         random = torch.randint(n, t.shape, generator=generator)
         other = t[torch.randperm(len(t), generator=generator)]
-        noise["right"].append(_right_at(model, torch.cat([random[:, :-2], t[:, -2:]], 1), t[:, -2:].sum(1), places))
-        mixed = torch.cat([t[:, :-2], other[:, -2:]], 1)
-        others["new sum"].append(_right_at(model, mixed, other[:, -2:].sum(1), places))
-        others["old sum"].append(_right_at(model, mixed, t[:, -2:].sum(1), places))
-        t, swap = once[once[:, -1] + once[:, -3] < n], [*places[:-3], places[-2], places[-3], places[-1]]
-        swapped["new sum"].append(_right_at(model, t, t[:, -1] + t[:, -3], swap))  # a token too, as chosen above
-        swapped["old sum"].append(_right_at(model, t, t[:, -2:].sum(1), swap))
+        noisy = torch.cat([random[:, :-2], t[:, -2:]], 1)
+        noise["right"].append(_share(model(noisy)[:, -1].argmax(1), t[:, -2:].sum(1)))
+        said = model(torch.cat([t[:, :-2], other[:, -2:]], 1))[:, -1].argmax(1)
+        others["new sum"].append(_share(said, other[:, -2:].sum(1)))
+        others["old sum"].append(_share(said, t[:, -2:].sum(1)))
+        t = once[once[:, -1] + once[:, -3] < n]  # what is then the sum is a token, too
+        places = [*range(t.shape[1] - 3), t.shape[1] - 2, t.shape[1] - 3, t.shape[1] - 1]
+        with heads.patched(model, "hook_pos_embed", model.W_pos[places].expand(len(t), -1, -1)):
+            said = model(t)[:, -1].argmax(1)
+        swapped["new sum"].append(_share(said, t[:, -1] + t[:, -3]))
+        swapped["old sum"].append(_share(said, t[:, -2:].sum(1)))
     return [noise, others, swapped]

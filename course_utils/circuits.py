@@ -120,14 +120,19 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> flo
 
 @checked
 def lead(matrix: FactoredMatrix, pairs: Int[Tensor, "pair 2"] | None = None) -> float:
-    """By how much a token's own entry beats the mean of its row, on average over tokens; in units of the entries.
+    """The mean of `leads` over tokens or pairs. Unlike `copying_score` and `self_rate`, it says how much."""
+    return leads(matrix, pairs).mean().item()
 
-    A softmax over the row sees nothing but such differences. Unlike `copying_score` and `self_rate`, it says how much.
+
+@checked
+def leads(matrix: FactoredMatrix, pairs: Int[Tensor, "pair 2"] | None = None) -> Float[Tensor, " row"]:
+    """By how much each token's own entry beats the mean of its row, in units of the entries: a softmax sees no more.
+
     With `pairs` of tokens, row and column, it is the entry of each pair that is compared.
     """
     rows, columns = (slice(None), slice(None)) if pairs is None else pairs.T
     entry, mean = (matrix.A[rows] * matrix.B.mT[columns]).sum(-1), matrix.A[rows] @ matrix.B.mean(-1)
-    return (entry - mean).mean().item()
+    return entry - mean
 
 
 @checked

@@ -99,6 +99,6 @@ def best_fits(
     units: Mapping[str, Float[Tensor, "place _unit"]], rule: Bool[Tensor, " place"], part: Bool[Tensor, " place"]
 ) -> tuple[dict[str, int], dict[str, list[float]]]:
     """Of each kind the unit that fits the rule best on `part`, and how well it does there and on the other places."""
-    chosen = {kind: int(fit(x, rule, part).argmax()) for kind, x in units.items()}
-    fits = {kind: [fit(x, rule, where)[chosen[kind]].item() for where in (part, ~part)] for kind, x in units.items()}
-    return chosen, fits
+    both = {kind: torch.stack([fit(x, rule, where) for where in (part, ~part)]) for kind, x in units.items()}
+    chosen = {kind: int(fits[0].argmax()) for kind, fits in both.items()}
+    return chosen, {kind: fits[:, chosen[kind]].tolist() for kind, fits in both.items()}

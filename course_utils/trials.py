@@ -78,13 +78,6 @@ def with_first_pieces(words: Int[Tensor, "word 3"], fillers: Int[Tensor, " token
 
 
 @checked
-def own_logits(table: FactoredMatrix) -> Float[Tensor, " token"]:
-    """What each token adds to its own logit, above the mean of its row, [source, out]: a softmax sees no more."""
-    effects: Any = table.AB
-    return effects.diagonal() - effects.mean(1)
-
-
-@checked
 def from_identity(matrix: FactoredMatrix) -> float:
     """‖cM − I‖ / ‖I‖ with the multiple c that makes it least: 0 for a multiple of I, 1 for a matrix of zeros."""
     square: Any = matrix.AB

@@ -87,7 +87,7 @@ def picture(alt: str, sharp: bool = True) -> dict[str, str]:
 def written(value: float, spec: str) -> str:
     """A number as it stands in a figure, with a minus sign for a minus, and none before zero; `spec` as in `format`."""
     said = f"{value:{spec}}"
-    return said.replace("-", "−") if value != value or float(said) else said.lstrip("+-")
+    return said.replace("-", "−") if float(said) else said.lstrip("+-")
 
 
 @checked

@@ -45,16 +45,10 @@ def rank_one(
     """A schematic: attention down the side, effects along the top, and their products in the table, in one scale."""
     sizes = {"width_ratios": (1, len(outs)), "height_ratios": (1, len(dests))}
     _, grid = plt.subplots(2, 2, figsize=(9, 4), gridspec_kw=sizes)
-    products = torch.outer(looks, says)
+    products, effects = torch.outer(looks, says), [[written(say, "+g") for say in says.tolist()]]
     said = [[f"{look:g} · {say:g} = {look * say:.2g}" for say in says.tolist()] for look in looks.tolist()]
     parts = (
-        (
-            grid[0, 1],
-            says[None],
-            [[written(say, "+g") for say in says.tolist()]],
-            "what keep says: its effect",
-            COLOURS[1],
-        ),
+        (grid[0, 1], says[None], effects, "what keep says: its effect", COLOURS[1]),
         (grid[1, 0], looks[:, None], [[f"{look:g}"] for look in looks.tolist()], "who looks: attention", COLOURS[0]),
         (grid[1, 1], products, said, "what the head adds: attention × effect", COLOURS[2]),
     )

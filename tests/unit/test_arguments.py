@@ -97,6 +97,7 @@ GOOD = {  # a call of each function that is right
     circuits.copying_null: {"model": MODEL, "samples": 2, "seed": 0},
     circuits.self_rate: {"table": TABLE, "k": 2},
     circuits.lead: {"matrix": FACTORED, "pairs": torch.tensor([[0, 1]])},
+    circuits.leads: {"matrix": FACTORED, "pairs": torch.tensor([[0, 1]])},
     circuits.top_entries: {"matrix": FACTORED, "k": 3},
     composition.scores: {"model": MODEL, "mode": "K"},
     composition.null: {"model": MODEL, "mode": "K", "samples": 2, "seed": 0},
@@ -259,7 +260,6 @@ GOOD = {  # a call of each function that is right
     trials.guesses: {"model": MODEL, "tokens": TOKENS},
     trials.best_pair: {"model": SHALLOW, "head": 0, "among": torch.tensor([3, 4])},
     trials.with_first_pieces: {"words": torch.tensor([[1, 2, 3], [4, 5, 6]]), "fillers": torch.tensor([7])},
-    trials.own_logits: {"table": FACTORED},
     trials.from_identity: {"matrix": FACTORED},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
@@ -400,7 +400,9 @@ CALLS = [
     for wrong, bad in _bad(name, value).items()
     if not ("outside" in wrong and function in KNOW_NONE)
     and not (wrong == "negative" and function is language.documents and name == "seed")  # negative ones: held out
-    and not (function is circuits.lead and name == "pairs" and wrong == "None")  # all tokens with themselves
+    and not (
+        function in (circuits.lead, circuits.leads) and name == "pairs" and wrong == "None"
+    )  # all tokens with themselves
     and not (function is plots.heatmap and wrong in ("NaN", "whole numbers"))  # it draws both
 ]
 

@@ -240,6 +240,11 @@ def test_the_lead_is_that_of_the_diagonal_over_its_rows(model):
     assert circuits.lead(OV, pairs) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
+def test_leads_are_one_for_each_row():
+    a, b = torch.tensor([[2.0, 0.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0], [4.0, 3.0]])
+    torch.testing.assert_close(circuits.leads(FactoredMatrix(a, b)), torch.tensor([1.0, -1.0]))
+
+
 # The largest entries
 
 
