@@ -16,6 +16,7 @@ from course_utils.plots import COLOURS, LINES, MARKERS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
+MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", GREEN), "decides nothing": ("X", GREY)}
 
 
 @checked
@@ -48,7 +49,8 @@ def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
     """How much each token raises itself, above the mean of its row: one histogram for each head."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        edges = torch.linspace(values.min().item(), values.max().item(), 81)
+        width = (values.max() - values.min()).item() / 80
+        edges = width * torch.arange(values.min() // width, values.max() // width + 2)  # one of them at 0
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
         panel.set(title=title, xlabel="own logit above the mean of its row")
@@ -83,7 +85,7 @@ def heads_by_two_scores(
     for h, name in enumerate(names):
         axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
         axes.annotate(name, (x[h].item(), y[h].item()), xytext=(6, 6), textcoords="offset points")
-    axes.set(title="Which eigenvalues know the induction heads (diamonds)?", ylim=(-1.1, 1.2))
+    axes.set(title="Which eigenvalues tell the induction heads (diamonds) apart?", xlim=(-1.1, 1.2), ylim=(-1.1, 1.2))
     axes.set(xlabel="positivity of $W_{QK}$ alone", ylabel="positivity of the K-composition term")
     return axes
 
@@ -103,12 +105,19 @@ def board(
 
 
 @checked
-def scales(trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str]) -> Axes:
-    """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand."""
+def scales(
+    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], measured: Mapping[str, float]
+) -> Axes:
+    """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand.
+
+    `measured` holds the numbers as they were measured; a mark that stands elsewhere says what its number counts as.
+    """
     axes = _rows(trials, words, 0.9)
-    for row, (claimed, denied, measured, _) in enumerate(trials.values()):
-        place = (measured - denied) / (claimed - denied)
-        axes.text(place, row - 0.2, f"measured {measured:.2f}", ha="center", va="bottom")
+    for row, (name, (claimed, denied, counted, _)) in enumerate(trials.items()):
+        place = (counted - denied) / (claimed - denied)
+        said = f"measured {plots.written(measured[name], '.2f')}"
+        said += f", counts as {counted:.0f}" if counted != measured[name] else ""
+        axes.text(place, row - 0.2, said, ha="center", va="bottom")
         axes.text(0, row + 0.24, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
         axes.text(1, row + 0.24, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
     axes.set_xticks([])
@@ -125,7 +134,8 @@ def _rows(trials: Mapping[str, tuple[float, float, float, float]], words: Mappin
         for end, colour in ((0, "#f6cdb0"), (1, "#b5d6ea")):
             axes.barh(row, 2 * width, 0.36, end - width, color=colour, zorder=0)
             axes.plot([end, end], [row - 0.18, row + 0.18], color="0.4", lw=1, zorder=0)
-        axes.plot(place, row, "oD"[words[name] != "stands"], ms=8, color=(BLUE, ORANGE)[words[name] != "stands"])
+        mark, colour = MARKS[words[name]]
+        axes.plot(place, row, mark, ms=8, color=colour)
         axes.text(1.38, row, words[name], va="center")
     axes.set_yticks(range(len(trials)), list(trials))
     axes.set(xlim=(-0.35, 1.65), ylim=(len(trials) - 0.4, -0.6))
@@ -144,8 +154,11 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
     plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
     axes[0].images[0].colorbar.remove()  # the numbers are written in
     axes[1].axvline(0, color=GREY, lw=1)
-    for sign, colour, mark in ((values > -1e-3, BLUE, "o"), (values <= -1e-3, ORANGE, "D")):
-        axes[1].plot(values[sign], 0 * values[sign], mark, color=colour, ms=9, alpha=0.6)
+    for value, times in zip(*values.round(decimals=2).unique(return_counts=True), strict=True):
+        mark, colour = ("o", BLUE) if value >= 0 else ("D", ORANGE)
+        axes[1].plot(value, 0, mark, color=colour, ms=9)
+        axes[1].text(value, 0.015, f"{plots.written(value.item(), '.3g')} (×{times})", ha="center")
+    axes[1].margins(x=0.2)
     axes[1].set(title="… and what do its eigenvalues say?", xlabel="eigenvalue (real part, rows centred)", yticks=[])
     axes[1].spines["left"].set_visible(False)
     return list(axes)
@@ -223,7 +236,9 @@ def graph(
     n = len(tokens)
     logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
     for place, token in enumerate(tokens):
-        axes.text(place, -0.15, visible(token), rotation=60, ha="right", va="top", family="monospace", parse_math=False)
+        axes.plot(place, 0, ".", color="#555555")
+        look = {"rotation": 60, "rotation_mode": "anchor", "ha": "right", "va": "center", "family": "monospace"}
+        axes.text(place, -0.15, visible(token), parse_math=False, **look)
     total = direct + layer_0.sum() + layer_1.sum() + both.sum()
     shown = torch.zeros(())
     if abs(direct) >= least:
@@ -241,10 +256,10 @@ def graph(
             _edge(axes, (place, 0.0), middle, value)
             sent += _edge(axes, middle, box, value)
         shown += _edge(axes, box, logit, sent)
-    look = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
-    said = f"{visible(out)}: {total:+.1f}"
-    axes.text(*logit, said, bbox=look, ha="center", va="bottom", family="monospace", parse_math=False)
-    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {total - shown:+.1f}".replace("-", "−"), fontsize=9)
+    box_of_logit = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
+    said = f"{visible(out)}: {plots.written(total.item(), '+.1f')}"
+    axes.text(*logit, said, bbox=box_of_logit, ha="center", va="bottom", family="monospace", parse_math=False)
+    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {plots.written((total - shown).item(), '+.1f')}", fontsize=9)
     for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
         axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
     axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
@@ -270,5 +285,5 @@ def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weig
     axes.annotate("", end, start, arrowprops=style)
     x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    axes.text(x, y, f"{weight:+.1f}".replace("-", "−"), fontsize=9, ha="center", va="center", bbox=box)
+    axes.text(x, y, plots.written(weight.item(), "+.1f"), fontsize=9, ha="center", va="center", bbox=box)
     return weight
