@@ -45,15 +45,15 @@ def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
 
 
 @checked
-def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
-    """How much each token raises itself, above the mean of its row: one histogram for each head."""
+def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[Axes]:
+    """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         width = (values.max() - values.min()).item() / 80
         edges = width * torch.arange(values.min() // width, values.max() // width + 2)  # one of them at 0
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
-        panel.set(title=title, xlabel="own logit above the mean of its row")
+        panel.set(title=title, xlabel=unit)
         panel.legend()
     axes[0].set_ylabel("tokens")
     return list(axes)
@@ -81,10 +81,12 @@ def heads_by_two_scores(
     x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
 ) -> Axes:
     """One point for each head, diamonds for those that are `marked`."""
-    _, axes = plt.subplots(figsize=(7.6, 4.4))
+    _, axes = plt.subplots(figsize=(6.6, 5.4))
     for h, name in enumerate(names):
         axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
-        axes.annotate(name, (x[h].item(), y[h].item()), xytext=(6, 6), textcoords="offset points")
+        axes.annotate(
+            name, (x[h].item(), y[h].item()), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9
+        )
     axes.set(title="Which eigenvalues tell the induction heads (diamonds) apart?", xlim=(-1.1, 1.2), ylim=(-1.1, 1.2))
     axes.set(xlabel="positivity of $W_{QK}$ alone", ylabel="positivity of the K-composition term")
     return axes
@@ -190,6 +192,42 @@ def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
     axes.set(xlabel="prefix-matching score (0.0001: that or less)", ylabel="copying score", xscale="log")
     axes.legend(loc="lower right")
     return axes
+
+
+@checked
+def one_path() -> Axes:
+    """Path patching as a drawing: two runs, and one difference that goes to one door of one head."""
+    _, axes = plt.subplots(figsize=(9.4, 3.9))
+    for y, end, name, colour, line in ((1.0, 10.0, "clean", BLUE, "-"), (3.6, 2.9, "other", ORANGE, "--")):
+        axes.plot([0.4, end], [y, y], color=colour, ls=line, lw=2.5, zorder=0)
+        axes.text(0.3, y, f"run on {name}", ha="right", va="center", color=colour)
+        _head(axes, "writer", 1.9, y)
+    doors = {door: (6.7, 2.9 - 0.6 * rank) for rank, door in enumerate("kqv")}
+    for door, (x, y) in doors.items():
+        axes.text(x, y, door, ha="center", va="center", bbox={"boxstyle": "square,pad=0.25", "facecolor": "white"})
+        _arrow(axes, (5.6, 0.95), (x, y), BLUE, "-")
+    reader, others = _head(axes, "reader", 7.4, 2.3), _head(axes, "all other heads", 9.0, 2.3)
+    _arrow(axes, reader, (7.9, 1.0), BLUE, "-")
+    _arrow(axes, (8.5, 0.95), others, BLUE, "-")
+    _arrow(axes, others, (9.5, 1.0), BLUE, "-")
+    meet = (4.1, 2.9)
+    _arrow(axes, (1.9, 3.6), meet, ORANGE, "--")
+    _arrow(axes, (1.9, 1.0), meet, BLUE, "-")
+    _arrow(axes, meet, doors["k"], ORANGE, "--")
+    axes.text(*meet, "Σ", ha="center", va="center", bbox={"boxstyle": "circle,pad=0.25", "facecolor": "#ffe9d6"})
+    labels = {"+ what it writes here": (0.9, 3.0), "− what it writes here": (3.1, 1.7), "the difference": (4.4, 3.0)}
+    for said, (x, y) in labels.items():
+        axes.text(x, y, said, fontsize=9)
+    axes.text(10.1, 1.0, "logits", va="center")
+    axes.set_title("What goes down one path, into the reader's keys?")
+    axes.set(xlim=(-1.2, 10.9), ylim=(0.5, 4.1))
+    axes.axis("off")
+    return axes
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": 1.6, "shrinkA": 10, "shrinkB": 10}
+    axes.annotate("", end, start, arrowprops=style, zorder=0)
 
 
 @checked
