@@ -47,9 +47,9 @@ def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
 @checked
 def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[Axes]:
     """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.2))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        width = (values.max() - values.min()).item() / 80
+        width = (values.max() - values.min()).item() / 40
         edges = width * torch.arange(values.min() // width, values.max() // width + 2)  # one of them at 0
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
@@ -123,7 +123,7 @@ def scales(
         axes.text(0, row + 0.24, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
         axes.text(1, row + 0.24, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
     axes.set_xticks([])
-    axes.set(title="What does the number say? (bands: within the noise)")
+    axes.set(title="What does the number say? (bands: the noise)")
     return axes
 
 
@@ -152,7 +152,7 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
     _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
     names = [f"t{i}" for i in range(len(table))]
     limit = table.abs().max().item()
-    look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.0, "axes": axes[0]}
+    look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.01, "axes": axes[0]}
     plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
     axes[0].images[0].colorbar.remove()  # the numbers are written in
     axes[1].axvline(0, color=GREY, lw=1)
@@ -169,7 +169,7 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
 @checked
 def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.2))
     for panel, (name, scale) in zip(axes, panels.items(), strict=True):
         panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
         panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
@@ -234,7 +234,7 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
 def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes]:
     """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
     limit = max(costs.abs().max().item() for costs in panels.values())
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
     for panel, (title, costs) in zip(axes, panels.items(), strict=True):
         writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
         look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": panel}
@@ -248,9 +248,9 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes
 def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axes:
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
-    for line, mark, (label, cosines) in zip(LINES, MARKERS, panels.items(), strict=False):
+    for line, (label, cosines) in zip(LINES, panels.items(), strict=False):
         places = range(1, len(cosines) + 1)
-        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, marker=mark, label=label)
+        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, lw=2, label=label)
     axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
     axes.set(title="Are the hidden features found?", ylim=(0, 1.05), xlabel="hidden feature, best first")
     axes.set_ylabel("cosine with the nearest learnt direction")
