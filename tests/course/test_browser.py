@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+import warnings
 
 import pytest
 from nbformat import v4
@@ -118,7 +119,7 @@ def open_notebook(server, browser):
         notebook = json.loads((folder / name).read_text(encoding="utf-8"))
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         page.wait_for_function(f"document.querySelectorAll('.jp-CodeCell').length == {len(code)}")
-        page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")  # no dialog asks for a kernel
+        page.wait_for_selector("#jp-main-statusbar >> text=/ipykernel.* Idle/")  # else a dialog asks for a kernel
         return page
 
     yield open_notebook
@@ -131,13 +132,22 @@ def menu(page, name, entry):
     page.click(f".lm-Menu-itemLabel:text-is('{entry}')")
 
 
+def put_away(dialog):
+    """What JupyterLab says of a trouble of its own: that a kernel, its port taken by another, had to start again."""
+    warnings.warn(f"JupyterLab said: {dialog.inner_text()}", stacklevel=1)
+    dialog.locator("button").last.click()
+
+
 def start_all(page):
     """Run all cells; again if JupyterLab, still busy with opening the notebook, forgot the click."""
+    dialog = page.locator(".jp-Dialog")
+    page.add_locator_handler(dialog, put_away)
     for _ in range(5):
         menu(page, "Run", "Run All Cells")
         page.wait_for_timeout(3_000)
         if "[ ]:" not in page.locator(".jp-CodeCell .jp-InputPrompt").all_inner_texts():
-            return
+            break
+    page.remove_locator_handler(dialog)
 
 
 def run_all(page):
