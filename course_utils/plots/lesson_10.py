@@ -47,7 +47,7 @@ def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
 @checked
 def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[Axes]:
     """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.2))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         width = (values.max() - values.min()).item() / 40
         edges = width * torch.arange(values.min() // width, values.max() // width + 2)  # one of them at 0
@@ -169,7 +169,7 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
 @checked
 def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.2))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (name, scale) in zip(axes, panels.items(), strict=True):
         panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
         panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
