@@ -100,7 +100,7 @@ def _judge(kind: str, statement: str, value: Any, holds: bool, expected: str | N
             raise ClaimFailed(f"No table in notebooks/claims/ has {statement!r}; measured: {value!r}.")
         raise ClaimFailed(f"{statement}: expected {expected}; measured: {value!r}.")
     elif not holds and expected is not None:
-        print(f"  (on the course's own models: {expected})")
+        print(f"  (the course's own notebook: {expected})")  # another model, or another answer to an exercise
 
 
 def _plain(value: Any) -> Any:

@@ -213,19 +213,14 @@ def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
 @checked
 def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> Axes:
     """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
-    _, (axes, close) = plt.subplots(1, 2, figsize=(9.8, 4.9), width_ratios=[1.3, 1])
+    _, axes = plt.subplots(figsize=(9.6, 4.9))
     for i, (name, models) in enumerate(kinds.items()):
         x, y = zip(*models, strict=True)
-        for panel in (axes, close):
-            size = 12 if MARKERS[i] == "*" else 9
-            panel.plot(x, y, MARKERS[i], ms=size, ls="", color=COLOURS[i], label=name, mec="white")
+        size = 12 if MARKERS[i] == "*" else 9
+        axes.plot(x, y, MARKERS[i], ms=size, ls="", color=COLOURS[i], label=name, mec="white")
     axes.set(xlim=(-0.08, 1.08), ylim=(-0.08, 1.08), title="Clock or pizza?")
-    axes.add_patch(plt.Rectangle((0.975, 0.45), 0.025, 0.45, fill=False, color=GREY, ls="--"))
-    close.set(xlim=(0.975, 1.0), ylim=(0.45, 0.9), title="The dashed part, from near")
-    axes.set_ylabel("distance irrelevance")
-    for panel in (axes, close):
-        panel.set_xlabel("gradient symmetricity")
-    axes.legend(loc="lower left", fontsize=8)
+    axes.set(xlabel="gradient symmetricity", ylabel="distance irrelevance")
+    axes.legend(loc="lower left", fontsize=9)
     return axes
 
 
@@ -274,7 +269,7 @@ def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequen
     strength = fires.clamp(min=0) / fires.max()
     for row, place in enumerate(where):
         _line(axes, row, words, strength, place)
-    axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.4, -0.7), title=f"Where does {title} fire?")
+    axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.4, -0.7), title=title)
     axes.axis("off")
     return axes
 
@@ -308,26 +303,23 @@ def neurons(
 def judgement(
     levels: Sequence[float],
     curve: Float[Tensor, "level 2"],
-    words: Sequence[str],
     fires: Float[Tensor, " place"],
     rule: Bool[Tensor, " place"],
 ) -> Axes:
     """Left: precision and recall of a rule by the level from which firing counts. Right: how strongly, by the rule."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6))
-    for i, name in enumerate(("of the rule's places, it fires at", "of its firing, the rule names")):
+    for i, name in enumerate(("of the rule's places, how many fire", "of what fires, how much the rule names")):
         left.plot(levels, curve[:, i], marker=MARKERS[i], ls=LINES[i], color=COLOURS[i], label=name)
-    left.set(title="Is neuron 49 about that?", xlabel="firing counts from (share of the largest)", ylim=(-0.03, 1.03))
-    left.set_ylabel("share")
-    left.legend(fontsize=8)
+    left.set(title="Is neuron 49 about that? (the new half)", xlabel="firing counts from (share of the largest)")
+    left.set(ylabel="share", ylim=(-0.03, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])
+    left.legend(fontsize=9, loc="upper left")
     bins = torch.linspace(0, float(fires.max()), 24).tolist()
     at = fires > 0
-    groups = [fires[at & ~rule].tolist(), fires[at & rule].tolist()]
-    drawn = right.hist(groups, bins, stacked=True, color=[GREY, ORANGE], label=["elsewhere", "where the rule says"])
-    for bar in drawn[2][1]:
-        bar.set_hatch(HATCHES[1])
-    right.set(title=f"How strongly does it fire? ({len(words):,} tokens)", xlabel="activation", yscale="log")
-    right.set_ylabel("tokens")
-    right.legend(fontsize=8)
+    for i, (name, where) in enumerate({"elsewhere": at & ~rule, "where the rule says": at & rule}.items()):
+        right.hist(fires[where].tolist(), bins, histtype="step", lw=2, ls=LINES[i], color=(GREY, ORANGE)[i], label=name)
+    right.set(title=f"Where it fires: {int(at.sum()):,} of {len(fires):,} places", xlabel="activation", yscale="log")
+    right.set_ylabel("places")
+    right.legend(fontsize=9)
     return left
 
 
@@ -335,7 +327,7 @@ def judgement(
 def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> Axes:
     """What comes back of the MLP's work, and what is left over of the variance, as bars with their numbers."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
-    titles = ("How much of the loss comes back?", "How much variance is left over?")
+    titles = ("How much of the MLP's work comes back?", "How much variance is left over?")
     for axes, values, title, colour in zip(panels, (recovered, left_over), titles, (BLUE, ORANGE), strict=True):
         bars = axes.barh(list(values), list(values.values()), color=colour, height=0.6)
         axes.bar_label(bars, fmt="{:.0%}", padding=3)

@@ -74,7 +74,7 @@ def test_a_claim_that_does_not_hold_fails(statement, value):
 def test_a_learner_is_told_what_we_measured(capsys, monkeypatch, statement, value):
     monkeypatch.delenv(claims.MODE)
     claims.claim(statement, value)
-    assert "\n  (on the course's own models: " in capsys.readouterr().out
+    assert "\n  (the course's own notebook: " in capsys.readouterr().out
 
 
 def test_a_statement_without_an_entry(capsys, monkeypatch):
