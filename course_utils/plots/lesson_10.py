@@ -55,7 +55,7 @@ def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
         panel.set(title=title, xlabel=unit)
         panel.legend()
-    axes[0].set_ylabel("tokens")
+    axes[0].set_ylabel("how many")
     return list(axes)
 
 
