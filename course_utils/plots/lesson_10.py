@@ -49,8 +49,9 @@ def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[
     """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        width = (values.max() - values.min()).item() / 40
-        edges = width * torch.arange(values.min() // width, values.max() // width + 2)  # one of them at 0
+        low, high = values.min().item(), values.max().item()
+        width = (high - low) / 40
+        edges = width * torch.arange(low // width, high // width + 2)  # one of them at 0
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
         panel.set(title=title, xlabel=unit)
@@ -275,8 +276,8 @@ def graph(
     logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
     for place, token in enumerate(tokens):
         axes.plot(place, 0, ".", color="#555555")
-        look = {"rotation": 60, "rotation_mode": "anchor", "ha": "right", "va": "center", "family": "monospace"}
-        axes.text(place, -0.15, visible(token), parse_math=False, **look)
+        look: dict[str, Any] = {"rotation": 60, "rotation_mode": "anchor", "ha": "right", "va": "center"}
+        axes.text(place, -0.15, visible(token), family="monospace", parse_math=False, **look)
     total = direct + layer_0.sum() + layer_1.sum() + both.sum()
     shown = torch.zeros(())
     if abs(direct) >= least:
@@ -294,9 +295,9 @@ def graph(
             _edge(axes, (place, 0.0), middle, value)
             sent += _edge(axes, middle, box, value)
         shown += _edge(axes, box, logit, sent)
-    box_of_logit = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
+    frame = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
     said = f"{visible(out)}: {plots.written(total.item(), '+.1f')}"
-    axes.text(*logit, said, bbox=box_of_logit, ha="center", va="bottom", family="monospace", parse_math=False)
+    axes.text(*logit, said, bbox=frame, ha="center", va="bottom", family="monospace", parse_math=False)
     axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {plots.written((total - shown).item(), '+.1f')}", fontsize=9)
     for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
         axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
