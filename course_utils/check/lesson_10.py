@@ -29,12 +29,21 @@ def with_divisors(answer: Answer) -> None:
     demand(close(found({}), plain), "with no divisor to replace, these should be the logits of the model itself.")
     logits = found({final: 0.7})
     demand(not close(logits, plain), "nothing has changed: the hook has to return the new divisor.")
-    demand(
-        not close(logits, _with_divisors(model, tokens, {final: 0.7}, lambda old, new: old * new)),
-        "the divisor is multiplied by the value; it should be replaced by it.",
-    )
+    wrong: dict[str, Callable[[Tensor, float], Tensor]] = {
+        "the divisor is multiplied by the value; it should be replaced by it.": lambda old, new: old * new,
+        "the divisor is divided by the value; it should be replaced by it.": lambda old, new: old / new,
+        "1 / value stands in the divisor's place; the value itself should.": lambda old, new: torch.full_like(
+            old, 1 / new
+        ),
+    }
+    for sentence, change in wrong.items():
+        demand(not close(logits, _with_divisors(model, tokens, {final: 0.7}, change)), sentence)
     right = _with_divisors(model, tokens, {final: 0.7})
-    demand(close(logits, right), "with the final divisor replaced by 0.7 everywhere, the logits are different ones.")
+    demand(
+        close(logits, right),
+        "with the final divisor replaced by 0.7 everywhere, the logits are different ones: put the given value, and "
+        "nothing else, at every position.",
+    )
     demand(
         not close(found({final: 3.0}), right),
         "the result is the same for another value: use the value that is given, not a mean of your own.",
@@ -85,11 +94,11 @@ with_divisors.mistakes = {
     "multiplied": (lambda m, t, v: _with_divisors(m, t, v, lambda old, new: old * new), "the divisor is multiplied"),
     "divided": (
         lambda m, t, v: _with_divisors(m, t, v, lambda old, new: old / new),
-        "with the final divisor replaced by 0.7",
+        "the divisor is divided by the value",
     ),
     "the inverse": (
         lambda m, t, v: _with_divisors(m, t, v, lambda old, new: torch.full_like(old, 1 / new)),
-        "with the final divisor replaced by 0.7",
+        "1 / value stands in",
     ),
     "a mean of its own": (
         lambda m, t, v: _with_divisors(m, t, v, lambda old, new: torch.full_like(old, old.mean().item())),
@@ -485,6 +494,9 @@ def path_patched(answer: Answer) -> None:
             _writer_replaced(model, clean, other, 1)
         ),
         "all heads of layer 1 read the other text; only `reader` should.": _patched(model, clean, other, 1, None, "k"),
+        "the change goes into the keys of all heads of layer 1; only `reader`'s, x[:, :, reader], should get it.": (
+            _patched(model, clean, other, 1, 2, "k", everywhere=True)
+        ),
         "writer and reader are exchanged.": _patched(model, clean, other, 2, 1, "k"),
         "the texts are exchanged: the clean one is run, and `other` goes down the path.": (
             _patched(model, other, clean, 1, 2, "k")
@@ -515,8 +527,9 @@ def _patched(
     door: str,
     keep: bool = False,
     leave: bool = False,
+    everywhere: bool = False,
 ) -> Tensor:
-    """The path patched; None stands for all heads, `keep` for not taking the clean output away."""
+    """The path patched; None: all heads, `keep`: the clean output stays, `everywhere`: all get what `reader` reads."""
     z, new = (model.run_with_cache(tokens)[1]["z", 0] for tokens in (clean, other))  # [batch, pos, head, d_head]
     which = slice(None) if writer is None else [writer]
     change = torch.einsum("bphd,hdm->bpm", (new if keep else new - z)[:, :, which], model.W_O[0, which])
@@ -525,7 +538,7 @@ def _patched(
 
     def patch(x: Tensor, *, hook: Any) -> Tensor:
         x = x.clone()
-        x[:, :, readers] += torch.einsum("bpm,hmd->bphd", change, matrix)
+        x[:, :, slice(None) if everywhere else readers] += torch.einsum("bpm,hmd->bphd", change, matrix)
         return x
 
     hooks: list[Any] = [(f"blocks.1.attn.hook_{door}", patch)]
@@ -563,6 +576,10 @@ path_patched.mistakes = {
     "the other run": (lambda m, c, o, w, r, d: m(o), "these are the logits of the other text"),
     "the writer everywhere": (lambda m, c, o, w, r, d: _writer_replaced(m, c, o, w), "the writer's output has changed"),
     "all readers": (lambda m, c, o, w, r, d: _patched(m, c, o, w, None, d), "all heads of layer 1 read"),
+    "into all readers": (
+        lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, everywhere=True),
+        "the change goes into the keys of all heads",
+    ),
     "heads exchanged": (lambda m, c, o, w, r, d: _patched(m, c, o, r, w, d), "writer and reader are exchanged"),
     "texts exchanged": (lambda m, c, o, w, r, d: _patched(m, o, c, w, r, d), "the texts are exchanged"),
     "added": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, keep=True), "with the clean text in the place"),

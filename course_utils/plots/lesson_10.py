@@ -16,6 +16,7 @@ from course_utils.plots import COLOURS, LINES, MARKERS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
+MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", GREEN), "decides nothing": ("X", GREY)}
 
 
 @checked
@@ -44,16 +45,18 @@ def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
 
 
 @checked
-def own_logits(panels: Mapping[str, Float[Tensor, " token"]]) -> Sequence[Axes]:
-    """How much each token raises itself, above the mean of its row: one histogram for each head."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
+def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[Axes]:
+    """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        edges = torch.linspace(values.min().item(), values.max().item(), 81)
+        low, high = values.min().item(), values.max().item()
+        width = (high - low) / 40
+        edges = width * torch.arange(low // width, high // width + 2)  # one of them at 0
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
-        panel.set(title=title, xlabel="own logit above the mean of its row")
+        panel.set(title=title, xlabel=unit)
         panel.legend()
-    axes[0].set_ylabel("tokens")
+    axes[0].set_ylabel("how many")
     return list(axes)
 
 
@@ -79,11 +82,13 @@ def heads_by_two_scores(
     x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
 ) -> Axes:
     """One point for each head, diamonds for those that are `marked`."""
-    _, axes = plt.subplots(figsize=(7.6, 4.4))
+    _, axes = plt.subplots(figsize=(6.6, 5.4))
     for h, name in enumerate(names):
         axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
-        axes.annotate(name, (x[h].item(), y[h].item()), xytext=(6, 6), textcoords="offset points")
-    axes.set(title="Which eigenvalues know the induction heads (diamonds)?", ylim=(-1.1, 1.2))
+        axes.annotate(
+            name, (x[h].item(), y[h].item()), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9
+        )
+    axes.set(title="Which eigenvalues tell the induction heads (diamonds) apart?", xlim=(-1.1, 1.2), ylim=(-1.1, 1.2))
     axes.set(xlabel="positivity of $W_{QK}$ alone", ylabel="positivity of the K-composition term")
     return axes
 
@@ -103,16 +108,23 @@ def board(
 
 
 @checked
-def scales(trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str]) -> Axes:
-    """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand."""
+def scales(
+    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], measured: Mapping[str, float]
+) -> Axes:
+    """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand.
+
+    `measured` holds the numbers as they were measured; a mark that stands elsewhere says what its number counts as.
+    """
     axes = _rows(trials, words, 0.9)
-    for row, (claimed, denied, measured, _) in enumerate(trials.values()):
-        place = (measured - denied) / (claimed - denied)
-        axes.text(place, row - 0.2, f"measured {measured:.2f}", ha="center", va="bottom")
+    for row, (name, (claimed, denied, counted, _)) in enumerate(trials.items()):
+        place = (counted - denied) / (claimed - denied)
+        said = f"measured {plots.written(measured[name], '.2f')}"
+        said += f", counts as {counted:.0f}" if counted != measured[name] else ""
+        axes.text(place, row - 0.2, said, ha="center", va="bottom")
         axes.text(0, row + 0.24, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
         axes.text(1, row + 0.24, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
     axes.set_xticks([])
-    axes.set(title="What does the number say? (bands: within the noise)")
+    axes.set(title="What does the number say? (bands: the noise)")
     return axes
 
 
@@ -125,7 +137,8 @@ def _rows(trials: Mapping[str, tuple[float, float, float, float]], words: Mappin
         for end, colour in ((0, "#f6cdb0"), (1, "#b5d6ea")):
             axes.barh(row, 2 * width, 0.36, end - width, color=colour, zorder=0)
             axes.plot([end, end], [row - 0.18, row + 0.18], color="0.4", lw=1, zorder=0)
-        axes.plot(place, row, "oD"[words[name] != "stands"], ms=8, color=(BLUE, ORANGE)[words[name] != "stands"])
+        mark, colour = MARKS[words[name]]
+        axes.plot(place, row, mark, ms=8, color=colour)
         axes.text(1.38, row, words[name], va="center")
     axes.set_yticks(range(len(trials)), list(trials))
     axes.set(xlim=(-0.35, 1.65), ylim=(len(trials) - 0.4, -0.6))
@@ -140,12 +153,15 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
     _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
     names = [f"t{i}" for i in range(len(table))]
     limit = table.abs().max().item()
-    look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.0, "axes": axes[0]}
+    look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.01, "axes": axes[0]}
     plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
     axes[0].images[0].colorbar.remove()  # the numbers are written in
     axes[1].axvline(0, color=GREY, lw=1)
-    for sign, colour, mark in ((values > -1e-3, BLUE, "o"), (values <= -1e-3, ORANGE, "D")):
-        axes[1].plot(values[sign], 0 * values[sign], mark, color=colour, ms=9, alpha=0.6)
+    for value, times in zip(*values.round(decimals=2).unique(return_counts=True), strict=True):
+        mark, colour = ("o", BLUE) if value >= 0 else ("D", ORANGE)
+        axes[1].plot(value, 0, mark, color=colour, ms=9)
+        axes[1].text(value, 0.015, f"{plots.written(value.item(), '.3g')} (×{times})", ha="center")
+    axes[1].margins(x=0.2)
     axes[1].set(title="… and what do its eigenvalues say?", xlabel="eigenvalue (real part, rows centred)", yticks=[])
     axes[1].spines["left"].set_visible(False)
     return list(axes)
@@ -154,7 +170,7 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
 @checked
 def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 3.8))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (name, scale) in zip(axes, panels.items(), strict=True):
         panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
         panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
@@ -180,10 +196,46 @@ def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
 
 
 @checked
+def one_path() -> Axes:
+    """Path patching as a drawing: two runs, and one difference that goes to one door of one head."""
+    _, axes = plt.subplots(figsize=(9.4, 3.9))
+    for y, end, name, colour, line in ((1.0, 10.0, "clean", BLUE, "-"), (3.6, 2.9, "other", ORANGE, "--")):
+        axes.plot([0.4, end], [y, y], color=colour, ls=line, lw=2.5, zorder=0)
+        axes.text(0.3, y, f"run on {name}", ha="right", va="center", color=colour)
+        _head(axes, "writer", 1.9, y)
+    doors = {door: (6.7, 2.9 - 0.6 * rank) for rank, door in enumerate("kqv")}
+    for door, (x, y) in doors.items():
+        axes.text(x, y, door, ha="center", va="center", bbox={"boxstyle": "square,pad=0.25", "facecolor": "white"})
+        _arrow(axes, (5.6, 0.95), (x, y), BLUE, "-")
+    reader, others = _head(axes, "reader", 7.4, 2.3), _head(axes, "all other heads", 9.0, 2.3)
+    _arrow(axes, reader, (7.9, 1.0), BLUE, "-")
+    _arrow(axes, (8.5, 0.95), others, BLUE, "-")
+    _arrow(axes, others, (9.5, 1.0), BLUE, "-")
+    meet = (4.1, 2.9)
+    _arrow(axes, (1.9, 3.6), meet, ORANGE, "--")
+    _arrow(axes, (1.9, 1.0), meet, BLUE, "-")
+    _arrow(axes, meet, doors["k"], ORANGE, "--")
+    axes.text(*meet, "Σ", ha="center", va="center", bbox={"boxstyle": "circle,pad=0.25", "facecolor": "#ffe9d6"})
+    labels = {"+ what it writes here": (0.9, 3.0), "− what it writes here": (3.1, 1.7), "the difference": (4.4, 3.0)}
+    for said, (x, y) in labels.items():
+        axes.text(x, y, said, fontsize=9)
+    axes.text(10.1, 1.0, "logits", va="center")
+    axes.set_title("What goes down one path, into the reader's keys?")
+    axes.set(xlim=(-1.2, 10.9), ylim=(0.5, 4.1))
+    axes.axis("off")
+    return axes
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": 1.6, "shrinkA": 10, "shrinkB": 10}
+    axes.annotate("", end, start, arrowprops=style, zorder=0)
+
+
+@checked
 def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes]:
     """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
     limit = max(costs.abs().max().item() for costs in panels.values())
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4))
+    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
     for panel, (title, costs) in zip(axes, panels.items(), strict=True):
         writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
         look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": panel}
@@ -197,9 +249,9 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes
 def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axes:
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
-    for line, mark, (label, cosines) in zip(LINES, MARKERS, panels.items(), strict=False):
+    for line, (label, cosines) in zip(LINES, panels.items(), strict=False):
         places = range(1, len(cosines) + 1)
-        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, marker=mark, label=label)
+        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, lw=2, label=label)
     axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
     axes.set(title="Are the hidden features found?", ylim=(0, 1.05), xlabel="hidden feature, best first")
     axes.set_ylabel("cosine with the nearest learnt direction")
@@ -223,7 +275,9 @@ def graph(
     n = len(tokens)
     logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
     for place, token in enumerate(tokens):
-        axes.text(place, -0.15, visible(token), rotation=60, ha="right", va="top", family="monospace", parse_math=False)
+        axes.plot(place, 0, ".", color="#555555")
+        look: dict[str, Any] = {"rotation": 60, "rotation_mode": "anchor", "ha": "right", "va": "center"}
+        axes.text(place, -0.15, visible(token), family="monospace", parse_math=False, **look)
     total = direct + layer_0.sum() + layer_1.sum() + both.sum()
     shown = torch.zeros(())
     if abs(direct) >= least:
@@ -241,10 +295,10 @@ def graph(
             _edge(axes, (place, 0.0), middle, value)
             sent += _edge(axes, middle, box, value)
         shown += _edge(axes, box, logit, sent)
-    look = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
-    said = f"{visible(out)}: {total:+.1f}"
-    axes.text(*logit, said, bbox=look, ha="center", va="bottom", family="monospace", parse_math=False)
-    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {total - shown:+.1f}".replace("-", "−"), fontsize=9)
+    frame = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
+    said = f"{visible(out)}: {plots.written(total.item(), '+.1f')}"
+    axes.text(*logit, said, bbox=frame, ha="center", va="bottom", family="monospace", parse_math=False)
+    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {plots.written((total - shown).item(), '+.1f')}", fontsize=9)
     for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
         axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
     axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
@@ -270,5 +324,5 @@ def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weig
     axes.annotate("", end, start, arrowprops=style)
     x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    axes.text(x, y, f"{weight:+.1f}".replace("-", "−"), fontsize=9, ha="center", va="center", bbox=box)
+    axes.text(x, y, plots.written(weight.item(), "+.1f"), fontsize=9, ha="center", va="center", bbox=box)
     return weight
