@@ -150,7 +150,8 @@ def _distance(left: Any, right: Any) -> float:
 def shown(value: Any, unit: str = "", entry: Mapping = {}) -> str:
     """A value as lessons print it: as many digits as its tolerance in the table is worth, three without one."""
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {shown(item, unit, entry)}" for key, item in value.items())
+        between = "; " if any(isinstance(item, list) for item in value.values()) else ", "
+        return between.join(f"{key}: {shown(item, unit, entry)}" for key, item in value.items())
     if isinstance(value, list):
         return ", ".join(shown(item, unit, entry) for item in value) or "none"
     if isinstance(value, bool):

@@ -16,6 +16,7 @@ TABLE = {
     "a count": {"value": 9469},
     "scores": {"value": [0.73, 0.69], "tolerance": 0.01},
     "by length": {"value": {"2": 0.1, "3": 0.2}, "tolerance": {"2": 0.01, "3": 0.1}},
+    "by seed": {"value": {"a": [0.1, 0.2], "b": [0.3]}, "tolerance": 0.1},
     "worst": {"least": 0.999},
     "between": {"least": 0.1, "most": 0.2},
     "true": {"value": True},
@@ -100,6 +101,7 @@ def test_a_statement_without_an_entry(capsys, monkeypatch):
         ("true", True, "", "yes"),
         ("worst", 0.99987, "", "1"),
         ("by length", {2: 0.1, 3: 0.2}, "", "2: 0.1, 3: 0.2"),
+        ("by seed", {"a": [0.1, 0.2], "b": [0.3]}, "", "a: 0.1, 0.2; b: 0.3"),
     ],
 )
 def test_digits_follow_the_tolerance(capsys, monkeypatch, statement, value, unit, text):
