@@ -150,6 +150,8 @@ def verdict(answer: Answer) -> None:
     for numbers, right, because in cases:
         word = said(*numbers)
         named = ", ".join(f"{name} {value:g}" for name, value in zip(_NAMES, numbers, strict=True))
+        if word == "decides nothing" != right:
+            because = "claimed and denied are more than two noises apart, whichever is larger: abs(claimed - denied)"
         demand(word == right, f"{named}: {because}; you say {word!r}.")
 
 
@@ -188,7 +190,11 @@ verdict.mistakes = {
     "without noise": (lambda c, d, m, n: _verdict(c, d, m, 0.0), "to within the noise"),
     "signs": (
         lambda c, d, m, n: "decides nothing" if d - c <= 2 * n else _deciding_always(c, d, m, n),
-        "only distances count",
+        "whichever is larger",
+    ),
+    "claimed less denied": (
+        lambda c, d, m, n: "decides nothing" if c - d <= 2 * n else _deciding_always(c, d, m, n),
+        "whichever is larger",
     ),
     "strictly within": (
         lambda c, d, m, n: _verdict(c, d, m, n * 0.999) if abs(c - d) > 2 * n else "decides nothing",
@@ -504,6 +510,9 @@ def path_patched(answer: Answer) -> None:
         "what the writer says on the other text has been added; what it says on the clean one is still there.": (
             _patched(model, clean, other, 1, 2, "k", keep=True)
         ),
+        "the change has its sign turned round; it is what `writer` says on `other` less what it says on `clean`.": (
+            _patched(model, clean, other, 1, 2, "k", turned=True)
+        ),
         "the reader's keys come from the other text as a whole; only what `writer` puts into them should.": (
             _door_replaced(model, clean, other, 2, "k")
         ),
@@ -528,11 +537,16 @@ def _patched(
     keep: bool = False,
     leave: bool = False,
     everywhere: bool = False,
+    turned: bool = False,
 ) -> Tensor:
-    """The path patched; None: all heads, `keep`: the clean output stays, `everywhere`: all get what `reader` reads."""
+    """The path patched; None: all heads, `keep`: the clean output stays, `everywhere`: all get what `reader` reads.
+
+    `turned`: the change comes with its sign turned round.
+    """
     z, new = (model.run_with_cache(tokens)[1]["z", 0] for tokens in (clean, other))  # [batch, pos, head, d_head]
     which = slice(None) if writer is None else [writer]
-    change = torch.einsum("bphd,hdm->bpm", (new if keep else new - z)[:, :, which], model.W_O[0, which])
+    added = new if keep else z - new if turned else new - z
+    change = torch.einsum("bphd,hdm->bpm", added[:, :, which], model.W_O[0, which])
     readers = slice(None) if reader is None else [reader]
     matrix = {"q": model.W_Q, "k": model.W_K, "v": model.W_V}[door][1, readers]
 
@@ -583,6 +597,7 @@ path_patched.mistakes = {
     "heads exchanged": (lambda m, c, o, w, r, d: _patched(m, c, o, r, w, d), "writer and reader are exchanged"),
     "texts exchanged": (lambda m, c, o, w, r, d: _patched(m, o, c, w, r, d), "the texts are exchanged"),
     "added": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, keep=True), "with the clean text in the place"),
+    "turned": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, turned=True), "its sign turned round"),
     "all writers": (lambda m, c, o, w, r, d: _patched(m, c, o, None, r, d), "the whole layer 0"),
     "always the keys": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, "k"), 'with door "q"'),
     "head 1 writes": (lambda m, c, o, w, r, d: _patched(m, c, o, 1, r, d), "it fails for other heads"),
