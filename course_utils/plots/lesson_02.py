@@ -204,7 +204,7 @@ def bias_against_counts(
         axes.plot(log_counts[token], writes[token], "o", color=COLOURS[1], markersize=5)
         axes.annotate(
             name,
-            (log_counts[token], writes[token]),
+            (log_counts[token].item(), writes[token].item()),
             (7, -5),
             textcoords="offset points",
             family="monospace",

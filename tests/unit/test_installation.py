@@ -44,7 +44,7 @@ def _imports(file: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found.add(node.module.split(".")[0])
     ours = {"course_utils", *(file.stem for file in (ROOT / "tests").rglob("*.py"))}
-    return found - set(sys.stdlib_module_names) - ours
+    return found - set(sys.stdlib_module_names) - {"tomllib"} - ours  # Python's own since 3.11
 
 
 _distributions = cache(packages_distributions)  # it reads every installed package's list of files
