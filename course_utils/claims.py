@@ -209,7 +209,7 @@ def siblings(lesson: str, statements: Sequence[str]) -> Any:
 
 def compared(lesson: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Replicated claims in a table: ours, the range of the seeds, a sibling of another kind by itself, the verdict."""
-    names = next(iter(rows.values()))["siblings"]
+    names = list(dict.fromkeys(name for row in rows.values() for name in row["siblings"]))
     seeds, others = ([name for name in names if name.startswith("seed") is seed] for seed in (True, False))
     heads = ["claim", "ours", f"{len(seeds)} siblings", *(f"with {name}" for name in others), "verdict"]
     cells = []

@@ -508,10 +508,10 @@ def path_patched(answer: Answer) -> None:
             _patched(model, other, clean, 1, 2, "k")
         ),
         "what the writer says on the other text has been added; what it says on the clean one is still there.": (
-            _patched(model, clean, other, 1, 2, "k", keep=True)
+            _patched(model, clean, other, 1, 2, "k", change=_kept)
         ),
         "the change has its sign turned round; it is what `writer` says on `other` less what it says on `clean`.": (
-            _patched(model, clean, other, 1, 2, "k", turned=True)
+            _patched(model, clean, other, 1, 2, "k", change=torch.rsub)
         ),
         "the reader's keys come from the other text as a whole; only what `writer` puts into them should.": (
             _door_replaced(model, clean, other, 2, "k")
@@ -534,25 +534,20 @@ def _patched(
     writer: int | None,
     reader: int | None,
     door: str,
-    keep: bool = False,
     leave: bool = False,
     everywhere: bool = False,
-    turned: bool = False,
+    change: Callable[[Tensor, Tensor], Tensor] = torch.sub,
 ) -> Tensor:
-    """The path patched; None: all heads, `keep`: the clean output stays, `everywhere`: all get what `reader` reads.
-
-    `turned`: the change comes with its sign turned round.
-    """
+    """The path patched; None: all heads, `everywhere`: all get what `reader` reads, `change`: of new and old output."""
     z, new = (model.run_with_cache(tokens)[1]["z", 0] for tokens in (clean, other))  # [batch, pos, head, d_head]
     which = slice(None) if writer is None else [writer]
-    added = new if keep else z - new if turned else new - z
-    change = torch.einsum("bphd,hdm->bpm", added[:, :, which], model.W_O[0, which])
+    written = torch.einsum("bphd,hdm->bpm", change(new, z)[:, :, which], model.W_O[0, which])
     readers = slice(None) if reader is None else [reader]
     matrix = {"q": model.W_Q, "k": model.W_K, "v": model.W_V}[door][1, readers]
 
     def patch(x: Tensor, *, hook: Any) -> Tensor:
         x = x.clone()
-        x[:, :, slice(None) if everywhere else readers] += torch.einsum("bpm,hmd->bphd", change, matrix)
+        x[:, :, slice(None) if everywhere else readers] += torch.einsum("bpm,hmd->bphd", written, matrix)
         return x
 
     hooks: list[Any] = [(f"blocks.1.attn.hook_{door}", patch)]
@@ -560,6 +555,11 @@ def _patched(
         model.add_hook(*hooks[0])
         return model(clean)
     return model.run_with_hooks(clean, fwd_hooks=hooks)
+
+
+def _kept(new: Tensor, old: Tensor) -> Tensor:
+    """The clean output stays, and the other one comes on top."""
+    return new
 
 
 def _writer_replaced(model: HookedTransformer, clean: Tensor, other: Tensor, writer: int) -> Tensor:
@@ -596,8 +596,8 @@ path_patched.mistakes = {
     ),
     "heads exchanged": (lambda m, c, o, w, r, d: _patched(m, c, o, r, w, d), "writer and reader are exchanged"),
     "texts exchanged": (lambda m, c, o, w, r, d: _patched(m, o, c, w, r, d), "the texts are exchanged"),
-    "added": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, keep=True), "with the clean text in the place"),
-    "turned": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, turned=True), "its sign turned round"),
+    "added": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, change=_kept), "with the clean text in the place"),
+    "turned": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, d, change=torch.rsub), "its sign turned round"),
     "all writers": (lambda m, c, o, w, r, d: _patched(m, c, o, None, r, d), "the whole layer 0"),
     "always the keys": (lambda m, c, o, w, r, d: _patched(m, c, o, w, r, "k"), 'with door "q"'),
     "head 1 writes": (lambda m, c, o, w, r, d: _patched(m, c, o, 1, r, d), "it fails for other heads"),

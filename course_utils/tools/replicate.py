@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,12 +39,12 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
     "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
     "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
 }
-LESSONS = {  # whose models are replaced, all at once; a companion goes with its lesson, and 09 loads its seeds itself
-    "03": ("zero-layer",),
-    "04": ("one-layer",),
-    "05": ("max-of-list",),
-    "06": ("two-layer",),
-    "07": ("two-layer", "one-layer"),
+LESSONS = {  # the model that is replaced; a companion goes with its lesson, and 09 loads its seeds itself
+    "03": "zero-layer",
+    "04": "one-layer",
+    "05": "max-of-list",
+    "06": "two-layer",
+    "07": "two-layer",
 }
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
 HOLDS, SIZE, OURS = claims.VERDICTS
@@ -116,18 +116,17 @@ def renumbered(weights: Mapping[str, Tensor], heads: Int[Tensor, "layer head"]) 
     return found
 
 
-def course_data(siblings: Mapping[str, Path], target: Path) -> None:
-    """A copy of `data/` in which siblings, their heads renumbered, stand in the place of the bundled models."""
-    shutil.copytree(DATA, target, ignore=shutil.ignore_patterns(*siblings))
-    for name, source in siblings.items():
-        shutil.copytree(source, target / name, ignore=shutil.ignore_patterns(".*"))
-        ours, other = models.load(name), models.load(source)
-        if ours.cfg.n_layers == 0 or ours.cfg.n_heads == 1:
-            continue
-        heads = order(likeness(ours, other, text.held_out_tokens()[:TEXTS]))
-        for file in (target / name).glob("*.safetensors"):
-            save_file(renumbered(load_file(file), heads), file)
-        write_checksums(target / name)
+def course_data(name: str, sibling: Path, target: Path) -> None:
+    """A copy of `data/` in which a sibling, its heads renumbered, stands in the place of a bundled model."""
+    shutil.copytree(DATA, target, ignore=shutil.ignore_patterns(name))
+    shutil.copytree(sibling, target / name, ignore=shutil.ignore_patterns(".*"))
+    ours, other = models.load(name), models.load(sibling)
+    if ours.cfg.n_layers == 0 or ours.cfg.n_heads == 1:
+        return
+    heads = order(likeness(ours, other, text.held_out_tokens()[:TEXTS]))
+    for file in (target / name).glob("*.safetensors"):
+        save_file(renumbered(load_file(file), heads), file)
+    write_checksums(target / name)
 
 
 def measured(notebook: Path, data: Path, record: Path) -> dict[str, Any]:
@@ -172,43 +171,48 @@ def _verdict(entry: Mapping, ours: Any, value: Any, tolerance: Any = None) -> st
     return SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
 
 
-def siblings_of(lesson: Path, folder: Path) -> dict[str, dict[str, Path]]:
-    """The generations that a lesson can be run on: by name, a trained sibling for each of its models."""
-    names, found = LESSONS[lesson.name[:2]], {}
-    for together in zip(*(SIBLINGS[name] for name in names), strict=False):  # the one with biases has no partner in 07
-        paths = {name: folder / name / sibling for name, sibling in zip(names, together, strict=True)}
-        if all(map(is_trained, paths.values())):
-            found[together[0]] = paths
-    return found
+def siblings_of(lesson: Path, folder: Path) -> list[Path]:
+    """The trained siblings that a lesson can be run on."""
+    name = LESSONS[lesson.name[:2]]
+    return [path for sibling in SIBLINGS[name] if is_trained(path := folder / name / sibling)]
 
 
 def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """For each lesson its siblings, and for each of its claims that is about a trained model ours, theirs, the verdict.
+    """For each lesson its siblings, and for each claim about the replaced model ours, theirs, the verdict.
 
-    What has been measured is kept in `folder`, and is not measured again while the lesson stays as it is.
+    What has been measured is kept in `folder`, and is not measured again while the lesson stays as it is. What siblings
+    that are not here said of a claim is taken from `data/replication.json`, unless our number has changed.
     """
-    result: dict[str, dict[str, Any]] = {}
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
     for notebook in tqdm(lessons, desc="lessons"):
-        generations = siblings_of(notebook, folder)
         ours = _kept(notebook, DATA, folder / "measured" / "ours")
         theirs = {}
-        for sibling, models_of_it in generations.items():
-            data = folder / "data" / "-".join([*models_of_it, sibling])
+        for path in siblings_of(notebook, folder):
+            data = folder / "data" / f"{path.parent.name}-{path.name}"
             if not data.exists():
                 building = data.with_name(f".{data.name}")
                 shutil.rmtree(building, ignore_errors=True)
-                course_data(models_of_it, building)
+                course_data(path.parent.name, path, building)
                 building.rename(data)
-            theirs[sibling] = _kept(notebook, data, folder / "measured" / sibling)
+            theirs[path.name] = _kept(notebook, data, folder / "measured" / path.name)
         lesson, rows = authoring.learner_path(notebook).stem, {}
         for statement, entry in claims.table(lesson).items():
-            if "always" not in entry and statement in ours:
-                values = {sibling: found.get(statement) for sibling, found in theirs.items()}
-                seeds = [value for sibling, value in values.items() if sibling.startswith("seed")]
-                said = verdict(entry, ours[statement], seeds)
-                rows[statement] = {"ours": ours[statement], "siblings": values, "verdict": said}
+            values = {sibling: found.get(statement) for sibling, found in theirs.items()}
+            if "always" in entry or statement not in ours or _of_another(ours[statement], values.values()):
+                continue
+            earlier = result.get(lesson, {}).get(statement, {"ours": None, "siblings": {}})
+            if _verdict(entry, ours[statement], earlier["ours"]) == HOLDS:
+                values = earlier["siblings"] | values
+            seeds = [value for sibling, value in values.items() if sibling.startswith("seed")]
+            said = verdict(entry, ours[statement], seeds)
+            rows[statement] = {"ours": ours[statement], "siblings": values, "verdict": said}
         result[lesson] = rows
-    return result
+    return dict(sorted(result.items()))
+
+
+def _of_another(ours: Any, values: Iterable[Any]) -> bool:
+    """Whether a number was not measured on what is replaced: not a round one, and the same to its last digit."""
+    return isinstance(ours, float) and ours != round(ours, 3) and all(value == ours for value in values)
 
 
 def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
@@ -247,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"There is no trained sibling in {options.folder}. Train them with --train, which takes hours.")
     if len(ready) < len(lessons):
         without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)
-        print(f"No siblings yet for {without}.", file=sys.stderr)
+        print(f"No siblings here for {without}: what {RESULT.name} has of them stays.", file=sys.stderr)
     result = replicate(options.folder, ready)
     content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_text(RESULT, content)

@@ -25,6 +25,7 @@ pytestmark = [
 NAME = "02_residual_stream.ipynb"
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
+READY = "#jp-main-statusbar >> text=/ipykernel.* Idle/"  # before it says so, a dialog may ask for a kernel
 PATIENCE = 400_000  # milliseconds, for what takes seconds on a quiet machine
 TRACKER = "notebook-extension/tracker"
 ALL_CELLS = {"windowingMode": "none"}  # they stay in the page, where a test finds them
@@ -119,7 +120,7 @@ def open_notebook(server, browser):
         notebook = json.loads((folder / name).read_text(encoding="utf-8"))
         code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
         page.wait_for_function(f"document.querySelectorAll('.jp-CodeCell').length == {len(code)}")
-        page.wait_for_selector("#jp-main-statusbar >> text=/ipykernel.* Idle/")  # else a dialog asks for a kernel
+        page.wait_for_selector(READY)
         return page
 
     yield open_notebook

@@ -16,6 +16,7 @@ import test_browser
 from nbformat import v4
 from test_browser import (  # noqa: F401
     ALL_CELLS,
+    READY,
     TRACKER,
     browser,
     open_notebook,
@@ -144,7 +145,7 @@ def first_page(server, open_notebook, request):  # noqa: F811
     page = open_notebook(start.FIRST)
     page.set_viewport_size(dict(zip(("width", "height"), getattr(request, "param", (1366, 768)), strict=True)))
     page.goto(f"{info['url']}?token={info['token']}")  # the root leads where JupyterLab's own browser would go
-    page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=idle]")
+    page.wait_for_selector(READY)
     assert start.FIRST in page.url
     return page
 

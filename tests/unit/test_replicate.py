@@ -1,6 +1,7 @@
 """Replication: heads of siblings get the numbers of ours, and verdicts follow the rule that was fixed before."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,6 +9,8 @@ from nbformat import v4
 
 from course_utils import load, models, text
 from course_utils.tools import authoring, replicate
+
+RESULT = json.loads(replicate.RESULT.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +78,7 @@ def test_a_lesson_runs_on_a_sibling(tmp_path):
     (sibling / "config.json").write_text(json.dumps(config))
     (sibling / "history.json").write_text("[]")
     replicate.write_checksums(sibling)
-    replicate.course_data({"zero-layer": sibling}, data)
+    replicate.course_data("zero-layer", sibling, data)
 
     cells = [
         "from course_utils import claim, load",
@@ -97,24 +100,58 @@ def test_without_a_sibling_it_says_what_to_do(tmp_path, capsys):
     assert "no trained sibling" in (message := capsys.readouterr().err) and "--train" in message
 
 
-def test_a_lesson_waits_for_siblings_of_all_its_models(tmp_path):
+def test_a_sibling_counts_when_its_training_is_done(tmp_path):
     (lesson,) = (path for path in authoring.lessons() if path.name.startswith("07_"))
-    for name, sibling in (("two-layer", "seed-0"), ("two-layer", "seed-2"), ("one-layer", "seed-2")):
-        (tmp_path / name / sibling).mkdir(parents=True)
-        (tmp_path / name / sibling / "model.safetensors").touch()
-    assert replicate.siblings_of(lesson, tmp_path) == {
-        "seed-2": {"two-layer": tmp_path / "two-layer/seed-2", "one-layer": tmp_path / "one-layer/seed-2"}
-    }
-    (tmp_path / "one-layer/seed-2/.state.pt").touch()  # it is still being trained
-    assert replicate.siblings_of(lesson, tmp_path) == {}
+    for sibling in ("seed-0", "seed-2"):
+        (tmp_path / "two-layer" / sibling).mkdir(parents=True)
+        (tmp_path / "two-layer" / sibling / "model.safetensors").touch()
+    (tmp_path / "two-layer/seed-2/.state.pt").touch()  # it is still being trained
+    assert replicate.siblings_of(lesson, tmp_path) == [tmp_path / "two-layer/seed-0"]
 
 
 def test_each_lessons_models_are_those_that_it_loads():
     for path in authoring.lessons():
         if path.name[:2] in replicate.LESSONS and "b_" not in path.name:
             code = "\n".join(cell.source for cell in authoring.read(path).cells if cell.cell_type == "code")
-            for name in replicate.LESSONS[path.name[:2]]:
-                assert f'"{name}"' in code
+            assert f'"{replicate.LESSONS[path.name[:2]]}"' in code
+
+
+def test_what_earlier_siblings_said_stays_while_our_number_does(tmp_path, monkeypatch):
+    def run(ours, theirs):  # a lesson's values on our model and on a sibling that has just been trained
+        monkeypatch.setattr(
+            replicate, "_kept", lambda notebook, data, folder: ours if folder.name == "ours" else theirs
+        )
+        return replicate.replicate(tmp_path, [Path("07_solution_induction_heads.ipynb")])["07_induction_heads"]
+
+    table = {name: {"value": 0.5, "tolerance": 0.1} for name in ("score", "moved", "corpus")} | {"id": {"always": True}}
+    monkeypatch.setattr(replicate.claims, "table", lambda lesson: table)
+    monkeypatch.setattr(replicate, "RESULT", tmp_path / "replication.json")
+    monkeypatch.setattr(replicate, "course_data", lambda name, path, target: target.mkdir(parents=True))
+    monkeypatch.setattr(replicate, "siblings_of", lambda lesson, folder: [folder / "two-layer/seed-4"])
+    row = {"ours": 0.51, "siblings": {"seed-2": 0.9}, "verdict": "differs in size"}
+    before = {"05_max_of_list": {}, "07_induction_heads": {"score": row, "moved": row, "gone": row}}
+    replicate.RESULT.write_text(json.dumps(before))
+
+    rows = run(
+        {"score": 0.5, "moved": 2.0, "corpus": 0.123456, "id": 1}, {"score": 0.45, "moved": 2.1, "corpus": 0.123456}
+    )
+    assert rows == {
+        "score": {"ours": 0.5, "siblings": {"seed-2": 0.9, "seed-4": 0.45}, "verdict": "differs in size"},
+        "moved": {"ours": 2.0, "siblings": {"seed-4": 2.1}, "verdict": "holds"},
+    }  # `corpus` is the same to its last digit: it was not measured on the sibling
+
+
+@pytest.mark.parametrize("lesson", RESULT)
+def test_the_stored_table_belongs_to_the_claims_as_they_are(lesson):
+    table = replicate.claims.table(lesson)
+    for statement, row in RESULT[lesson].items():
+        entry, seeds = table[statement], [value for name, value in row["siblings"].items() if name.startswith("seed")]
+        assert row["verdict"] == replicate.verdict(entry, row["ours"], seeds), statement
+        assert replicate.verdict(entry, row["ours"], [entry.get("value", row["ours"])]) == replicate.HOLDS, statement
+
+
+def test_the_page_is_the_stored_table_in_words():
+    assert replicate.PAGE.read_text(encoding="utf-8") == replicate.page(RESULT)
 
 
 def test_the_page_shows_ours_beside_the_range_of_the_siblings(monkeypatch):
