@@ -1,9 +1,9 @@
 """Which claims hold for other seeds: `python -m course_utils.tools.replicate [--train] [--folder FOLDER]`.
 
-`--train` trains siblings of the bundled models: the released recipes with other seeds, one after another, for hours. It
-can be stopped with Ctrl-C and goes on with the same command. Then the lessons run on ours and on every sibling that is
-there with their expectations off, and `data/replication.json` keeps what each claim measured, with a verdict; a table
-of it is `data/REPLICATION.md`.
+`--train` trains siblings of the bundled models: the released recipes with other seeds, one after another, for hours
+(those of max-of-list come with the course). It can be stopped with Ctrl-C and goes on with the same command. Then the
+lessons run on ours and on every sibling that is there with their expectations off, and `data/replication.json` keeps
+what each claim measured, with a verdict; a table of it is `data/REPLICATION.md`.
 
 A sibling's heads stand in another order than ours. Before a lesson reads them they are renumbered: within a layer, each
 takes the number of our head that it is most like. That changes nothing the model computes, and a lesson that names a
@@ -54,15 +54,20 @@ RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 def train_siblings(folder: Path) -> None:
     """Train what is not there yet; a run that was stopped goes on."""
     for name, siblings in SIBLINGS.items():
-        for sibling in siblings:
-            if not is_trained(folder / name / sibling):
-                kind, seed = sibling.partition("-")[::2]
+        for place in (place_of(folder, name, sibling) for sibling in siblings):
+            if not is_trained(place):
+                kind, seed = place.name.partition("-")[::2]
                 recipe = f"{name}-biases" if kind == "biases" else name
                 if recipe in train.RECIPES:
                     chosen = train.RECIPES[recipe]
-                    train.train(train.OnText, replace(chosen, seed=int(seed or chosen.seed)), folder / name / sibling)
+                    train.train(train.OnText, replace(chosen, seed=int(seed or chosen.seed)), place)
                 else:
-                    train.train(train.OnTask, replace(tasks.TASKS[name], seed=int(seed)), folder / name / sibling)
+                    train.train(train.OnTask, replace(tasks.TASKS[name], seed=int(seed)), place)
+
+
+def place_of(folder: Path, name: str, sibling: str) -> Path:
+    """Where a sibling is: in `data/` if it comes with the course, else in `folder`."""
+    return bundled if (bundled := DATA / name / sibling).is_dir() else folder / name / sibling
 
 
 def is_trained(folder: Path) -> bool:
@@ -174,7 +179,7 @@ def _verdict(entry: Mapping, ours: Any, value: Any, tolerance: Any = None) -> st
 def siblings_of(lesson: Path, folder: Path) -> list[Path]:
     """The trained siblings that a lesson can be run on."""
     name = LESSONS[lesson.name[:2]]
-    return [path for sibling in SIBLINGS[name] if is_trained(path := folder / name / sibling)]
+    return [place for sibling in SIBLINGS[name] if is_trained(place := place_of(folder, name, sibling))]
 
 
 def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
@@ -247,11 +252,10 @@ def main(arguments: list[str] | None = None) -> int:
         train_siblings(options.folder)
     lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS]
     ready = [path for path in lessons if siblings_of(path, options.folder)]
-    if not ready:
-        parser.error(f"There is no trained sibling in {options.folder}. Train them with --train, which takes hours.")
     if len(ready) < len(lessons):
         without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)
-        print(f"No siblings here for {without}: what {RESULT.name} has of them stays.", file=sys.stderr)
+        stays = f"what {RESULT.name} has of them stays"
+        print(f"No siblings in {options.folder} for {without}: {stays}. --train makes them, in hours.", file=sys.stderr)
     result = replicate(options.folder, ready)
     content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
     write_text(RESULT, content)

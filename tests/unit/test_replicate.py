@@ -8,6 +8,7 @@ import torch
 from nbformat import v4
 
 from course_utils import load, models, text
+from course_utils._files import DATA
 from course_utils.tools import authoring, replicate
 
 RESULT = json.loads(replicate.RESULT.read_text(encoding="utf-8"))
@@ -94,10 +95,18 @@ def test_a_lesson_runs_on_a_sibling(tmp_path):
     assert (data / "two-layer" / "model.safetensors").is_file()
 
 
-def test_without_a_sibling_it_says_what_to_do(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        replicate.main(["--folder", str(tmp_path)])
-    assert "no trained sibling" in (message := capsys.readouterr().err) and "--train" in message
+def test_without_siblings_it_says_which_lessons_stay_as_they_are(tmp_path, monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(replicate, "replicate", lambda folder, lessons: asked.extend(lessons) or RESULT)
+    for name in ("RESULT", "PAGE"):
+        monkeypatch.setattr(replicate, name, tmp_path / name)
+    monkeypatch.setattr(replicate, "DATA", tmp_path)
+    monkeypatch.setattr(replicate, "place_of", lambda folder, name, sibling: DATA / name / sibling)
+    assert replicate.main(["--folder", str(tmp_path)]) == 0
+    assert [path.name[:2] for path in asked] == ["05"]
+    message = capsys.readouterr().err
+    assert "03_zero_layers" in message and "05_max" not in message and "--train" in message
+    assert json.loads((tmp_path / "RESULT").read_text(encoding="utf-8")) == RESULT
 
 
 def test_a_sibling_counts_when_its_training_is_done(tmp_path):
@@ -117,12 +126,11 @@ def test_each_lessons_models_are_those_that_it_loads():
 
 
 def test_what_earlier_siblings_said_stays_while_our_number_does(tmp_path, monkeypatch):
-    def run(ours, theirs):  # a lesson's values on our model and on a sibling that has just been trained
-        monkeypatch.setattr(
-            replicate, "_kept", lambda notebook, data, folder: ours if folder.name == "ours" else theirs
-        )
-        return replicate.replicate(tmp_path, [Path("07_solution_induction_heads.ipynb")])["07_induction_heads"]
-
+    values = {  # of a lesson on our model, and on a sibling that has just been trained
+        "ours": {"score": 0.5, "moved": 2.0, "corpus": 0.123456, "id": 1},
+        "seed-4": {"score": 0.45, "moved": 2.1, "corpus": 0.123456},
+    }
+    monkeypatch.setattr(replicate, "_kept", lambda notebook, data, folder: values[folder.name])
     table = {name: {"value": 0.5, "tolerance": 0.1} for name in ("score", "moved", "corpus")} | {"id": {"always": True}}
     monkeypatch.setattr(replicate.claims, "table", lambda lesson: table)
     monkeypatch.setattr(replicate, "RESULT", tmp_path / "replication.json")
@@ -132,13 +140,20 @@ def test_what_earlier_siblings_said_stays_while_our_number_does(tmp_path, monkey
     before = {"05_max_of_list": {}, "07_induction_heads": {"score": row, "moved": row, "gone": row}}
     replicate.RESULT.write_text(json.dumps(before))
 
-    rows = run(
-        {"score": 0.5, "moved": 2.0, "corpus": 0.123456, "id": 1}, {"score": 0.45, "moved": 2.1, "corpus": 0.123456}
-    )
-    assert rows == {
+    assert replicate.replicate(tmp_path, [Path("07_solution_induction_heads.ipynb")])["07_induction_heads"] == {
         "score": {"ours": 0.5, "siblings": {"seed-2": 0.9, "seed-4": 0.45}, "verdict": "differs in size"},
         "moved": {"ours": 2.0, "siblings": {"seed-4": 2.1}, "verdict": "holds"},
     }  # `corpus` is the same to its last digit: it was not measured on the sibling
+
+
+@pytest.mark.slow
+def test_a_sibling_says_again_what_the_stored_table_has_of_it(tmp_path):
+    sibling, lesson = DATA / "max-of-list" / "seed-1", "05_max_of_list"
+    replicate.course_data("max-of-list", sibling, tmp_path / "data")
+    said = replicate.measured(authoring.solution_path(lesson), tmp_path / "data", tmp_path / "record")
+    for statement, row in RESULT[lesson].items():
+        stored, entry = row["siblings"][sibling.name], replicate.claims.table(lesson)[statement] | {"value": None}
+        assert replicate.verdict(entry, stored, [said.get(statement)]) == replicate.HOLDS, statement
 
 
 @pytest.mark.parametrize("lesson", RESULT)
