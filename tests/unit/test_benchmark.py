@@ -97,6 +97,7 @@ def test_wrong_numbers_stop_the_benchmark(monkeypatch, module, function, work):
         work(TINY)
 
 
+@pytest.mark.slow
 def test_a_wrong_gradient_stops_the_benchmark(monkeypatch):
     right = train.OnText.loss
 

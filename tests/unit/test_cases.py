@@ -112,6 +112,7 @@ def test_the_true_claim_passes(name):
     assert whole - part < 0.25
 
 
+@pytest.mark.slow
 @mechanisms
 def test_ten_plausible_false_claims_fail_with_evidence(name):
     claims = sorted({*filled(name, SUSPICIONS)} - {*filled(name, TRUE[name])})
@@ -196,6 +197,7 @@ def test_the_same_statement_counts_once():
     assert [verdict.points for verdict in again] == [1, 0, 0]
 
 
+@pytest.mark.slow
 @mechanisms
 def test_to_guess_everything_costs_more_than_it_earns(name):
     everything = [
@@ -229,6 +231,7 @@ def test_an_account_of_less_than_the_whole_stand_in_is_told(capsys, claim):
     assert all(line.startswith("  +1  ") for line in lines[:-1])
 
 
+@pytest.mark.slow
 def test_untrained_models_acquit_everybody():
     box = Box(models.load("cases/1", step=0))
     claims = [

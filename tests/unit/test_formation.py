@@ -14,6 +14,7 @@ from course_utils import _files, composition, heads, models, text
 from course_utils.formation import __main__ as command
 from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
 
+pytestmark = pytest.mark.slow  # small models train in them
 TINY = runs.Run(steps=2, batch=2)
 KINDS = [runs.Run(), runs.Run(n_layers=1), runs.Run(positions="standard"), runs.Run(planted=1)]
 kinds = pytest.mark.parametrize("run", KINDS, ids=["two layers", "one layer", "standard positions", "planted"])

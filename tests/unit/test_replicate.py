@@ -70,6 +70,7 @@ def test_the_verdict_follows_the_rule(entry, ours, values, expected):
     assert replicate.verdict(entry, ours, values) == expected
 
 
+@pytest.mark.slow
 def test_a_lesson_runs_on_a_sibling(tmp_path):
     sibling, data = tmp_path / "sibling", tmp_path / "data"
     model = models.initial(models.card("zero-layer")["model"] | {"seed": 7})
