@@ -29,7 +29,7 @@ from torch import Tensor
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_utils import claims, models, tasks, text, train
+from course_utils import claims, models, text, train
 from course_utils._files import DATA, write_checksums, write_text
 from course_utils.tools import authoring, utf8_output
 
@@ -52,17 +52,13 @@ RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
 
 def train_siblings(folder: Path) -> None:
-    """Train what is not there yet; a run that was stopped goes on."""
+    """Train the text models that are not there yet; a run that was stopped goes on."""
     for name, siblings in SIBLINGS.items():
         for place in (place_of(folder, name, sibling) for sibling in siblings):
             if not is_trained(place):
                 kind, seed = place.name.partition("-")[::2]
-                recipe = f"{name}-biases" if kind == "biases" else name
-                if recipe in train.RECIPES:
-                    chosen = train.RECIPES[recipe]
-                    train.train(train.OnText, replace(chosen, seed=int(seed or chosen.seed)), place)
-                else:
-                    train.train(train.OnTask, replace(tasks.TASKS[name], seed=int(seed)), place)
+                recipe = train.RECIPES[f"{name}-biases" if kind == "biases" else name]
+                train.train(train.OnText, replace(recipe, seed=int(seed or recipe.seed)), place)
 
 
 def place_of(folder: Path, name: str, sibling: str) -> Path:
