@@ -31,6 +31,7 @@ SETTINGS = {
     "project": "Transformer circuits, hands-on",
     "extensions": ["myst_nb", "course_utils.tools.site"],
     "nb_execution_mode": "off",
+    "nb_render_markdown_format": "myst",  # the default, commonmark, has no tables
     "nb_code_prompt_show": "Show a solution",
     "nb_code_prompt_hide": "Hide the solution",
     "myst_enable_extensions": ["amsmath", "dollarmath"],

@@ -84,6 +84,19 @@ def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
 
 
 @lessons
+def test_a_table_that_a_cell_printed_is_a_table(lesson, folder):
+    printed = [
+        output.data["text/markdown"]
+        for cell in authoring.read(authoring.solution_path(lesson)).cells
+        for output in cell.get("outputs", [])
+        if "|---|" in output.get("data", {}).get("text/markdown", "")
+    ]
+    document = _parsed(folder, lesson)
+    assert len(document.select(".cell_output table")) >= len(printed)
+    assert "|—|" not in document.text and "|---|" not in document.text  # the line below a table's heads
+
+
+@lessons
 def test_formulas_are_drawn_by_the_browser_itself(lesson, folder):
     document = _parsed(folder, lesson)
     said = "\n".join(c.source for c in authoring.read(authoring.solution_path(lesson)).cells if c.cell_type != "code")
