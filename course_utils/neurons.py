@@ -1,4 +1,4 @@
-"""Neurons of a language model: how spiky they are, what the loss gains without them, how well a rule fits them."""
+"""Neurons of a language model: how spiky they are, how the loss rises without them, how well a rule fits them."""
 
 from collections.abc import Callable, Mapping
 
@@ -45,7 +45,7 @@ def loss_with(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], change
 
 @checked
 def gains(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], every: Count) -> Float[Tensor, " neuron"]:
-    """What the loss gains, in nats, when one neuron is off: for each of every so many neurons of a one-layer model."""
+    """How much the loss rises, in nats, without one neuron: for each of every so many neurons of a one-layer model."""
     cache = model.run_with_cache(tokens)[1]
     end, post = cache["resid_post", 0], cache["post", 0]
 

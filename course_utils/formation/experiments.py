@@ -266,6 +266,14 @@ def kept_saves(kept: dict[str, Any]) -> float:
 
 
 @checked
+def left_without_best(kept: dict[str, Any]) -> float:
+    """The share of what repeating saves that a finished model keeps without the head that matches prefixes best."""
+    end = kept["history"][-1]
+    scores = end["prefix_matching"][1]
+    return kept["silenced"][scores.index(max(scores))] / end["saves"]
+
+
+@checked
 def taken_over(kept: dict[str, Any], baseline: dict[str, Any]) -> float:
     """How much of what a missing head was worth the others have taken over: 0 nothing, 1 all of it.
 

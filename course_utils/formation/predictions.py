@@ -187,7 +187,7 @@ def _held_at_start(results: Results) -> Iterator[Part]:
 
 def _heads_add_up(results: Results) -> Iterator[Part]:
     baseline = experiments.by_seed(results["spread"])
-    costs = [1 - min(kept["silenced"]) / kept["history"][-1]["saves"] for kept in baseline.values()]
+    costs = [1 - experiments.left_without_best(kept) for kept in baseline.values()]
     yield f"taking it away costs {min(costs):.0%} to {max(costs):.0%}", min(costs) >= 1 / 3
     saves = experiments.comparison(results, "without the best head")["saves"]
     yield f"trained without it: {min(saves):.0%} to {max(saves):.0%} saved", min(saves) >= 0.9

@@ -90,6 +90,10 @@ def written(value: float, spec: str) -> str:
     return said.replace("-", "−") if float(said) else said.lstrip("+-")
 
 
+def _hundredths(value: float) -> str:
+    return written(value, ".2f")
+
+
 @checked
 def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = ()) -> Axes:
     """Horizontal bars in the order given, the number beside each; those that `highlight` names stand out."""
@@ -97,7 +101,7 @@ def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence
     colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
     hatches = [HATCHES[1] if name in highlight else HATCHES[0] for name in values]
     drawn = axes.barh(list(values), list(values.values()), color=colours, hatch=hatches)
-    axes.bar_label(drawn, fmt="%.2f", padding=4)
+    axes.bar_label(drawn, fmt=_hundredths, padding=4)
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set(title=title, xlabel=unit)
@@ -127,7 +131,7 @@ def grouped_bars(
         at = np.arange(len(places)) + (i - (len(groups) - 1) / 2) * width
         drawn = axes.bar(at, np.asarray(values), width, label=name, color=COLOURS[i], hatch=HATCHES[i % len(HATCHES)])
         if numbers:
-            axes.bar_label(drawn, fmt="%.2f")
+            axes.bar_label(drawn, fmt=_hundredths, fontsize=7)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
     axes.set(title=title, xlabel=xlabel, ylabel=unit)
     return axes

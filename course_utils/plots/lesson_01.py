@@ -357,9 +357,8 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
     axes = plt.subplots(figsize=(9, 4.2))[1]
     for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
-        axes.plot(
-            values, row + spread, marker, color=COLOURS[row % 6], markersize=4, markeredgewidth=0, linestyle="none"
-        )
+        size = 8 if marker == "*" else 4
+        axes.plot(values, row + spread, marker, color=COLOURS[row % 6], ms=size, markeredgewidth=0, linestyle="none")
         axes.plot(
             [values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2, label="mean" * (not row)
         )

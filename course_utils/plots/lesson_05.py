@@ -234,7 +234,7 @@ def _short(count: int) -> str:
 def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
     """For each largest value, how many smaller ones may stand beside it: all, by an exact line, and by the line."""
     _, axes = plt.subplots(figsize=(10, 4.4))
-    axes.plot(range(len(allowed)), color=GREY, ls=":", label="all that are smaller")
+    axes.step(range(len(allowed)), range(len(allowed)), ":", where="mid", color=GREY, label="all that are smaller")
     axes.step(range(len(exact)), exact, "--", where="mid", color=ORANGE, label="by the line, if it were exact")
     axes.step(range(len(allowed)), allowed, where="mid", color=BLUE, label="by the line")
     axes.fill_between(range(len(allowed)), allowed, step="mid", color=BLUE, alpha=0.15)

@@ -144,7 +144,7 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
     first = dict(sorted(leads.items(), key=lambda item: -item[1])[:5])
     shown = first | {f"the other {len(leads) - 5}": sum(leads.values()) - sum(first.values())}
     drawn = right.barh(list(shown), list(shown.values()), color=BLUE)
-    right.bar_label(drawn, fmt="%.2f", padding=4)
+    right.bar_label(drawn, fmt=lambda value: written(value, ".2f"), padding=4)
     right.invert_yaxis()
     right.margins(x=0.16)
     right.set(title="What puts it there?", xlabel="lead of a term (query · key)")
@@ -164,7 +164,8 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
         for (row, column), value in np.ndenumerate(share.numpy()):
             if abs(value) >= 0.05:
                 colour = "white" if abs(value) > 0.3 else "black"
-                axes.text(column, row, f"{100 * value:.0f}", ha="center", va="center", color=colour, fontsize=8)
+                said = written(100 * value, ".0f")
+                axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
         axes.axhline(1.5, color="black", lw=1)
         axes.axvline(1.5, color="black", lw=1)
         q, k, both = (100 * float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))

@@ -49,7 +49,7 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
     "brings the gain forward in all seeds; shams move it a little, to both sides. Look, copy and match held at their "
     "end bring it forward, match most. With any one part held at its start it never comes.",
     "without a head": "What is saved without the best head of layer 1, in per cent of the whole model. Taken from a "
-    "finished model, it leaves about three quarters. Models that are trained without it save about all.",
+    "finished model, it leaves about four fifths. Models that are trained without it save about all.",
     "scoreboard": "Fifteen predictions, a row each, with a tick or a cross for every part. Five have ticks alone.",
     "text": "Four curves through training on real text, as shares of their own rise, on a logarithmic axis. The "
     "previous-token head rises first, in-context learning next, prefix matching after it, and the saving last.",
@@ -289,9 +289,9 @@ def clamp(held: str = "match") -> Axes:
                 "edgecolor": "black",
             }
             style["linestyle"] = "--" if off else "-"
-            axes.add_patch(FancyBboxPatch((2.3 * x, y - 0.4), 1.6, 0.8, boxstyle="round,pad=0.06", **style))
+            axes.add_patch(FancyBboxPatch((2.3 * x - 0.05, y - 0.4), 1.7, 0.8, boxstyle="round,pad=0.06", **style))
             label = f"{name}: {words}"
-            axes.text(2.3 * x + 0.8, y, label, ha="center", va="center", fontsize=9, color=GREY if off else "black")
+            axes.text(2.3 * x + 0.8, y, label, ha="center", va="center", fontsize=8.5, color=GREY if off else "black")
     arrow = {"arrowstyle": "-|>", "lw": 2, "color": "#a34700"}
     at = 2.3 * list(parts).index(held) + 0.8
     axes.annotate("", (at, 1.1), (at, 0.5), arrowprops=arrow)

@@ -295,7 +295,7 @@ def neurons(
     panels[0].set_ylabel("excess kurtosis")
     panels[-1].plot(sorted(gains.tolist()), "o", ms=3, color=BLUE)
     panels[-1].axhline(0, color=GREY, lw=0.8)
-    panels[-1].set(title="One neuron off: loss gains", xlabel="64 neurons, in order", ylabel="nats")
+    panels[-1].set(title="One neuron off: how much the loss rises", xlabel="64 neurons, in order", ylabel="nats")
     return panels[0]
 
 

@@ -55,6 +55,7 @@ def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[
         panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
         panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
         panel.set(title=title, xlabel=unit)
+        panel.margins(y=0.25)  # room for the legend
         panel.legend()
     axes[0].set_ylabel("how many")
     return list(axes)

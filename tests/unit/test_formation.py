@@ -551,6 +551,7 @@ def test_arms_are_compared_seed_by_seed_at_one_level():
 
 def test_what_others_take_over():
     baseline = made_up() | {"silenced": [2.5, 1.0]}  # head 1.1 is the best: without it, 1 of 3 is left
+    assert experiments.left_without_best(baseline) == pytest.approx(1 / 3)
     assert experiments.taken_over(made_up(silent="best", at=11), baseline) == pytest.approx(-0.5)
     assert experiments.taken_over(made_up(silent="best"), baseline) == 1
     assert "| arm | 1.00 |" in experiments.table({"spread": [baseline], "arm": [made_up(silent="best")]})
