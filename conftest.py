@@ -2,7 +2,7 @@
 
 nbval compares what a cell printed, and never looks at the kernel's own verdict. So a cell passes that stops at an
 unknown magic, at `exit`, or at an infinite loop that swallows the interrupt, and a dead kernel is waited for until the
-cell's timeout. `tests/test_nbval_guard.py` holds the notebooks that must fail.
+cell's timeout. `tests/course/test_nbval_guard.py` holds the notebooks that must fail.
 """
 
 import os
@@ -52,9 +52,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--perturb", type=float, metavar="SIZE", help="notebooks get every weight off by this share: 1e-7 is rounding"
     )
-    parser.addoption(
-        "--untrained", default="0", metavar="SEED", help="which five lessons run on untrained weights too, or: all"
-    )
+    seed = "the seed that chooses three lessons to run on untrained weights, or: all"
+    parser.addoption("--untrained", default="0", metavar="SEED", help=seed)
 
 
 def pytest_configure(config):

@@ -5,6 +5,7 @@ All have two layers of four heads, and all read the same texts. Eight are compil
 holds which mechanism, and which head plays which part. This file tells what there is: read it after the lesson.
 """
 
+import argparse
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -288,8 +289,9 @@ def trained(seed: NotNegative) -> HookedTransformer:
     return model
 
 
-def main() -> None:
-    """The command line: makes all boxes again."""
+def main(arguments: list[str] | None = None) -> None:
+    """Make all boxes again, in `data/cases/`."""
+    argparse.ArgumentParser(prog="python -m course_utils.cases", description=main.__doc__).parse_args(arguments)
     for number, name in enumerate(names()):
         model = trained(0) if name == TRAINED else compiled(name, SHUFFLE + number)[0]
         folder = DATA / "cases" / str(number)

@@ -5,6 +5,7 @@ measures is measured on such tables. `python -m course_utils.grokking` trains al
 `data/grokking.json`, in some minutes on one core.
 """
 
+import argparse
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -270,8 +271,9 @@ def stored() -> list[dict]:
     return json.loads(verified(STORED).read_text(encoding="utf-8"))
 
 
-def main() -> None:
-    """Train all runs and store what was measured."""
+def main(arguments: list[str] | None = None) -> None:
+    """Train all runs and store what was measured, in `data/`."""
+    argparse.ArgumentParser(prog="python -m course_utils.grokking", description=main.__doc__).parse_args(arguments)
     rows = [json.dumps(measured(run)) for run in tqdm(RUNS, unit="run")]
     write_text(STORED, "[\n" + ",\n".join(rows) + "\n]\n")
     write_checksums(DATA)

@@ -72,8 +72,10 @@ def main(arguments: list[str] | None = None) -> None:
             notebook = assignment(lesson)
         except FileNotFoundError:
             parser.error(f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.')
-        target = options.out / "source" / lesson / f"{lesson}.ipynb"
-        write_text(target, nbformat.v4.writes(notebook) + "\n")
+        target, made = options.out / "source" / lesson / f"{lesson}.ipynb", nbformat.v4.writes(notebook) + "\n"
+        if target.is_file() and target.read_text(encoding="utf-8") != made:
+            parser.error(f"{target} is there and is not what this would write: move it away, and run this again.")
+        write_text(target, made)
         print(target)
     config = options.out / "nbgrader_config.py"
     if not config.exists():

@@ -308,6 +308,7 @@ def lessons() -> list[Path]:
 
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
+    before = path.read_bytes()
     notebook = links.linked(read(path), path, titles())
     if found := worked_in(path):
         return found
@@ -317,7 +318,9 @@ def update(path: Path) -> list[str]:
         notebook = execute(notebook, path.parent)
     except CellFailed as error:
         return [str(error)]
-    if found := problems(notebook):
+    if path.read_bytes() != before:
+        return [f"{path.name} was saved while it ran: run this again, nothing is written over."]
+    if found := worked_in(path) or problems(notebook):
         return found
     _store(notebook, path)
     return []

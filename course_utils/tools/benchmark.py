@@ -580,9 +580,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m course_utils.tools.benchmark", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, in seconds; is stored only with --out")
     names = [work.__name__ for work in WORK]
-    parser.add_argument("--only", choices=names, metavar="WORK", help=f"only one piece of work: {', '.join(names)}")
-    parser.add_argument("--suite", action="store_true", help="only the row about the test suite: half an hour")
-    parser.add_argument("--long", type=Path, metavar="FOLDER", help="only the row about tokens: hours; can be resumed")
+    one = parser.add_mutually_exclusive_group()
+    one.add_argument("--only", choices=names, metavar="WORK", help=f"only one piece of work: {', '.join(names)}")
+    one.add_argument("--suite", action="store_true", help="only the row about the test suite: half an hour")
+    one.add_argument("--long", type=Path, metavar="FOLDER", help="only the row about tokens: hours; can be resumed")
     parser.add_argument("--cap", type=int, default=24_000, help="most steps of the plain loop in --long (24000)")
     parser.add_argument("--threads", type=int, help="of torch (its own choice)")
     parser.add_argument("--out", type=Path, help="the file for the results (data/benchmark.json)")
@@ -596,7 +597,7 @@ def main(arguments: list[str] | None = None) -> None:
     stored = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else None
     if options.only or options.suite or options.long:
         if not stored:
-            parser.error(f"--only, --suite and --long change the results in {file}, which must be there first.")
+            parser.error("--only, --suite and --long change results, which must be there first: see --out.")
         if options.only:
             rows = measured(WORK[names.index(options.only)], scale)
         else:

@@ -31,6 +31,7 @@ from jupyter_client.provisioning import LocalProvisioner
 from course_utils.tools import authoring
 
 GIB = 2**30
+PORT = 18700  # of the hub
 HUB = """
 c.JupyterHub.authenticator_class = "dummy"
 c.JupyterHub.spawner_class = "simple"
@@ -111,7 +112,6 @@ class Hub:
         command = [sys.executable, "-m", "jupyterhub", "-f", str(config)]
         environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=self.log, stderr=self.log)
-        self.wait_for("/hub/api/")
 
     def ask(self, path: str, method: str = "GET", body: dict | None = None) -> Any:
         headers = {"Authorization": f"token {self.token}", "Content-Type": "application/json"}
@@ -119,8 +119,8 @@ class Hub:
         with urllib.request.urlopen(urllib.request.Request(self.url + path, data, headers, method=method)) as answer:
             return json.loads(answer.read() or "null")
 
-    def wait_for(self, path: str, ready: Callable[[Any], object] = lambda answer: True, patience: float = 300) -> Any:
-        deadline = time.monotonic() + patience
+    def wait_for(self, path: str, ready: Callable[[Any], object] = lambda answer: True) -> Any:
+        deadline = time.monotonic() + 300
         while True:
             try:
                 if ready(answer := self.ask(path)):
@@ -128,7 +128,7 @@ class Hub:
             except OSError:
                 pass
             if time.monotonic() > deadline or self.process.poll() is not None:
-                raise TimeoutError(f"{path} does not answer; see {self.log.name}.")
+                raise TimeoutError(f"{path} does not answer.")
             time.sleep(0.5)
 
     def close(self) -> None:
@@ -176,12 +176,13 @@ class User:
         return time.monotonic() - started, printed
 
 
-def hub(lesson: str, users: int, port: int = 18700) -> None:
+def hub(lesson: str, users: int) -> None:
     """All users of a hub run the lesson side by side, then press buttons of the microscope."""
     cells = sources(lesson)
     with tempfile.TemporaryDirectory() as folder:
-        server = Hub(Path(folder), port)
+        server = Hub(Path(folder), PORT)
         try:
+            server.wait_for("/hub/api/")
             teacher = User(server, "teacher")
             alone, _ = teacher.run(cells)
             answer = float(teacher.run([PRESSES])[1])
@@ -203,9 +204,9 @@ def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    for name, lesson in (("kernels", "07_induction_heads"), ("hub", "07_induction_heads")):
+    for name in ("kernels", "hub"):
         command = commands.add_parser(name)
-        command.add_argument("--lesson", default=lesson)
+        command.add_argument("--lesson", default="07_induction_heads")
         if name == "kernels":
             command.add_argument("--memory", type=float, default=24, help="GiB")
         else:

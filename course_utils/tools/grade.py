@@ -11,6 +11,7 @@ In the other folder stand then `points.csv`, `class.md`, and a page for each stu
 import argparse
 import csv
 import html
+import io
 import json
 import re
 from collections import Counter
@@ -153,12 +154,12 @@ def _of_notebook(submitted: Submission, names: list[str], seconds: float, memory
 def write(marks: Marks, out: Path) -> None:
     """Points, the class, and a page for each student."""
     worth = {name: dots for exercises in points().values() for name, dots in exercises.items()}
-    out.mkdir(parents=True, exist_ok=True)
-    with (out / "points.csv").open("w", encoding="utf-8", newline="") as file:
-        csv.writer(file).writerows(_rows(marks, worth))
     write_text(out / "class.md", "\n".join(_class(marks, worth)) + "\n")
     for student, verdicts in marks.items():
         write_text(out / "feedback" / f"{student}.md", "\n".join(_feedback(student, verdicts, worth)) + "\n")
+    table = io.StringIO()
+    csv.writer(table, lineterminator="\n").writerows(_rows(marks, worth))
+    write_text(out / "points.csv", table.getvalue())  # last: a spreadsheet that has it open may keep it shut
 
 
 def _earned(verdicts: dict[str, Verdict], worth: dict[str, int]) -> int:
@@ -233,6 +234,8 @@ def main(arguments: list[str] | None = None) -> None:
         write(graded(options.folder, options.seconds, options.memory), options.out)
     except FileNotFoundError as error:
         parser.error(str(error))
+    except PermissionError as error:
+        parser.error(f"{error.filename} can't be written: close the program that has it open, and run this again.")
     print(f"{options.out / 'class.md'}, {options.out / 'points.csv'} and {options.out / 'feedback'} are written.")
 
 

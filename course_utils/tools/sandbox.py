@@ -7,6 +7,7 @@ words alone (see `wire`), so that the check's verdict is ours, whatever the lear
 import contextlib
 import multiprocessing
 import sys
+import tempfile
 import threading
 import time
 from typing import Any
@@ -21,10 +22,10 @@ LOOK = 0.05  # seconds between two looks at a process's memory and time
 MOST_BYTES = 64_000_000  # of a message
 
 
-def _child(connection: Any, memory: float) -> None:
+def _child(connection: Any, empty: str, memory: float) -> None:
     from course_utils.tools import sandboxed
 
-    sandboxed.serve(connection, memory)
+    sandboxed.serve(connection, empty, memory)
 
 
 class Sandbox:
@@ -48,7 +49,8 @@ class Sandbox:
         if FORKED:
             context.set_forkserver_preload(["course_utils.tools.sandboxed"])
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_child, args=(theirs, self.memory), daemon=True)
+        self.empty = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # where the process works
+        self.process = context.Process(target=_child, args=(theirs, self.empty.name, self.memory), daemon=True)
         self.process.start()
         theirs.close()
         self.connection.recv_bytes()  # "ready": the libraries are loaded, and nothing of the learner's has run
@@ -68,6 +70,7 @@ class Sandbox:
         self._end()
         self.connection.close()
         self.process.join()
+        self.empty.cleanup()
 
     def send_bytes(self, message: bytes) -> None:
         """As a connection's."""
