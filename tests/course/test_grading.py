@@ -191,6 +191,22 @@ def test_nothing_to_grade_is_said(tmp_path, capsys):
     assert "There is no notebook to grade" in capsys.readouterr().err and not (tmp_path / "out").exists()
 
 
+def test_a_spreadsheet_that_keeps_the_points_shut_costs_nothing_else(tmp_path, capsys, monkeypatch):
+    (tmp_path / f"ada_{LESSON}.ipynb").write_text("{}", encoding="utf-8")
+    write = grade.write_text
+
+    def shut(path, text):
+        if path.suffix == ".csv":
+            raise PermissionError(13, "Permission denied", str(path))
+        write(path, text)
+
+    monkeypatch.setattr(grade, "write_text", shut)
+    with pytest.raises(SystemExit):
+        grade.main([str(tmp_path), "--out", str(tmp_path / "out")])
+    assert "points.csv can't be written: close the program" in capsys.readouterr().err
+    assert (tmp_path / "out" / "class.md").is_file() and (tmp_path / "out" / "feedback" / "ada.md").is_file()
+
+
 def test_a_sentence_holds_nothing_that_acts_on_a_screen():
     said = grade.Verdict.of("✗", "one\x1b[2J\ntwo \ud800 " + 400 * "a").sentence
     assert said.startswith("one [2J two") and said.isprintable() and len(said) == grade.LINE

@@ -147,6 +147,18 @@ def _dots(lesson: str) -> dict[str, int]:
     return grade.points()[lesson.split("_")[0]]
 
 
+def test_an_assignment_that_a_teacher_has_changed_is_not_written_over(tmp_path, capsys):
+    lesson = "03_zero_layers"
+    command = [lesson, "--out", str(tmp_path)]
+    assignment.main(command)
+    path = tmp_path / "source" / lesson / f"{lesson}.ipynb"
+    assignment.main(command)  # the same again
+    path.write_text(changed := path.read_text(encoding="utf-8") + " ", encoding="utf-8")
+    with pytest.raises(SystemExit):
+        assignment.main(command)
+    assert f"{path} is there" in capsys.readouterr().err and path.read_text(encoding="utf-8") == changed
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
 def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):

@@ -256,6 +256,14 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
     assert authoring.main([]) == 0 and authoring.learner_notebooks() == [learner]
 
 
+def test_what_is_saved_while_a_lesson_runs_is_not_written_over(course):
+    saves = "from pathlib import Path\npath = Path('03_solution.ipynb')\npath.write_bytes(path.read_bytes() + b' ');"
+    path = course(new_code_cell(saves))
+    before = path.read_bytes()
+    (complaint,) = authoring.update(path)
+    assert "was saved while it ran" in complaint and path.read_bytes() == before + b" "
+
+
 @pytest.mark.parametrize("name", ["03_zero_layers", "notebooks/03_zero_layers.ipynb", "03_solution_zero_layers"])
 def test_a_lesson_is_named_as_one_likes(name):
     assert authoring.solution_path(name) == authoring.SOLUTIONS / "03_solution_zero_layers.ipynb"
