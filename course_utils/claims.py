@@ -18,6 +18,7 @@ import functools
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from torch import Tensor
 
 from course_utils import _markdown
 from course_utils._arguments import checked
-from course_utils._files import DATA, NOTEBOOKS, write_text
+from course_utils._files import DATA, NOTEBOOKS, verified, write_text
 
 CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"  # how the lines begin; tests/nbval_sanitize.cfg knows the first
 MODE = "COURSE_CLAIMS"
@@ -200,7 +201,7 @@ def siblings(lesson: str, statements: Sequence[str]) -> Any:
     """
     from IPython.display import Markdown
 
-    rows = json.loads((DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
+    rows = json.loads(verified(DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
     holds, size, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
     count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold, {size} differ in size and "
     made = compared(lesson, {statement: rows[statement] for statement in statements})
@@ -268,15 +269,21 @@ def _widget(name: str, question: str, options: Sequence[str], unit: str) -> Any:
         new = change["new"]
         if not options:
             try:
-                new = float(str(new).replace(",", ".").replace("−", "-"))
+                new = _number(str(new))
             except ValueError:
-                note.value = f"{unit}  Type a number, such as 0.5."
+                note.value = f"{unit}  Type a number, such as {50 if unit == '%' else 0.5}."
                 return
             new, note.value = new / 100 if unit == "%" else new, unit
         _keep(name, guess=new)
 
     answer.observe(keep, names="value")
     return ipywidgets.VBox([title, ipywidgets.HBox([answer, note])])
+
+
+def _number(typed: str) -> float:
+    """A number as people type it: 4,000 and 4000 are the same, 0,5 and 0.5 too."""
+    grouped = re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?", typed.strip())
+    return float(typed.replace(",", "" if grouped else ".").replace("−", "-"))
 
 
 def guesses() -> dict[str, dict]:

@@ -1,4 +1,4 @@
-"""Columns of numbers as waves: how much a frequency explains, what a few leave over, where the crests stand.
+"""Columns of numbers as waves: how much a frequency explains, what a few together give, where the crests stand.
 
 A frequency counts waves over the n rows of a column. It need not be whole: nothing that is not periodic in n has to
 return to where it started.
@@ -61,7 +61,7 @@ def basis(frequencies: Frequencies, n: Count) -> Float[Tensor, "n dim"]:
 
 @checked
 def projected(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "n column"]:
-    """What a constant and waves of these frequencies, fitted to each column by least squares, leave of it."""
+    """The sum of a constant and waves of these frequencies that comes nearest to each column, by least squares."""
     Q = basis(frequencies, len(W))  # [n, dim]
     return Q @ (Q.T @ W)
 

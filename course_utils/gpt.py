@@ -177,7 +177,7 @@ def batches(
 def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[Tensor, "batch 1"]:
     """One token for each row of probabilities, the same on every processor for the same state of the generator."""
     draws = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
-    passed = (p.cumsum(-1) < draws).sum(-1, keepdim=True)  # the first token at which the running sum passes the draw
+    passed = (p.cumsum(-1) <= draws).sum(-1, keepdim=True)  # the first token at which the running sum passes the draw
     return passed.clamp(max=p.shape[-1] - 1)  # a sum may be rounded to less than 1
 
 

@@ -20,7 +20,7 @@ ROWS = 4  # of tokens that a model reads at a time
 @checked
 def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
     """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
-    rows = tokens.to(model.cfg.device).split(ROWS)
+    rows = tokens.split(ROWS)
     return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
 
 
@@ -31,9 +31,12 @@ def stand_ins(
 ) -> dict[str, Float[Tensor, "batch pos head d_head"]]:
     """What can stand in for what a layer's heads move: "zero", "the mean" over all positions, "another text's".
 
-    Another text's is what the same heads move at the same position nine rows of `tokens` earlier.
+    Another text's is what the same heads move at the same position nine rows of `tokens` earlier. Raises ValueError if
+    that is the same row.
     """
     check_head(model, layer, 0)
+    if 9 % len(tokens) == 0:
+        raise ValueError(f"With {len(tokens)} rows another text's would be each text's own: give another number.")
     name = f"blocks.{layer}.attn.hook_z"
     rows = tokens.split(ROWS)
     z = torch.cat([model.run_with_cache(some, return_type=None, names_filter=name)[1][name] for some in rows])
@@ -124,8 +127,11 @@ def inserted(
     """log P(out) at the end of each context, in nats: as it is, and with a token written `back` places before the end.
 
     `tokens`, `back` and `out` hold one entry for each context, or one for all. For models without a last LayerNorm.
+    Raises ValueError for a place before the context's start.
     """
     n, pos = contexts.shape
+    if back.min() < 0 or back.max() >= pos:
+        raise ValueError(f"A context of {pos} tokens has places from 0 to {pos - 1} back; one of these is not.")
     changed = contexts.clone()
     changed[torch.arange(n), pos - 1 - back] = tokens
     streams = (model(some, stop_at_layer=model.cfg.n_layers)[:, -1] for some in (contexts, changed))  # [n, d_model]
@@ -162,7 +168,7 @@ def on_repeats(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], perio
         "second_pass_loss": loss[period + 1 : 2 * period].mean().item(),
     }
     if model.cfg.n_layers:
-        rows = tokens.to(model.cfg.device).split(ROWS)
+        rows = tokens.split(ROWS)
         patterns = torch.cat([heads.patterns(model, some) for some in rows], dim=2)  # [layer, head, batch, dest, src]
         result["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
         result["prefix_matching"] = heads.prefix_matching_score(patterns, period).mean(-1).tolist()
@@ -172,7 +178,7 @@ def on_repeats(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], perio
 @checked
 @torch.no_grad()
 def survey(model: HookedTransformer, period: Count = 64, batch: Count = 16) -> dict[str, Any]:
-    """The course's statistics of a model, whatever its size, positions, normalisation and MLPs.
+    """The course's statistics of a model, whatever its size and positions, with or without MLPs.
 
     Everything of `on_repeats`, on `batch` rows of uniformly drawn tokens, repeated three times with this `period`
     (shorter if the context is). From the weights: "copying", as [layer][head]; with two layers or more, "composition":
@@ -198,7 +204,7 @@ def _repeated(model: HookedTransformer, period: int, batch: int) -> Tensor:
     weights[start] = 0
     tokens = text.repeated_tokens(period, batch, weights=weights, d_vocab=model.cfg.d_vocab)
     tokens[:, 0] = start
-    return tokens
+    return tokens.to(model.cfg.device)
 
 
 def _copying(model: HookedTransformer) -> list[list[float]]:

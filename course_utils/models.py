@@ -200,7 +200,7 @@ def check_head(model: HookedTransformer, layer: int, head: int) -> None:
 def sinusoids(n_ctx: Count, d_model: Count) -> Float[Tensor, "n_ctx d_model"]:
     """Sines and cosines of the position at geometrically spaced wavelengths (Vaswani et al. 2017)."""
     angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)  # [n_ctx, d_model / 2]
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)  # each sine beside its cosine
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # each sine beside its cosine
 
 
 def _hub_answers() -> bool:

@@ -15,15 +15,25 @@ def path_terms(
 ) -> tuple[Float[Tensor, "pos V"], Float[Tensor, "head pos V"]]:
     """What each path of a one-layer model adds to the logits: the direct path, and every head; their sum is exact.
 
-    Head h adds A (W_E W_V W_O W_U)[tokens], with its own pattern A [dest, src] on these tokens. Attention-only models
-    without biases (Elhage et al. 2021, "The Path Expansion Trick"). Raises ValueError for another number of layers.
+    Head h adds A (W_E W_V W_O W_U)[tokens], with its own pattern A [dest, src] on these tokens: Elhage et al. 2021,
+    "The Path Expansion Trick". Raises ValueError for another number of layers, and for a model with other parts.
     """
-    if model.cfg.n_layers != 1:
-        raise ValueError(f"These are the paths of a model with one layer; this one has {model.cfg.n_layers}.")
+    _demand_paths(model, 1)
     patterns = heads.patterns(model, tokens[None])[0, :, 0]  # [head, dest, src]
     x = model.W_E[tokens]  # [pos, d_model]
     written = [pattern @ (x @ circuits.ov(model, 0, head)).AB for head, pattern in enumerate(patterns)]  # as x
     return x @ model.W_U, torch.stack(written) @ model.W_U
+
+
+def _demand_paths(model: HookedTransformer, n_layers: int) -> None:
+    """Raise ValueError unless the model has so many layers, and nothing but attention."""
+    if model.cfg.n_layers != n_layers:
+        layers = "one layer" if n_layers == 1 else "two layers"
+        raise ValueError(f"These are the paths of a model with {layers}; this one has {model.cfg.n_layers}.")
+    biases = any(value.any() for name, value in model.named_parameters() if ".b_" in name)
+    in_stream = model.cfg.positional_embedding_type == "standard"
+    if model.cfg.normalization_type or not model.cfg.attn_only or biases or in_stream:
+        raise ValueError("A model is a sum of these paths if it has no LayerNorm, MLP, bias or position in the stream.")
 
 
 @checked
@@ -54,11 +64,10 @@ def to_logit(
     """What every path of a two-layer model adds to one logit at the last position, above the mean of all logits.
 
     The direct path; each head of layer 0; each head of layer 1 on the tokens themselves; each head of layer 1 on what
-    each head of layer 0 took from `src` to `dest`. Patterns are taken as given, and the sum is exact. Attention-only
-    models without biases or LayerNorm. Raises ValueError for another number of layers, and for no token.
+    each head of layer 0 took from `src` to `dest`. Patterns are taken as given, and the sum is exact. Raises ValueError
+    for another number of layers, for a model with other parts, and for no token.
     """
-    if model.cfg.n_layers != 2:
-        raise ValueError(f"These are the paths of a model with two layers; this one has {model.cfg.n_layers}.")
+    _demand_paths(model, 2)
     if not 0 <= out < model.cfg.d_vocab:
         raise ValueError(f"There is no token {out} to predict among {model.cfg.d_vocab}: count from 0.")
     A0, A1 = heads.patterns(model, tokens[None])[:, :, 0]  # each [head, dest, src]

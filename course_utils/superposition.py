@@ -14,12 +14,12 @@ from torch import Tensor
 
 from course_utils._arguments import Count, NotNegative, checked
 
-MOST = 150  # cases with the same number of features on; above that, a random choice of them
+MOST = 150  # cases with the same number of features on; where there are more (and more than pairs), so many at random
 
 
 @checked
 def cases(n: Count) -> Float[Tensor, "case n"]:
-    """Which features are on, in every case with few enough like it; of 150 or more alike, 150 at random."""
+    """Which features are on, in every case with few enough like it; of others 150 at random, of each size."""
     generator = torch.Generator().manual_seed(0)
     rows = []
     for on in range(n + 1):

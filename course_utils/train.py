@@ -259,7 +259,7 @@ def train(
     finally:
         bar.close()
     _finish(training, folder, state)
-    state_file.unlink()  # last: whoever is stopped before finishes again
+    state_file.unlink(missing_ok=True)  # last: whoever is stopped before finishes again
     return state.history[-1]
 
 
@@ -340,7 +340,8 @@ class OnText:
         self.recipe, self.device = recipe, torch.device(device)
         self.precision = precision() if device == "cpu" else "bfloat16"
         self.stream = text.encode(text.corpus_documents()) if stream is None else stream
-        self.tokens, self.repeated = text.held_out_tokens(), text.repeated_tokens(PERIOD)
+        measured_on = text.held_out_tokens(), text.repeated_tokens(PERIOD)
+        self.tokens, self.repeated = (tokens.to(self.device) for tokens in measured_on)
         self.model = initial(recipe.config(), device)
         self.optimizers = Optimizers(self.model, recipe, self.fused)
 

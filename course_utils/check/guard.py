@@ -93,6 +93,9 @@ def as_tensors(result: Any) -> Any:
     if type(result) in (tuple, list):
         converted = type(result)(map(as_tensors, result))
         return result if all(a is b for a, b in zip(result, converted, strict=True)) else converted
+    if type(result) is dict:
+        values = {name: as_tensors(value) for name, value in result.items()}
+        return result if all(values[name] is value for name, value in result.items()) else values
     return result
 
 

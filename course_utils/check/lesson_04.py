@@ -10,7 +10,7 @@ from transformer_lens import HookedTransformer
 from course_utils import circuits, paths
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import random, tiny_model
-from course_utils.check.questions import close, demand, pair, tensor
+from course_utils.check.questions import Unfit, close, demand, pair, tensor
 
 
 @exercise
@@ -398,6 +398,8 @@ def skip_trigrams(answer: Answer) -> None:
             _asked_ids(answer, model, head, source, k) == (_best(relative, k), _best(OV[source], k)),
             f"it is right for one model and k = 4, but not for another with 13 tokens, head {head} and k = {k}.",
         )
+    if not all(isinstance(ids, Tensor) for ids in answer(other, 0, 0, 13)):
+        raise Unfit("the next cells index tensors with these ids, and get lists: return tensors, as `topk` does")
 
 
 def _asked_ids(answer: Answer, model: HookedTransformer, head: int, source: int, k: int) -> tuple[list, list]:

@@ -10,7 +10,7 @@ from transformer_lens import HookedTransformer
 from course_utils import paths
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import tiny_model
-from course_utils.check.questions import Wrong, close, demand, pair, tensor
+from course_utils.check.questions import Unfit, Wrong, close, demand, pair, tensor
 
 _KEEP, _IN, _AT, _MIND, _BAY = 1, 2, 3, 4, 5  # 0 is the start token
 
@@ -48,6 +48,8 @@ def keep_in_mind(answer: Answer) -> None:
                 probability[out] > 0.9,
                 f"after {after}, {right} gets {probability[out]:.2f}; it should get more than 0.9.",
             )
+    if not all(table.is_floating_point() for table in answer()):
+        raise Unfit("the next cells want tables of floats, and get whole numbers: torch.zeros makes floats")
 
 
 def _tables(*looks_and_says: tuple[dict[int, float], dict[int, float]]) -> Callable[[], tuple[Tensor, Tensor]]:

@@ -52,8 +52,10 @@ def _built(weights: object, values: int) -> HookedTransformer:
     """The model of an answer; `Wrong` says what does not fit."""
     if not isinstance(weights, dict):
         raise Wrong(f"it should return a dictionary of six matrices, not {type(weights).__name__}.")
+    for name, weight in weights.items():
+        demand(isinstance(weight, Tensor), f"{name} should be a tensor, not {type(weight).__name__}.")
     try:
-        model = max_of_list.built({name: torch.as_tensor(weight).detach().float() for name, weight in weights.items()})
+        model = max_of_list.built({name: weight.detach().float() for name, weight in weights.items()})
     except (TypeError, ValueError) as error:
         raise Wrong(str(error)) from None
     demand(model.cfg.d_vocab == values, f"for a line of {values} values W_E should have {values} rows.")

@@ -315,8 +315,7 @@ def move_label(answer: Answer) -> None:
 def _hooks(given: Any) -> Hooks:
     """An answer as hooks: pairs of a name and a function."""
     pairs = list(given) if isinstance(given, tuple | list) else []
-    if pairs and isinstance(pairs[0], str):
-        pairs = [tuple(pairs)]
+    demand(not (pairs and isinstance(pairs[0], str)), "put the one hook into a list: [(name, function)].")
     if not pairs or not all(isinstance(p, tuple | list) and len(p) == 2 and callable(p[1]) for p in pairs):
         raise Wrong("it should return a list of hooks, pairs of a name and a function: [(name, function), …].")
     return [(str(name), function) for name, function in pairs]

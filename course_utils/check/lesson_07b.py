@@ -9,7 +9,7 @@ from torch import Tensor
 from course_utils import heads, models
 from course_utils.check.exercises import Answer, exercise
 from course_utils.check.fixtures import passes
-from course_utils.check.questions import Wrong, demand, four_circuits
+from course_utils.check.questions import Unfit, Wrong, demand, four_circuits
 
 
 @exercise
@@ -48,6 +48,8 @@ def two_occurrences(answer: Answer) -> None:
         demand(len({*rest}) == len(rest), "a filler comes twice, and is a repeat of its own.")
         demand(text.count(other[0]) == 1, "`other` should come once.")
         demand(text.count(same[0]) == 2, "`same` should come twice, before the first A and before the last.")
+    if isinstance(answer(A, list(same), list(other), list(filler)), Tensor):
+        raise Unfit("the next cells want a list of tokens, and get a tensor: return its `.tolist()`")
 
 
 def _listed(result: Any) -> list[int]:

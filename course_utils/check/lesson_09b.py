@@ -279,6 +279,8 @@ def about(answer: Answer) -> None:
     said = answer(words)
     demand(hasattr(said, "__len__"), "return a list with one True or False for each token.")
     demand(len(said) == len(words), f"{len(words)} tokens need as many verdicts, and there are {len(said)}.")
+    odd = [one for one in said if not isinstance(one, bool | int | Tensor)]
+    demand(not odd, f"each verdict should be True or False, and one is {odd[:1]}: bool(…) makes one of it.")
     verdict = torch.tensor([bool(one) for one in said])
     demand(verdict.any(), "by this rule the neuron never fires.")
     demand(not verdict.all(), "by this rule the neuron always fires.")

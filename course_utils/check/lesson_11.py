@@ -411,7 +411,11 @@ class Case(Exercise):
             self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
             return answer
         self.report = []
-        self._say("\n".join([self.verdict(Guarded(answer)), *self.report]))
+        guarded = Guarded(answer)
+        verdict = self.verdict(guarded)
+        if guarded.printed:
+            print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
+        self._say("\n".join([verdict, *self.report]))
         return answer
 
 

@@ -328,6 +328,8 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         models.save_weights,
         models.snapshot_name,
         models.check_head,
+        grokking.main,
+        cases.main,
     ),
     *(
         runs.start,

@@ -403,3 +403,41 @@ def test_an_unknown_name_gets_near_ones(show, capsys):
     show("direct_pathes")
     line = capsys.readouterr().out
     assert line.startswith("There is no exercise 'direct_pathes'. Did you mean 'direct_path'") and line.count("\n") == 1
+
+
+def _ints(tables):
+    return tuple((10 * table).long() for table in tables)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "sentence"),
+    [
+        ("skip_trigrams", lambda ids: tuple(each.tolist() for each in ids), "return tensors, as `topk` does"),
+        ("two_occurrences", torch.tensor, "return its `.tolist()`"),
+        ("keep_in_mind", _ints, "torch.zeros makes floats"),
+        ("by_hand", lambda weights: {name: weight.tolist() for name, weight in weights.items()}, "should be a tensor"),
+        ("move_label", lambda hooks: hooks[0], "put the one hook into a list"),
+        ("about", lambda verdicts: [one if one else None for one in verdicts], "should be True or False"),
+    ],
+)
+def test_the_lesson_never_goes_on_with_what_its_next_cell_cannot_use(name, changed, sentence, capsys):
+    right = ours.find(name).function
+
+    def answer(*args, **kwargs):
+        return changed(right(*args, **kwargs))
+
+    assert getattr(check, name)(answer) is not answer
+    assert sentence in capsys.readouterr().out
+
+
+def test_numpy_weights_in_a_dictionary_become_tensors(capsys):
+    right = ours.find("by_hand").function
+    line = torch.tensor([1.0, 2.0, 4.0])
+    goes_on = check.by_hand(lambda line: {name: weight.numpy() for name, weight in right(line).items()})
+    assert "✓ by_hand" in capsys.readouterr().out
+    assert all(torch.equal(weight, right(line)[name]) for name, weight in goes_on(line).items())
+
+
+def test_what_a_case_prints_is_shown(capsys):
+    check.case_1(lambda: print("a look") or ["1.2 matters"])
+    assert capsys.readouterr().out.startswith("a look\n")

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from course_utils import claims
+from course_utils._files import write_checksums
 
 TABLE = {
     "a share": {"value": 0.968, "tolerance": 0.005},
@@ -221,6 +222,7 @@ def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
     }
     rows |= {"a loss": row(3.5, None, 3.5, verdict="holds")}
     (tmp_path / "replication.json").write_text(json.dumps({"05_x": rows}), encoding="utf-8")
+    write_checksums(tmp_path)
     monkeypatch.setattr(claims, "DATA", tmp_path)
     monkeypatch.setattr(claims, "table", lambda lesson: TABLE)
     lines = claims.siblings("05_x", ["heads", "a share"]).data.splitlines()
@@ -230,3 +232,11 @@ def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
     )
     with pytest.raises(KeyError):
         claims.siblings("05_x", ["worst"])
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"),
+    [("4,000", 4000), ("16,777,216", 16_777_216), ("0,5", 0.5), ("−1.5", -1.5), (" 12 ", 12), ("1,234.5", 1234.5)],
+)
+def test_a_number_is_read_as_people_type_it(typed, number):
+    assert claims._number(typed) == number

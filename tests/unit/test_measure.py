@@ -249,6 +249,8 @@ def test_what_stands_in_for_heads_has_its_price():
     assert values["the mean"].std((0, 1)).max() < 1e-4
     with pytest.raises(IndexError):
         measure.cost(model, 1, [8], tokens, own)
+    with pytest.raises(ValueError, match="each text's own"):
+        measure.stand_ins(model, 1, tokens[:9])
 
 
 def test_what_readers_do_not_hear_is_a_door_shut_and_a_constant_query():
@@ -288,3 +290,5 @@ def test_inserting_a_token_is_running_the_model_on_the_changed_text():
             torch.testing.assert_close(found, model(text_of)[0, -1].log_softmax(-1)[out[i]], atol=1e-4, rtol=1e-4)
     one = measure.inserted(model, TOKENS, tokens[:1], back[:1], out[:1])[1]
     torch.testing.assert_close(one[0], after[0])
+    with pytest.raises(ValueError, match=f"from 0 to {TOKENS.shape[1] - 1} back"):
+        measure.inserted(model, TOKENS, tokens[:1], torch.tensor([TOKENS.shape[1]]), out[:1])

@@ -60,6 +60,13 @@ def test_other_models_have_other_paths(n_layers):
         paths.path_terms(model, TOKENS)
 
 
+@pytest.mark.parametrize("other", [{"normalization_type": "LN"}, {"positional_embedding_type": "standard"}])
+def test_a_model_with_other_parts_is_no_sum_of_these_paths(other):
+    for n_layers, terms in ((1, paths.path_terms), (2, lambda *given: paths.to_logit(*given, 7))):
+        with pytest.raises(ValueError, match="no LayerNorm, MLP, bias or position"):
+            terms(models.initial(CONFIG | other | {"n_layers": n_layers}), TOKENS)
+
+
 def test_heads_given_as_tables_are_the_models_when_positions_are_zero(model):
     model.pos_embed.W_pos.zero_()
     QK, OV = (torch.stack([full(model, 0, h).AB for h in range(3)]) for full in (circuits.full_qk, circuits.full_ov))

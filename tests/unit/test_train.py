@@ -577,6 +577,14 @@ def test_an_unknown_device_is_refused(capsys):
     assert "invalid choice: 'banana'" in _error(capsys, "two-layer", "--device", "banana")
 
 
+def test_what_training_measures_lies_where_the_model_is(monkeypatch):
+    """A measuring function refuses a model on one device and tokens on another."""
+    monkeypatch.setattr(train, "initial", lambda config, device: torch.nn.Linear(1, 1, device=device))
+    monkeypatch.setattr(train, "Optimizers", lambda *arguments: None)
+    made = train.OnText(train.RECIPES["two-layer"], "meta", torch.arange(9))
+    assert made.tokens.device == made.repeated.device == made.model.weight.device == torch.device("meta")
+
+
 def test_without_a_gpu_cuda_is_refused(capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert "torch finds no GPU" in _error(capsys, "two-layer", "--device", "cuda")
