@@ -27,8 +27,8 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
         style = {"arrowstyle": "->", "color": COLOURS[n], "lw": 1.6}
         axes.annotate("", (ends[0], 0.4), (ends[0], height), arrowprops=style)
         ground = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
-        x = 0.58 * ends[0] + 0.42 * ends[1]  # left of the middle: a later arrow may come down right of it
-        axes.text(x, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground, zorder=5)
+        middle = 0.58 * ends[0] + 0.42 * ends[1]  # or left of it: a later arrow may come down on the right
+        axes.text(middle, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground, zorder=5)
     axes.set(xlim=(-0.7, dest + 1.5), ylim=(-0.5, 0.9 + 0.62 * len(places)))
     axes.axis("off")
     return axes
