@@ -163,7 +163,7 @@ def _lanes(scene: Scene, layout: Layout) -> Iterator[str]:
     silenced = {one for one in scene.now.cuts if isinstance(one, tuple) and len(one) == 2}
     right = layout.x(layout.n - 1) + layout.pitch / 2
     sizes = scene.now.written.norm(dim=-1)
-    sizes = (sizes / sizes.max()).sqrt() if sizes.numel() else sizes
+    sizes = (sizes / sizes.max().clamp(min=1e-9)).sqrt() if sizes.numel() else sizes  # all heads may be cut
     for head, (_, rail) in layout.lanes.items():
         is_open, name = head in scene.heads and scene.view != "stream", runs.head_name(head)
         off = head in silenced

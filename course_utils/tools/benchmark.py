@@ -28,8 +28,9 @@ import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
-from course_utils import circuits, composition, models, train
+from course_utils import circuits, composition, microscope, models, train
 from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, write_checksums, write_text
+from course_utils.microscope.widget import Microscope
 from course_utils.tools import utf8_output
 
 K = 100  # entries, and skip-trigrams
@@ -356,12 +357,10 @@ def _is_reached(history_row: dict[str, Any]) -> bool:
 
 def imports(scale: Scale) -> list[dict[str, Any]]:
     """What a learner waits for first; in processes of their own."""
-    lesson = json.loads((SOLUTIONS / "03_solution_zero_layers.ipynb").read_text(encoding="utf-8"))
-    cells = [cell for cell in lesson["cells"] if cell["cell_type"] == "code"]
-    first = next(i for i, cell in enumerate(cells) if "<img" in str(cell["outputs"]))
-    picture = "\n".join("".join(cell["source"]) for cell in cells[: first + 1])
+    marvel, picture = (_first_picture(lesson) for lesson in ("00_solution_start", "03_solution_zero_layers"))
     ways = {
         "package": lambda: _child("import course_utils"),
+        "marvel": lambda: _child(marvel),
         "picture": lambda: _child(picture + "\nplt.gcf().canvas.draw()"),
         "other": lambda: _child("import transformer_lens"),
     }
@@ -371,12 +370,42 @@ def imports(scale: Scale) -> list[dict[str, Any]]:
     against = "import transformer_lens"
     shares = {
         name: [ours / other for ours, other in zip(seconds[name], seconds["other"], strict=True)]
-        for name in ("package", "picture")
+        for name in ("package", "marvel", "picture")
     }
     return [
         row("import course_utils", against, shares["package"], most=0.1),
+        row("from the start of lesson 00 to its live picture", against, shares["marvel"], most=1.6),
         row("from the start of lesson 03 to its first picture", against, shares["picture"], most=1.6),
     ]
+
+
+def _first_picture(lesson: str) -> str:
+    """The code of a lesson up to the first cell that draws."""
+    notebook = json.loads((SOLUTIONS / f"{lesson}.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    first = next(
+        i for i, cell in enumerate(cells) if any("text/html" in out.get("data", {}) for out in cell["outputs"])
+    )
+    return "\n".join("".join(cell["source"]) for cell in cells[: first + 1])
+
+
+def answers(scale: Scale) -> list[dict[str, Any]]:
+    """How long the microscope takes to answer a press of a button: each head cut, and the cut taken back."""
+    model, words = models.load("two-layer"), "lantern keeper sleeps. Wake lantern"
+    live = Microscope(microscope._scene(model, words, "attention", None, (), None, False))
+    tokens, presses = model.to_tokens(words), 2 * [f"{layer}.{head}" for layer in range(2) for head in range(8)]
+
+    def press() -> None:
+        for head in presses:
+            live.press("cut", head)
+
+    ways: dict[str, Callable[[], Any]] = {"ours": press, "other": lambda: [model(tokens) for _ in presses]}
+    side_by_side(ways, 1)  # from now on, both are warm
+    _, seconds = side_by_side(ways, scale.repetitions)
+    ratios = [ours / other for ours, other in zip(seconds["ours"], seconds["other"], strict=True)]
+    each = 1000 * median(seconds["ours"]) / len(presses)
+    note = f"{each:.0f} ms here for a press, as the mean of {len(presses)}; a screen shows it later."
+    return [row("the microscope's answer to a press", "one run of the two-layer model", ratios, note=note)]
 
 
 def suite() -> list[dict[str, Any]]:
@@ -512,7 +541,7 @@ SUITE = (
     ("the whole test suite", "ten minutes", 1),
 )
 Work = Callable[[Scale], list[dict[str, Any]]]
-WORK: tuple[Work, ...] = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports)
+WORK: tuple[Work, ...] = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports, answers)
 
 
 def measured(work: Work, scale: Scale) -> list[dict[str, Any]]:

@@ -19,7 +19,9 @@ WORK = [
     "training the two-layer model: tokens per second",
     "training the two-layer model: tokens up to prefix matching 0.4",
     "import course_utils",
+    "from the start of lesson 00 to its live picture",
     "from the start of lesson 03 to its first picture",
+    "the microscope's answer to a press",
     "the whole test suite",
 ]
 TINY = benchmark.Scale(d_vocab=800, d_model=16, n_heads=2, d_head=4, n_layers=4, repetitions=1)
@@ -53,7 +55,7 @@ def test_a_quick_run_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert all(found["reached"] is None for found in results["rows"])  # no targets at this size
     printed = capsys.readouterr().out
     assert "MISSED" not in printed and all(start in printed for start in WORK)
-    assert len(programs) == 4  # what other processes would run: for the memory, and the three imports
+    assert len(programs) == 5  # what other processes would run: for the memory, and the four imports
     assert any("plots" in code.co_names and "gcf" in code.co_names for code in programs)
     assert [file.name for file in (tmp_path / "folder").iterdir()] == ["benchmark.json"]
 

@@ -460,6 +460,19 @@ def test_pressing_runs_the_model_again():
     assert live.svg == whole and live.scene.now is live.scene.base
 
 
+@pytest.mark.parametrize("view", ["attention", "stream", "paths", "doors"])
+def test_every_head_may_be_cut(view):
+    live = Microscope(scene_of("two-layer"))
+    live.press("view", view)
+    for layer in range(2):
+        for head in range(8):
+            live.press("cut", f"{layer}.{head}")
+    model = live.scene.model
+    direct = model.W_E[live.scene.base.tokens] @ model.W_U
+    torch.testing.assert_close(live.scene.now.logits, direct, atol=1e-3, rtol=1e-4)
+    assert "nan" not in live.svg.lower()
+
+
 def test_pressing_moves_what_is_looked_at():
     live = Microscope(scene_of("two-layer", heads=[(0, 5)]))
     live.press("select", "7")
