@@ -361,7 +361,7 @@ def imports(scale: Scale) -> list[dict[str, Any]]:
     ways = {
         "package": lambda: _child("import course_utils"),
         "marvel": lambda: _child(marvel),
-        "picture": lambda: _child(picture + "\nplt.gcf().canvas.draw()"),
+        "picture": lambda: _child(picture),
         "other": lambda: _child("import transformer_lens"),
     }
     if scale.repetitions > 2:

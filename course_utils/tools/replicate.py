@@ -212,8 +212,10 @@ def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]
 
 
 def _of_another(ours: Any, values: Iterable[Any]) -> bool:
-    """Whether a number was not measured on what is replaced: not a round one, and the same to its last digit."""
-    return isinstance(ours, float) and ours != round(ours, 3) and all(value == ours for value in values)
+    """Whether numbers were not measured on what is replaced: not round ones, and the same to their last digits."""
+    numbers = ours if isinstance(ours, list) else [ours]
+    unround = all(isinstance(number, float) and number != round(number, 3) for number in numbers)
+    return unround and all(value == ours for value in values)
 
 
 def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
