@@ -398,7 +398,11 @@ def skip_trigrams(answer: Answer) -> None:
             _asked_ids(answer, model, head, source, k) == (_best(relative, k), _best(OV[source], k)),
             f"it is right for one model and k = 4, but not for another with 13 tokens, head {head} and k = {k}.",
         )
-    if not all(isinstance(ids, Tensor) for ids in answer(other, 0, 0, 13)):
+    _need_tensors(answer(other, 0, 0, 13))
+
+
+def _need_tensors(ends: tuple) -> None:
+    if not all(isinstance(ids, Tensor) for ids in ends):
         raise Unfit("the next cells index tensors with these ids, and get lists: return tensors, as `topk` does")
 
 
