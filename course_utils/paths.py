@@ -45,7 +45,7 @@ def of_tables(
     The same as `path_terms`, summed over heads, of a model whose circuits these are, without positions. Raises
     ValueError for a token that has no row.
     """
-    if tokens.min() < 0 or tokens.max() >= QK.shape[-1]:
+    if tokens.max() >= QK.shape[-1]:
         raise ValueError(f"Tokens are whole numbers from 0 to {QK.shape[-1] - 1}; one of these is not.")
     scores = QK[:, tokens][:, :, tokens]  # [head, dest, src]
     later = torch.ones_like(scores[0]).triu(1).bool()

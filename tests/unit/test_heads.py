@@ -175,3 +175,26 @@ def test_patching_what_is_not_there_is_refused():
     tokens = torch.zeros(1, 6, dtype=torch.long)
     with heads.patched(model, NAME, torch.zeros(1, 5, 12)), pytest.raises(ValueError, match="has shape"):
         model(tokens)
+
+
+def test_parts_of_a_score_vary_as_their_own_scores_do():
+    """Against loops over texts and destinations; the second layer has other weights, and must not be read."""
+    config = {"n_layers": 2, "d_model": 6, "n_heads": 3, "d_head": 5, "n_ctx": 70, "d_vocab": 9, "seed": 0}
+    config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer"}
+    model = models.initial(config)
+    tokens = torch.randint(9, (2, 70), generator=torch.Generator().manual_seed(0))
+    for first in (3, 64):
+        parts = heads.score_parts(model, tokens, *(() if first == 64 else (first,)))
+        for head in range(3):
+            asked, read = ([v @ W[0, head] for v in (model.W_E[tokens], model.W_pos)] for W in (model.W_Q, model.W_K))
+            (tq, pq), (tk, pk) = asked, read
+            pq, pk = pq.expand_as(tq), pk.expand_as(tk)
+
+            def varies(q, k, first=first):
+                scores, places = q @ k.mT / 5**0.5, [(b, dest) for b in range(2) for dest in range(first, 70)]
+                return torch.stack([scores[b, dest, :dest].var(unbiased=False) for b, dest in places]).mean()
+
+            expected = varies(pq, pk), varies(tq, pk) + varies(pq, tk), varies(tq, tk)
+            found = [parts[name][head] for name in ("position–position", "mixed", "token–token")]
+            torch.testing.assert_close(torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-8)
+    assert not any(values.requires_grad for values in parts.values())

@@ -115,9 +115,29 @@ def test_a_planted_pair_finds_and_a_random_one_does_not(model):
     assert (null[:, 1, 0].abs() < lead[0]).all()
 
 
-def test_random_pairs_are_as_large_as_the_pair_that_they_stand_beside(model):
-    before = composition.find_and_copy_null(model, (1, 1), (0, 0), samples=3)
-    model.blocks[1].attn.W_Q[1] *= 10
-    after = composition.find_and_copy_null(model, (1, 1), (0, 0), samples=3)
-    torch.testing.assert_close(after[:, 0], before[:, 0])
-    torch.testing.assert_close(after[:, 1], before[:, 1] * torch.tensor([10.0, 1.0]))
+@pytest.mark.parametrize("bad", [(0, 0), (2, 0), (1, 2)])
+def test_what_finds_and_copies_is_a_later_head(model, bad):
+    with pytest.raises((ValueError, IndexError)):
+        composition.find_and_copy(model, bad, (0, 0))
+
+
+def test_random_pairs_are_as_large_as_the_pair_that_they_stand_beside():
+    """Each product against one with random matrices of the same shapes and lengths, drawn here in the same order."""
+    model = models.initial(CONFIG | {"d_head": 3}).requires_grad_(False)
+    first, second = (block.attn for block in model.blocks)
+    own = second.W_Q[1], second.W_K[1], first.W_V[0], first.W_O[0], second.W_V[1], second.W_O[1]
+    for factor, W in enumerate((*own, first.W_K[0], second.W_K[0]), 2):
+        W *= factor
+    assert len(composition.find_and_copy_null(model, (1, 1), (0, 0))) == 200
+    for seed in (0, 3):
+        null = composition.find_and_copy_null(model, (1, 1), (0, 0), samples=2, **({"seed": seed} if seed else {}))
+        generator = torch.Generator().manual_seed(seed)
+        for positivity, lead in null:
+            drawn = [torch.randn(16, 3, generator=generator) for _ in own]
+            W_Q, W_K, W_V, W_O, V2, O2 = (R * W.square().mean().sqrt() for R, W in zip(drawn, own, strict=True))
+            tables = model.W_E @ W_Q @ W_K.T @ W_O @ W_V.T @ model.W_E.T / 3**0.5, model.W_E @ V2 @ O2.T @ model.W_U
+            leads = torch.stack([(table.diagonal() - table.mean(1)).mean() for table in tables])
+            torch.testing.assert_close(lead, leads, rtol=1e-3, atol=1e-6)
+            values = [torch.linalg.eigvals(table) for table in tables]
+            signs = torch.stack([each.real.sum() / each.abs().sum() for each in values])
+            torch.testing.assert_close(positivity, signs, rtol=1e-2, atol=1e-3)

@@ -35,6 +35,15 @@ def test_a_path_is_its_own_heads(model):
 def test_the_paths_of_two_layers_add_up_to_a_logit_and_each_head_has_its_own():
     model = models.initial(CONFIG | {"n_layers": 2}).requires_grad_(False)
     logits = model(TOKENS[None])[0, -1]
+    for out in (0, 29):  # the first token and the last
+        terms = paths.to_logit(model, TOKENS, out)
+        total = sum(term.sum() for term in terms)
+        torch.testing.assert_close(total, logits[out] - logits.mean(), atol=1e-5, rtol=1e-4)
+        direct = paths.to_logit(model, TOKENS[:-1], out)[0]  # of the last token alone
+        torch.testing.assert_close(direct, model.W_E[29] @ (model.W_U[:, out] - model.W_U.mean(1)))
+    for out in (-1, 30):
+        with pytest.raises(ValueError, match="no token"):
+            paths.to_logit(model, TOKENS, out)
     direct, one, two, both = paths.to_logit(model, TOKENS, 7)
     assert (one.shape, two.shape, both.shape) == ((3, 7), (3, 7), (3, 3, 7, 7))
     total = direct + one.sum() + two.sum() + both.sum()
@@ -72,3 +81,10 @@ def test_heads_given_as_tables_are_the_models_when_positions_are_zero(model):
     QK, OV = (torch.stack([full(model, 0, h).AB for h in range(3)]) for full in (circuits.full_qk, circuits.full_ov))
     _, terms = paths.path_terms(model, TOKENS)
     torch.testing.assert_close(paths.of_tables(QK, OV, TOKENS), terms.sum(0), atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(paths.of_tables(QK[:1], OV[:1], TOKENS), terms[0], atol=1e-5, rtol=1e-4)
+    with pytest.raises(ValueError, match="from 0 to 29"):
+        paths.of_tables(QK, OV, torch.tensor([3, 30]))
+    smaller = QK[:, :2, :2], OV[:, :2, :2]  # with fewer tokens than heads
+    assert paths.of_tables(*smaller, torch.tensor([0, 1])).shape == (2, 2)
+    with pytest.raises(ValueError, match="from 0 to 1"):
+        paths.of_tables(*smaller, torch.tensor([0, 2]))

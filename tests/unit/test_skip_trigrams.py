@@ -1,11 +1,9 @@
 """Skip-trigrams: what is counted, summed and kept, against slow ways that are easy to read."""
 
-import math
-
 import pytest
 import torch
 
-from course_utils import heads, models, paths, skip_trigrams
+from course_utils import models, paths, skip_trigrams
 
 WINDOW = 2
 STREAM = torch.randint(1, 8, (400,), generator=torch.Generator().manual_seed(0))
@@ -94,13 +92,3 @@ def test_all_entries_are_the_heads_and_few_are_not(model):
         _, terms = paths.path_terms(model, tokens)
         assert torch.allclose(added["all"][0, row], terms.sum(0)[2:9], atol=1e-4)
     assert not torch.allclose(added["few"], added["all"], atol=1e-2)
-
-
-def test_parts_of_a_score_vary_as_their_own_scores_do(model):
-    parts = heads.score_parts(model, TOKENS, first=2)
-    x = model.W_E[TOKENS]
-    for head in range(2):
-        scores = (x @ model.W_Q[0, head]) @ (x @ model.W_K[0, head]).mT / math.sqrt(4)
-        rows = [scores[b, dest, :dest].var(unbiased=False) for b in range(3) for dest in range(2, 10)]
-        assert parts["token–token"][head].item() == pytest.approx(torch.stack(rows).mean().item(), rel=1e-4)
-    assert all((values > 0).all() for values in parts.values())
