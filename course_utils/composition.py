@@ -121,14 +121,14 @@ def find_and_copy_null(
     seed: NotNegative = 0,
 ) -> Float[Tensor, "sample measure axis"]:
     """What `find_and_copy` would be by chance: for pairs whose weights are random, and as large as this pair's."""
-    found_by = model.W_Q[later], model.W_K[later], model.W_V[earlier], model.W_O[earlier]
-    sizes = [W.norm() / W.numel() ** 0.5 for W in (*found_by, model.W_V[later], model.W_O[later])]
+    own = model.W_Q[later], model.W_K[later], model.W_V[earlier], model.W_O[earlier], model.W_V[later], model.W_O[later]
+    sizes = [W.norm() / W.numel() ** 0.5 for W in own]
     generator, found = torch.Generator().manual_seed(seed), []
     for _ in range(samples):
         drawn = [torch.randn(model.cfg.d_model, model.cfg.d_head, generator=generator) for _ in sizes]
-        W_Q, W_K, W_V, W_O, *copied_by = (size * W for size, W in zip(sizes, drawn, strict=True))
+        W_Q, W_K, W_V, W_O, W_V2, W_O2 = (size * W for size, W in zip(sizes, drawn, strict=True))
         match = model.W_E @ FactoredMatrix(W_Q, W_K.T) @ FactoredMatrix(W_V, W_O.T).T @ model.W_E.T
-        copy = model.W_E @ FactoredMatrix(copied_by[0], copied_by[1].T) @ model.W_U
+        copy = model.W_E @ FactoredMatrix(W_V2, W_O2.T) @ model.W_U
         found.append(_two_measures(match, copy, model.cfg.d_head))
     return torch.stack(found)
 

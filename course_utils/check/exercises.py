@@ -54,9 +54,7 @@ class Exercise:
             self._say(f"○ {self.name}: this is our function; run the cell again in which you write yours.")
         else:
             guarded = Guarded(answer)
-            verdict = self.verdict(guarded)
-            if guarded.printed:
-                print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
+            verdict = self._shown(guarded)
             self._say(verdict + (" The lesson goes on with ours." if verdict.startswith("○") else ""))
             if self.unfit:
                 print(f"  It is right, but {self.unfit}.")
@@ -69,6 +67,13 @@ class Exercise:
                 return ours.find(self.name).function
         print("  The lesson goes on with ours.")
         return ours.find(self.name).function
+
+    def _shown(self, answer: Guarded) -> str:
+        """The verdict about a guarded answer, once what the answer printed is on the page."""
+        verdict = self.verdict(answer)
+        if answer.printed:
+            print(answer.printed, end="" if answer.printed.endswith("\n") else "\n")
+        return verdict
 
     def _say(self, line: str) -> None:
         self.mark = line[0]

@@ -411,10 +411,7 @@ class Case(Exercise):
             self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
             return answer
         self.report = []
-        guarded = Guarded(answer)
-        verdict = self.verdict(guarded)
-        if guarded.printed:
-            print(guarded.printed, end="" if guarded.printed.endswith("\n") else "\n")
+        verdict = self._shown(Guarded(answer))  # the report is made with it
         self._say("\n".join([verdict, *self.report]))
         return answer
 

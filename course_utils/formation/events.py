@@ -7,10 +7,16 @@ from course_utils._arguments import NotNegative, checked
 
 
 @checked
-def best_head_curve(history: list[dict], score: str, layer: NotNegative) -> list[float]:
-    """The curve of the head that ends with the highest score: chosen once, at the end, then followed back."""
+def chosen_head(history: list[dict], score: str, layer: NotNegative, best: bool = True) -> int:
+    """The head of a layer that ends with the highest score, or with the lowest: chosen once, at the end."""
     last = history[-1][score][layer]
-    head = last.index(max(last))
+    return last.index(max(last) if best else min(last))
+
+
+@checked
+def best_head_curve(history: list[dict], score: str, layer: NotNegative) -> list[float]:
+    """The curve of the head that ends with the highest score, followed back."""
+    head = chosen_head(history, score, layer)
     return [row[score][layer][head] for row in history]
 
 

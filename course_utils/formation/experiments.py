@@ -11,7 +11,7 @@ from typing import Any
 from course_utils import _markdown
 from course_utils._arguments import NotNegative, checked
 from course_utils._files import DATA, verified, write_checksums, write_text
-from course_utils.formation.events import best_head_curve, event_time, paired_test, reached, sign_test
+from course_utils.formation.events import best_head_curve, chosen_head, event_time, paired_test, reached, sign_test
 from course_utils.formation.runs import Run
 
 LATE = 300  # after the phase change of all seeds that the recipe was chosen on
@@ -268,9 +268,8 @@ def kept_saves(kept: dict[str, Any]) -> float:
 @checked
 def left_without_best(kept: dict[str, Any]) -> float:
     """The share of what repeating saves that a finished model keeps without the head that matches prefixes best."""
-    end = kept["history"][-1]
-    scores = end["prefix_matching"][1]
-    return kept["silenced"][scores.index(max(scores))] / end["saves"]
+    best = chosen_head(kept["history"], "prefix_matching", 1)
+    return kept["silenced"][best] / kept["history"][-1]["saves"]
 
 
 @checked
@@ -280,8 +279,7 @@ def taken_over(kept: dict[str, Any], baseline: dict[str, Any]) -> float:
     What it was worth: what repeating saves with the unaltered run's finished model, less what it saves when the head is
     switched off there and nothing is trained after.
     """
-    scores = baseline["history"][-1]["prefix_matching"][1]
-    off = scores.index(max(scores) if kept["run"]["silent"] == "best" else min(scores))
+    off = chosen_head(baseline["history"], "prefix_matching", 1, best=kept["run"]["silent"] == "best")
     without = baseline["silenced"][off]
     return (kept["history"][-1]["saves"] - without) / (baseline["history"][-1]["saves"] - without)
 

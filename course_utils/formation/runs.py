@@ -19,6 +19,7 @@ from course_utils import composition, measure, text
 from course_utils._arguments import Count, checked
 from course_utils._files import write_text
 from course_utils.formation import measures
+from course_utils.formation.events import chosen_head
 from course_utils.formation.forward import held_logits, logits
 from course_utils.formation.language import D_VOCAB, LENGTH, N_CTX, documents, predictable
 from course_utils.models import initial, sinusoids
@@ -111,8 +112,8 @@ class OnLanguage:
         if run.held:
             self.other = finished(run.unaltered())[0] if run.held_as == "end" else start(run).requires_grad_(False)
         if run.silent:
-            scores = finished(run.unaltered())[1][-1]["prefix_matching"][1]
-            self.off = scores.index(max(scores) if run.silent == "best" else min(scores))
+            whole = finished(run.unaltered())[1]
+            self.off = chosen_head(whole, "prefix_matching", 1, best=run.silent == "best")
 
     def batch(self, step: int) -> Int[Tensor, "batch pos"]:
         """The documents of one step, made with those of the next: one by one takes ten times as long."""

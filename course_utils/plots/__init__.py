@@ -84,14 +84,10 @@ def picture(alt: str, sharp: bool = True) -> dict[str, str]:
 
 
 @checked
-def written(value: float, spec: str) -> str:
+def written(value: float, spec: str = ".2f") -> str:
     """A number as it stands in a figure, with a minus sign for a minus, and none before zero; `spec` as in `format`."""
     said = f"{value:{spec}}"
     return said.replace("-", "−") if float(said) else said.lstrip("+-")
-
-
-def _hundredths(value: float) -> str:
-    return written(value, ".2f")
 
 
 @checked
@@ -101,7 +97,7 @@ def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence
     colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
     hatches = [HATCHES[1] if name in highlight else HATCHES[0] for name in values]
     drawn = axes.barh(list(values), list(values.values()), color=colours, hatch=hatches)
-    axes.bar_label(drawn, fmt=_hundredths, padding=4)
+    axes.bar_label(drawn, fmt=written, padding=4)
     axes.invert_yaxis()
     axes.margins(x=0.12)
     axes.set(title=title, xlabel=unit)
@@ -131,7 +127,7 @@ def grouped_bars(
         at = np.arange(len(places)) + (i - (len(groups) - 1) / 2) * width
         drawn = axes.bar(at, np.asarray(values), width, label=name, color=COLOURS[i], hatch=HATCHES[i % len(HATCHES)])
         if numbers:
-            axes.bar_label(drawn, fmt=_hundredths, fontsize=7)  # numbers of neighbours do not touch
+            axes.bar_label(drawn, fmt=written, fontsize=7)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
     axes.set(title=title, xlabel=xlabel, ylabel=unit)
     return axes

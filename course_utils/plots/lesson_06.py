@@ -144,7 +144,7 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
     first = dict(sorted(leads.items(), key=lambda item: -item[1])[:5])
     shown = first | {f"the other {len(leads) - 5}": sum(leads.values()) - sum(first.values())}
     drawn = right.barh(list(shown), list(shown.values()), color=BLUE)
-    right.bar_label(drawn, fmt=lambda value: written(value, ".2f"), padding=4)
+    right.bar_label(drawn, fmt=written, padding=4)
     right.invert_yaxis()
     right.margins(x=0.16)
     right.set(title="What puts it there?", xlabel="lead of a term (query · key)")

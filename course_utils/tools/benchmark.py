@@ -383,9 +383,7 @@ def _first_picture(lesson: str) -> str:
     """The code of a lesson up to the first cell that draws."""
     notebook = json.loads((SOLUTIONS / f"{lesson}.ipynb").read_text(encoding="utf-8"))
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
-    first = next(
-        i for i, cell in enumerate(cells) if any("text/html" in out.get("data", {}) for out in cell["outputs"])
-    )
+    first = next(i for i, cell in enumerate(cells) if "text/html" in str(cell["outputs"]))
     return "\n".join("".join(cell["source"]) for cell in cells[: first + 1])
 
 

@@ -104,10 +104,10 @@ def _pid(manager: KernelManager) -> int:
 class Hub:
     """A JupyterHub in a temporary folder, and its REST interface."""
 
-    def __init__(self, folder: Path, port: int):
-        self.url, self.token = f"http://127.0.0.1:{port}", uuid.uuid4().hex
+    def __init__(self, folder: Path):
+        self.url, self.token = f"http://127.0.0.1:{PORT}", uuid.uuid4().hex
         config = folder / "jupyterhub_config.py"
-        config.write_text(HUB.format(port=port, token=self.token, folder=folder), encoding="utf-8")
+        config.write_text(HUB.format(port=PORT, token=self.token, folder=folder), encoding="utf-8")
         self.log = open(folder / "log", "w", encoding="utf-8")  # noqa: SIM115
         command = [sys.executable, "-m", "jupyterhub", "-f", str(config)]
         environment = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
@@ -180,7 +180,7 @@ def hub(lesson: str, users: int) -> None:
     """All users of a hub run the lesson side by side, then press buttons of the microscope."""
     cells = sources(lesson)
     with tempfile.TemporaryDirectory() as folder:
-        server = Hub(Path(folder), PORT)
+        server = Hub(Path(folder))
         try:
             server.wait_for("/hub/api/")
             teacher = User(server, "teacher")

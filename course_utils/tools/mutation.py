@@ -80,16 +80,10 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("heads.score_parts", "allowed.sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     ("heads.score_parts", "strict=«True → False»"): "a layer has as many queries as keys",
     ("heads.score_parts", "model.W_K[0]))»:"): "a layer has as many queries as keys",
-    (
-        "composition.find_and_copy",
-        "«@checked",
-    ): "match_matrix, which it calls first, checks all in the same words",
+    ("composition.find_and_copy", "«@checked"): "match_matrix, which it calls first, checks all in the same words",
     ("composition.find_and_copy", "«model: "): "match_matrix, which it calls first, checks the model in the same words",
     ("composition.find_and_copy", "«later: "): "match_matrix, which it calls first, checks it in the same words",
-    (
-        "composition.find_and_copy",
-        "«earlier: ",
-    ): "match_matrix, which it calls first, checks it in the same words",
+    ("composition.find_and_copy", "«earlier: "): "match_matrix, which it calls first, checks it in the same words",
     ("composition.find_and_copy_null", "(zip(sizes, drawn))»"): "there is a matrix for each size",
     ("composition.find_and_copy_null", "strict=«True → False»"): "there is a matrix for each size",
     ("paths.of_tables", "QK.shape[«-1 → (1)»]"): "each table is square",

@@ -93,7 +93,7 @@ def test_a_hubs_newer_image_brings_lessons_and_overwrites_no_work(tmp_path):
     values = yaml.safe_load((ROOT / ".binder" / "jupyterhub.yaml").read_text(encoding="utf-8"))
     command = values["singleuser"]["lifecycleHooks"]["postStart"]["exec"]["command"]
     folder = tmp_path / values["singleuser"]["defaultUrl"].removeprefix("/lab/tree/")
-    lessons = [folder.with_name(name) for name in (ONE, "04_one_layer.ipynb")]
+    lessons = [folder.with_name(name) for name in (ONE, OTHER)]
 
     def start():
         here = [sys.executable if part == "python" else part for part in command]

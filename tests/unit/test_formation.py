@@ -402,6 +402,7 @@ def test_no_event_is_not_a_number():
 def test_the_best_head_is_chosen_at_the_end():
     history = [{"score": [[0.1, 0.9], [0.5, 0.2]]}, {"score": [[0.3, 0.2], [0.1, 0.4]]}]
     assert events.best_head_curve(history, "score", 0) == [0.1, 0.3]
+    assert [events.chosen_head(history, "score", 0, best) for best in (True, False)] == [0, 1]
     assert events.best_head_curve(history, "score", 1) == [0.2, 0.4]
 
 
