@@ -22,10 +22,10 @@ LAPTOP = {
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OMP_NUM_THREADS": "2",
-    "OMP_WAIT_POLICY": "PASSIVE",  # two files run at a time: a thread that waits leaves its core to the other
+    "OMP_WAIT_POLICY": "PASSIVE",  # each core has its file: a thread that waits leaves its core to another
 }
 CHOSEN = os.environ.setdefault("COURSE_TESTS_CHOSEN", " ".join(name for name in LAPTOP if name in os.environ)).split()
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # pyproject.toml runs two files at a time: one core for each kernel
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # pyproject.toml runs a file on each core
 # Large tensors: glibc would hand them back to the system and fetch them again page by page, a third of lesson 04's time
 os.environ.update(MALLOC_MMAP_THRESHOLD_=str(2**33), MALLOC_TRIM_THRESHOLD_=str(2**33))
 os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing

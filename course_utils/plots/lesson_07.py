@@ -26,6 +26,13 @@ MEASURED = (
     "attention, head 1.6 finds the piece that followed with nearly all of its own, and the two induction heads raise "
     "that piece's logit."
 )
+ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
+    "worth": "What it costs to take out the induction heads, left, and two other heads, right, at each kind of "
+    "position and over all. On the left the bars at continued positions tower over all others, whichever way they are "
+    "taken out. On the right all bars are low, and lowest for the mean.",
+    "mystery": "What it costs to take out 1.0, in three ways, on prose and on code. On code all bars where the line "
+    "ends are high. On prose only zero's is; the other two lie below zero.",
+}
 
 
 @checked

@@ -106,7 +106,8 @@ def find_and_copy(
     plots.show(
         "Two panels of points for heads paired with the previous-token head: how well they find, across, and how well "
         "they copy, upwards. By positivity the two induction heads stand in the upper right corner, and four other "
-        "heads lie outside the box of chance on both axes. By lead the two induction heads stand alone at the right."
+        "heads stand above and to the right of the box of chance. By lead the two induction heads stand alone at the "
+        "right."
     )
 
 

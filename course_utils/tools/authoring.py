@@ -36,6 +36,8 @@ IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
+PREDICTION = re.compile(r'\bpredict\(\s*"(\w+)"')
+IN_WORDS = re.compile(r'\bplots\.show\(\s*f?"')
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
 FIRST_PICTURE = "first-picture"  # a cell whose output the learner's copy keeps: there before anything is run
 TAGS = KINDS | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
@@ -180,7 +182,25 @@ def source_problems(notebook: NotebookNode) -> list[str]:
     for number, cell in enumerate(notebook.cells):
         complaints = [*_marker_problems(cell), *_tag_problems(cell), *_code_problems(cell)]
         found += [f"{_where(number, cell)} {complaint}" for complaint in complaints]
-    return found
+    return [*found, *_spoilers(notebook.cells)]
+
+
+def _spoilers(cells: list[NotebookNode]) -> Iterator[str]:
+    """Pictures in words from a prediction to the text after its result: learners read a cell before they run it."""
+    asked: set[str] = set()
+    told: set[str] = set()
+    for number, cell in enumerate(cells):
+        if cell.cell_type == "markdown":
+            asked -= told
+            continue
+        here = set(PREDICTION.findall(cell.source))
+        asked |= here
+        told |= {name for name in asked if cell.source.count(f'"{name}"') > (name in here)}
+        if asked and IN_WORDS.search(cell.source):
+            yield (
+                f"{_where(number, cell)} says under a prediction what its figure shows: let the words stand in ALT of"
+                " the lesson's module in course_utils/plots, `plots.show(draw.ALT[...])`."
+            )
 
 
 def _marker_problems(cell: NotebookNode) -> Iterator[str]:

@@ -234,6 +234,20 @@ def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
         assert part in printed
 
 
+@pytest.mark.parametrize("between", [[], [_executed("x = 1")], [_executed('claim("one", 1, predicted="03_one")')]])
+def test_no_figure_under_a_prediction_says_in_words_what_it_shows(between):
+    asks, told = _executed('predict("03_one", "How many?")'), _executed('claim("one", 1, predicted="03_one")')
+    shows, hides = _executed('plots.show("One.")'), _executed('plots.show(draw.ALT["one"])')
+    (problem,) = authoring.source_problems(_solution(asks, *between, shows, told))
+    assert "ALT" in problem
+    for good in (
+        [asks, *between, hides, told],
+        [shows, asks, told],
+        [asks, *between, told, new_markdown_cell("One!"), shows],
+    ):
+        assert authoring.source_problems(_solution(*good)) == []
+
+
 def test_source_problems_are_found_before_anything_runs(course, monkeypatch):
     monkeypatch.setattr(authoring, "execute", None)
     path = course(new_code_cell("### BEGIN SOLUTION"))
