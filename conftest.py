@@ -11,6 +11,7 @@ from pathlib import Path
 from queue import Empty
 
 import nbval.plugin
+import psutil
 import pytest
 
 collect_ignore_glob = ["notebooks/*_mine.ipynb"]  # learners' own copies
@@ -25,7 +26,7 @@ LAPTOP = {
     "OMP_WAIT_POLICY": "PASSIVE",  # each core has its file: a thread that waits leaves its core to another
 }
 CHOSEN = os.environ.setdefault("COURSE_TESTS_CHOSEN", " ".join(name for name in LAPTOP if name in os.environ)).split()
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # pyproject.toml runs a file on each core
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # a file on each core, so a thread for each file
 # Large tensors: glibc would hand them back to the system and fetch them again page by page, a third of lesson 04's time
 os.environ.update(MALLOC_MMAP_THRESHOLD_=str(2**33), MALLOC_TRIM_THRESHOLD_=str(2**33))
 os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing
@@ -46,6 +47,11 @@ def _perturbed(make):
 
 models.initial, models.load = _perturbed(models.initial), _perturbed(models.load)
 """
+
+
+def pytest_xdist_auto_num_workers():
+    """A test file at a time for each core, as far as memory goes: a process and its kernel take 3 GB, rarely more."""
+    return max(1, min(os.cpu_count() or 1, int(psutil.virtual_memory().total // 3e9)))
 
 
 def pytest_addoption(parser):
