@@ -334,7 +334,7 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
 
 
 @checked
-def takeovers(values: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
+def without_best(values: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
     """A row for each way to lose a head, a mark per seed and a bar at the mean."""
     _, axes = plt.subplots(figsize=(8.4, 1.2 + 0.6 * len(values)))
     for row, found in enumerate(values.values()):

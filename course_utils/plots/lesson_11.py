@@ -11,7 +11,7 @@ from course_utils._arguments import checked
 from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "suspect": "Mean attention patterns of the eight heads of box 0. Four have a bright diagonal: 0.1, 0.2, 1.0 and "
+    "board": "Mean attention patterns of the eight heads of box 0. Four have a bright diagonal: 0.1, 0.2, 1.0 and "
     "1.1. In that of 1.1 the second block looks seven back; 0.2 looks one back. The others are diffuse. Cutting 0.1 or "
     "1.0 costs much, cutting any other head nothing.",
 }
