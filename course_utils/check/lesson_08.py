@@ -242,7 +242,7 @@ paired_test.mistakes = {
 @exercise
 def previous_token_weights(answer: Answer) -> None:
     """`previous_token_weights(W_pos, d_head, scale, back) → W_Q, W_K`: a head that looks back, by one or by more."""
-    W_pos = sinusoids(40, 32)
+    W_pos = sinusoids(64, 64)  # of 16 coordinates the slowest makes a turn: least squares is well-conditioned
 
     def weights(scale: float, W_pos: Tensor = W_pos, d_head: int = 16, back: int = 1) -> tuple[Tensor, Tensor]:
         W_Q, W_K = pair(answer(W_pos, d_head, scale, back), "W_Q and W_K")
@@ -257,7 +257,7 @@ def previous_token_weights(answer: Answer) -> None:
             (W[16:].abs() < 1e-5).all(),
             f"{name} reads other columns of W_pos too: its rows from d_head = 16 on should be 0.",
         )
-    offset = torch.arange(1, 40) - one.argmax(1)[1:]  # over every source, later ones too
+    offset = torch.arange(1, 64) - one.argmax(1)[1:]  # over every source, later ones too
     demand(
         not (offset[:-1] == -1).all(),
         "position i looks at position i + 1: turn the queries back instead of forward, or exchange W_Q and W_K.",
@@ -265,20 +265,20 @@ def previous_token_weights(answer: Answer) -> None:
     demand(not (offset == 0).all(), "each position looks at itself: nothing turns the queries back by one.")
     demand((offset == 1).all(), "not every position has its highest score at the position before it.")
     W_Q, W_K = weights(1.0, back=3)
-    offset = torch.arange(3, 40) - ((W_pos @ W_Q) @ (W_pos @ W_K).T).argmax(1)[3:]
+    offset = torch.arange(3, 64) - ((W_pos @ W_Q) @ (W_pos @ W_K).T).argmax(1)[3:]
     demand(not (offset == 1).all(), "with back = 3 the head still looks at the token before: use `back`.")
     demand((offset == 3).all(), "with back = 3 each position, from 3 on, should have its highest score 3 places back.")
-    for n, d_model, d_head, scale, back in ((40, 32, 16, 3.0, 1), (25, 20, 6, 2.0, 2), (64, 48, 8, 4.0, 8)):
+    for n, d_model, d_head, scale, back in ((64, 64, 16, 3.0, 1), (25, 20, 6, 2.0, 2), (64, 48, 8, 4.0, 8)):
         W_pos = sinusoids(n, d_model)
         W_Q, W_K = weights(scale, W_pos, d_head, back)
         fast = W_pos[:, :d_head]
-        demand(  # least squares on slow sinusoids is ill-conditioned: rounding moves a little
-            (W_pos @ W_K - scale * fast).abs().max() < 0.02 * scale,
+        demand(
+            (W_pos @ W_K - scale * fast).abs().max() < 1e-3 * scale,
             f"with scale {scale:g} and d_head {d_head}, each key should be the position's first {d_head} coordinates "
             f"times {scale:g}: W_K carries the scale and turns nothing.",
         )
         demand(
-            ((W_pos @ W_Q)[back:] - scale * fast[:-back]).abs().max() < 0.02 * scale,
+            ((W_pos @ W_Q)[back:] - scale * fast[:-back]).abs().max() < 1e-3 * scale,
             f"with scale {scale:g} and d_head {d_head}, the query of position i should be the first {d_head} "
             f"coordinates of position i − {back} times {scale:g}, for every i from {back} on.",
         )

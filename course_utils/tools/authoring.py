@@ -279,6 +279,8 @@ def _output_problems(cell: NotebookNode) -> Iterator[str]:
             yield f"stores an error: {output.ename}: {output.evalue}."
         elif output.get("name") == "stderr":
             yield f"stores stderr, which differs between machines: {output.text.strip()[:80]!r}."
+        elif re.search("^✗ ", output.get("text", ""), re.MULTILINE):
+            yield "stores ✗: a check rejects our own answer. If it is ✓ on another run, rounding decides in that check."
         elif "<script" in _html(output) and "interactive" not in cell.metadata.get("tags", []):
             yield "stores JavaScript: tag it interactive, and store a static picture beside it."
         if address := ADDRESS.search(output.get("text", "") + output.get("data", {}).get("text/plain", "")):

@@ -167,6 +167,7 @@ def test_good_notebook_has_no_problems():
         (new_code_cell("1"), "has not been executed"),
         (_executed("1 / 0", new_output("error", ename="ZeroDivisionError", evalue="by zero")), "ZeroDivisionError"),
         (_executed("1", _stream("UserWarning", "stderr")), "stderr"),
+        (_executed("one = check.one(one)", _stream("✗ one: it is two.\n", "stdout")), "rejects our own answer"),
         (_executed("1", _display(text_html="<script>draw()</script>")), "tag it interactive"),
         (_executed("plt.plot(x)", _display(image_png="iVBORw0KGgo=")), "a picture without words"),
         (_executed("show()", _display(text_html='<img src="data:," width="9">')), "an image without alt text"),
