@@ -187,7 +187,7 @@ def test_what_is_measured_separately_stays(tmp_path, monkeypatch, capsys):
         assert found == {"the bare execution of its notebooks": 1.2, "ten minutes": 0.5}
         notes = [found["note"] for found in json.loads(file.read_text(encoding="utf-8"))["rows"]]
         assert "50% are the notebooks, 25% the lessons once more" in notes[0] and " 8% Jup" in notes[0]
-    assert "takes 4 minutes" in notes[1]
+        assert "takes 4 minutes" in notes[1]
         benchmark.main(["--quick", "--out", str(file)])
 
 
