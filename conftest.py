@@ -50,8 +50,8 @@ models.initial, models.load = _perturbed(models.initial), _perturbed(models.load
 
 
 def pytest_xdist_auto_num_workers():
-    """A test file at a time for each core, as far as memory goes: up to 4 GB for each, and 2 for all else."""
-    return max(1, min(os.cpu_count() or 1, int((psutil.virtual_memory().total - 2e9) // 4e9)))
+    """A test file at a time for each core, four at most, as far as memory goes: 4 GB for each, and 2 for all else."""
+    return max(1, min(4, os.cpu_count() or 1, int((psutil.virtual_memory().total - 2e9) // 4e9)))
 
 
 def pytest_addoption(parser):

@@ -257,7 +257,7 @@ def previous_token_weights(answer: Answer) -> None:
             (W[16:].abs() < 1e-5).all(),
             f"{name} reads other columns of W_pos too: its rows from d_head = 16 on should be 0.",
         )
-    offset = torch.arange(1, 64) - one.argmax(1)[1:]  # over every source, later ones too
+    offset = torch.arange(1, len(W_pos)) - one.argmax(1)[1:]  # over every source, later ones too
     demand(
         not (offset[:-1] == -1).all(),
         "position i looks at position i + 1: turn the queries back instead of forward, or exchange W_Q and W_K.",
@@ -265,7 +265,7 @@ def previous_token_weights(answer: Answer) -> None:
     demand(not (offset == 0).all(), "each position looks at itself: nothing turns the queries back by one.")
     demand((offset == 1).all(), "not every position has its highest score at the position before it.")
     W_Q, W_K = weights(1.0, back=3)
-    offset = torch.arange(3, 64) - ((W_pos @ W_Q) @ (W_pos @ W_K).T).argmax(1)[3:]
+    offset = torch.arange(3, len(W_pos)) - ((W_pos @ W_Q) @ (W_pos @ W_K).T).argmax(1)[3:]
     demand(not (offset == 1).all(), "with back = 3 the head still looks at the token before: use `back`.")
     demand((offset == 3).all(), "with back = 3 each position, from 3 on, should have its highest score 3 places back.")
     for n, d_model, d_head, scale, back in ((64, 64, 16, 3.0, 1), (25, 20, 6, 2.0, 2), (64, 48, 8, 4.0, 8)):
