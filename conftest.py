@@ -5,14 +5,18 @@ unknown magic, at `exit`, or at an infinite loop that swallows the interrupt, an
 cell's timeout. `tests/course/test_nbval_guard.py` holds the notebooks that must fail.
 """
 
+import functools
 import os
+import tempfile
 import time
 from pathlib import Path
 from queue import Empty
 
+import nbval.kernel
 import nbval.plugin
 import psutil
 import pytest
+from traitlets.config import Config
 
 collect_ignore_glob = ["notebooks/*_mine.ipynb"]  # learners' own copies
 os.environ.setdefault("COURSE_CLAIMS", "strict")  # a statement that does not hold fails its cell
@@ -70,6 +74,18 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if isinstance(item, nbval.plugin.IPyNbCell):
             item.add_marker("notebooks")
+
+
+# Kernels listen on files where the system has such sockets: a port that Jupyter found free, some other process may have
+# taken by the time the kernel has started and asks for it
+SOCKETS = tempfile.TemporaryDirectory(prefix="kernels-")
+LISTEN = Config(KernelManager={"transport": "ipc", "ip": f"{SOCKETS.name}/kernel"} if os.name == "posix" else {})
+nbval.kernel.KernelManager = functools.partial(nbval.kernel.KernelManager, config=LISTEN)
+
+
+@pytest.fixture
+def kernel_config():
+    return LISTEN
 
 
 class KernelDied(Exception):

@@ -35,11 +35,11 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.mark.slow
-def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
+def test_only_the_claims_fail_on_untrained_weights(path, tmp_path, kernel_config):
     record = tmp_path / "statements"
     notebook = authoring.read(path)
     notebook.cells.insert(0, new_code_cell(UNTRAINED.format(record.as_posix())))
-    client = NotebookClient(notebook, timeout=180, kernel_name="python3", allow_errors=True)
+    client = NotebookClient(notebook, config=kernel_config, timeout=180, kernel_name="python3", allow_errors=True)
     client.execute(cwd=str(path.parent))
     broken = [
         f"{output.ename}: {output.evalue}\n{cell.source}"
