@@ -111,6 +111,11 @@ class GuardedKernel(nbval.plugin.RunningKernel):
         # nbval stores no history; without it a semicolon at the end of a cell hides nothing, and `Out` stays empty
         return self.kc.execute(cell_input, allow_stdin=allow_stdin, stop_on_error=False)
 
+    def stop(self):
+        if "COVERAGE_RUN" in os.environ:  # nbval kills kernels, and what they had counted would be lost
+            self.km.shutdown_kernel()
+        super().stop()
+
     def await_reply(self, msg_id, timeout=None):
         self.reply = None
         deadline = time.monotonic() + (float("inf") if timeout is None else timeout)

@@ -28,6 +28,7 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager, start_new_kernel
 from jupyter_client.provisioning import LocalProvisioner
 
+from course_utils._files import NOTEBOOKS
 from course_utils.tools import authoring
 
 GIB = 2**30
@@ -79,7 +80,8 @@ def kernels(lesson: str, memory: float) -> None:
     try:
         while not running or used * (len(running) + 1) / len(running) < memory:
             started = time.monotonic()
-            manager, client = start_new_kernel(kernel_name="python3", env=os.environ | {"OMP_NUM_THREADS": "1"})
+            environment = os.environ | {"OMP_NUM_THREADS": "1"}
+            manager, client = start_new_kernel(kernel_name="python3", env=environment, cwd=str(NOTEBOOKS))
             running.append((manager, client))
             for cell in cells:
                 reply = client.execute_interactive(cell, output_hook=lambda message: None, timeout=600)

@@ -17,7 +17,7 @@ import nbformat
 import pytest
 
 from course_utils._files import ROOT, lesson_of
-from course_utils.tools import assignment, authoring, export, grade, links, site
+from course_utils.tools import assignment, authoring, classroom, export, grade, links, site
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DOCUMENT = "notebooks/TEACHING.md"
@@ -168,26 +168,26 @@ def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
     _run(prepare, checkout)
     monkeypatch.setenv("PATH", f"{checkout / '.venv/bin'}{os.pathsep}{os.environ['PATH']}")
     assert path == 'PATH="$PWD/.venv/bin:$PATH"'
-    classroom = checkout / "runs/class"
-    source = classroom / f"source/{lesson}/{lesson}.ipynb"
+    home = checkout / "runs/class"
+    source = home / f"source/{lesson}/{lesson}.ipynb"
     notebook = authoring.read(source)  # of the lesson one exercise, so that it runs in seconds
     wanted = [cell for cell in notebook.cells if exercise in cell.metadata.get("nbgrader", {}).get("grade_id", "")]
     imports = "import torch\nfrom torch import Tensor\n\nfrom course_utils import check"
     notebook.cells = [nbformat.v4.new_code_cell(imports, id="imports"), *wanted]
     source.write_text(nbformat.v4.writes(notebook), encoding="utf-8")
-    _run(release, classroom)
-    blank = (classroom / f"release/{lesson}/{lesson}.ipynb").read_text(encoding="utf-8")
+    _run(release, home)
+    blank = (home / f"release/{lesson}/{lesson}.ipynb").read_text(encoding="utf-8")
     lines = {
         "right": r"return torch.eye(len(table)), table",
         "wrong": "return table, table",
         "blank": json.dumps(authoring.STUB)[1:-1],
     }
     for number, (kind, line) in enumerate(2 * [*lines.items()]):
-        file = classroom / f"submitted/{kind}-{number}/{lesson}/{lesson}.ipynb"
+        file = home / f"submitted/{kind}-{number}/{lesson}/{lesson}.ipynb"
         file.parent.mkdir(parents=True)
         file.write_text(blank.replace(json.dumps(authoring.STUB)[1:-1], line), encoding="utf-8")
-    _run(commands(DOCUMENT, "autograding"), classroom)
-    with (classroom / "grades.csv").open(encoding="utf-8") as table:
+    _run(commands(DOCUMENT, "autograding"), home)
+    with (home / "grades.csv").open(encoding="utf-8") as table:
         theirs = {row["student_id"]: float(row["score"]) for row in csv.DictReader(table)}
     _run(commands(DOCUMENT, "grading"), checkout)
     with (checkout / "runs/grades/points.csv").open(encoding="utf-8") as table:
@@ -198,7 +198,7 @@ def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
     assert re.search(rf"`{exercise}` \| {dots} \| 2 \| 2 \| 2 \| .*\(2 times\)", table)
     page = (checkout / "runs/grades/feedback/right-0.md").read_text(encoding="utf-8")
     assert f"| `{exercise}` | {dots} of {dots} | ✓" in page and "| `hidden_lead` | 0 of 2 | ○" in page
-    pages = [*(classroom / "feedback").rglob("*.html")]
+    pages = [*(home / "feedback").rglob("*.html")]
     assert len(pages) == 6 and all("exact_weights" in page.read_text(encoding="utf-8") for page in pages)
 
 
@@ -302,3 +302,12 @@ def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):
 
 def test_readme_points_to_the_guide():
     assert "notebooks/TEACHING.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_what_measures_a_class_still_runs(capsys):
+    """One kernel and one user's presses; the hub is not among the tests' tools."""
+    classroom.kernels("00_start", memory=0)
+    assert "1 kernels fit; the last took 1.00 times as long as the first" in capsys.readouterr().out
+    exec(classroom.PRESSES, {})
+    assert 0 < float(capsys.readouterr().out) < 60
