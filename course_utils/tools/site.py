@@ -58,8 +58,11 @@ SETTINGS = {
 def build(out: Path) -> Path:
     """Make the site in the folder `out`, and return the page to begin with.
 
-    Raises ModuleNotFoundError without the extra `teach`, and RuntimeError, with what it said, when Sphinx complains.
+    Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on Python 3.10 and, with what it said, when
+    Sphinx complains.
     """
+    if sys.version_info < (3, 11):  # the last theme for it has other buttons, and faults when opened from disk
+        raise RuntimeError("The site needs Python 3.11 or newer, for its theme does: build it with a newer one.")
     try:
         from sphinx.application import Sphinx
         from sphinx.util.docutils import docutils_namespace, patch_docutils

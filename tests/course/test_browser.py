@@ -9,8 +9,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 from nbformat import v4
@@ -55,12 +57,15 @@ def server(tmp_path_factory, commands):
     """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the address."""
     home = tmp_path_factory.mktemp("learner")
     (home / "config").mkdir()
+    runtime = Path(tempfile.mkdtemp())  # pytest's own folders are too deep for a socket's name
     config = {"ServerApp": {"allow_root": True, "open_browser": False, "port": 0}}
+    if sys.platform == "linux":
+        config["KernelManager"] = {"transport": "ipc"}  # conftest.py says why
     (home / "config" / "jupyter_server_config.json").write_text(json.dumps(config))
     environment = os.environ | {
         "HOME": str(home),
         "JUPYTER_CONFIG_DIR": str(home / "config"),
-        "JUPYTER_RUNTIME_DIR": str(home / "runtime"),
+        "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
     }
     start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin/python", sys.executable)
@@ -71,7 +76,7 @@ def server(tmp_path_factory, commands):
         )
     try:
         deadline = time.monotonic() + PATIENCE / 1000
-        while not (found := [file for file in (home / "runtime").glob("jpserver-*.json") if file.stat().st_size]):
+        while not (found := [file for file in runtime.glob("jpserver-*.json") if file.stat().st_size]):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(encoding="utf-8")
             time.sleep(0.2)
         lesson = authoring.read(folder / EXPLORER)
@@ -87,6 +92,7 @@ def server(tmp_path_factory, commands):
     finally:
         process.terminate()
         process.wait(timeout=60)
+        shutil.rmtree(runtime)
 
 
 @pytest.fixture(scope="module")

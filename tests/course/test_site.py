@@ -1,6 +1,7 @@
 """The site: built once, opened from disk with the network closed, followed link by link."""
 
 import re
+import sys
 from urllib.parse import unquote
 
 import pytest
@@ -11,7 +12,8 @@ from test_browser import browser, wait_until  # noqa: F401
 from course_utils._files import lesson_of
 from course_utils.tools import authoring, links, site
 
-pytestmark = pytest.mark.slow
+OLD = sys.version_info < (3, 11)
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="the site needs a newer Python, and says so")]
 LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
 PAGES = ["index", *LESSONS, *site.TEXTS]
 lessons = pytest.mark.parametrize("lesson", LESSONS)
@@ -19,6 +21,13 @@ in_browser = [
     pytest.mark.browser,
     pytest.mark.skipif(test_browser.CHROMIUM is None, reason="there is no Chromium here"),
 ]
+
+
+def test_an_old_python_is_told_to_get_a_newer_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "version_info", (3, 10))
+    with pytest.raises(SystemExit):
+        site.main(["--out", str(tmp_path)])
+    assert "needs Python 3.11 or newer" in capsys.readouterr().err
 
 
 @pytest.fixture(scope="module")
