@@ -73,14 +73,13 @@ def sources(lesson: str) -> list[str]:
 
 def kernels(lesson: str, memory: float) -> None:
     """Start kernels until one more would not fit into `memory` GiB."""
-    cells = sources(lesson)
+    cells, environment = sources(lesson), os.environ | {"OMP_NUM_THREADS": "1"}
     running: list[tuple[KernelManager, BlockingKernelClient]] = []
     seconds: list[float] = []
     used = 0.0
     try:
         while not running or used * (len(running) + 1) / len(running) < memory:
             started = time.monotonic()
-            environment = os.environ | {"OMP_NUM_THREADS": "1"}
             manager, client = start_new_kernel(kernel_name="python3", env=environment, cwd=str(NOTEBOOKS))
             running.append((manager, client))
             for cell in cells:
