@@ -2,6 +2,6 @@
 
 import sys
 
-from course_utils.tools import start
+from course_utils.course import start
 
 sys.exit(start.main())

@@ -1,16 +1,11 @@
-"""One head at work on tokens: where it looks, and what the model loses without it."""
-
-from collections.abc import Iterator
-from contextlib import contextmanager
+"""One head at work on tokens: where it looks, what it gives, and the scores by which the field names heads."""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
-from transformer_lens.hook_points import HookPoint
 
 from course_utils._arguments import Count, checked
-from course_utils.models import check_head
 
 
 @checked
@@ -38,49 +33,6 @@ def value_weighted(
         outputs = torch.einsum("bphd,hdm->hbpm", cache["v", layer], model.W_O[layer])  # [head, batch, src, d_model]
         weighted[layer] *= outputs.norm(dim=-1)[:, :, None, :]  # [head, batch, 1, src]: the same for every destination
     return weighted
-
-
-@contextmanager
-@checked
-def ablated(model: HookedTransformer, *heads: tuple[int, int]) -> Iterator[HookedTransformer]:
-    """Within this block the model runs without some heads, each a pair (layer, head): their output is zero.
-
-    Zero, and not a mean, because then the logits lose exactly the head's terms. Raises IndexError for a head that the
-    model does not have.
-    """
-    for layer, head in heads:
-        check_head(model, layer, head)
-    by_layer = {layer: [h for other, h in heads if other == layer] for layer, _ in heads}
-
-    def silence(z: Float[Tensor, "batch pos head d_head"], hook: HookPoint) -> Tensor:
-        z[:, :, by_layer[hook.layer()]] = 0
-        return z
-
-    with model.hooks(fwd_hooks=[(f"blocks.{layer}.attn.hook_z", silence) for layer in by_layer]):
-        yield model
-
-
-@contextmanager
-@checked
-def patched(model: HookedTransformer, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
-    """Within this block the model runs with the activation `name` replaced by `value`, most often from another run.
-
-    `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every text. `name` is a hook's
-    full name, as "blocks.0.hook_resid_pre". Raises ValueError for a name that the model does not have; running the
-    model raises one if the shapes differ.
-    """
-    if name not in model.hook_dict:
-        raise ValueError(f"The model has no activation named {name!r}; model.hook_dict lists them all.")
-
-    def overwrite(activation: Tensor, hook: HookPoint) -> Tensor:
-        if activation.shape != value.shape:
-            raise ValueError(f"{name} has shape {list(activation.shape)}, and the value {list(value.shape)}.")
-        activation = activation.clone()  # another hook, or the next layer, may hold on to the old one
-        activation[index] = value[index]
-        return activation
-
-    with model.hooks(fwd_hooks=[(name, overwrite)]):
-        yield model
 
 
 @checked

@@ -1,20 +1,17 @@
 """The course's statistics: on text, on repeated random tokens, and of any model as a whole."""
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
-from transformer_lens.hook_points import HookPoint
 
-from course_utils import circuits, composition, heads, text
+from course_utils import circuits, composition, heads, interventions, text
 from course_utils._arguments import Count, checked
-from course_utils.models import check_head
+from course_utils.interventions import ROWS, Cut, Head
 from course_utils.transforms import folded
-
-ROWS = 4  # of tokens that a model reads at a time
 
 
 @checked
@@ -26,93 +23,22 @@ def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[
 
 @checked
 @torch.no_grad()
-def stand_ins(
-    model: HookedTransformer, layer: int, tokens: Int[Tensor, "batch pos"]
-) -> dict[str, Float[Tensor, "batch pos head d_head"]]:
-    """What can stand in for what a layer's heads move: "zero", "the mean" over all positions, "another text's".
-
-    Another text's is what the same heads move at the same position nine rows of `tokens` earlier. Raises ValueError if
-    that is the same row.
-    """
-    check_head(model, layer, 0)
-    if 9 % len(tokens) == 0:
-        raise ValueError(f"With {len(tokens)} rows another text's would be each text's own: give another number.")
-    name = f"blocks.{layer}.attn.hook_z"
-    rows = tokens.split(ROWS)
-    z = torch.cat([model.run_with_cache(some, return_type=None, names_filter=name)[1][name] for some in rows])
-    return {"zero": torch.zeros_like(z), "the mean": z.mean((0, 1)).expand_as(z), "another text's": z.roll(9, 0)}
-
-
-@checked
-@torch.no_grad()
 def cost(
     model: HookedTransformer,
-    layer: int,
-    out: list[int],
+    cuts: Sequence[Cut],
     tokens: Int[Tensor, "batch pos"],
-    stand_in: Float[Tensor, "batch pos head d_head"],
+    instead: Mapping[Head, Float[Tensor, "batch pos d_head"]] | None = None,
 ) -> Float[Tensor, "batch pos-1"]:
-    """By how much each token's loss rises, in nats, when `stand_in` takes the place of what the heads `out` move.
+    """By how much each token's loss rises, in nats, when parts are cut, or when `instead` takes their place.
 
-    Raises IndexError for a head that the model does not have.
+    Cuts and what they raise: see `interventions.cut`.
     """
-    for head in out:
-        check_head(model, layer, head)
-    name, after = f"blocks.{layer}.attn.hook_z", []
-    for some, value in zip(tokens.split(ROWS), stand_in.split(ROWS), strict=True):
-        with heads.patched(model, name, value, (slice(None), slice(None), out)):
+    after = []
+    for start, some in zip(range(0, len(tokens), ROWS), tokens.split(ROWS), strict=True):
+        here = {head: z[start : start + ROWS] for head, z in (instead or {}).items()}
+        with interventions.cut(model, *cuts, instead=here):
             after.append(losses(model, some))
     return torch.cat(after) - losses(model, tokens)
-
-
-@checked
-@torch.no_grad()
-def unheard(
-    model: HookedTransformer, writer: tuple[int, int], readers: list[tuple[int, int]], tokens: Int[Tensor, "batch pos"]
-) -> dict[str, Float[Tensor, "batch pos-1"]]:
-    """By how much each token's loss rises, in nats, when queries and keys of `readers` don't hear what `writer` writes.
-
-    They read "zero" in its place, or "the mean" of what it writes over all positions; everything else still hears it.
-    Heads are pairs (layer, head). Raises IndexError for a head that the model does not have, ValueError if a reader is
-    not in a later layer.
-    """
-    layer, head = writer
-    for reader in readers:
-        check_head(model, *reader)
-        if reader[0] <= layer:
-            raise ValueError(f"Head {reader} can't hear head {writer}: it must stand in a later layer.")
-    values = stand_ins(model, layer, tokens)
-    before, rise = losses(model, tokens), {}
-    for name in ("zero", "the mean"):
-        stand_in = values[name][0, 0, head] @ model.W_O[writer]  # [d_model], the same at every position
-        with model.hooks(fwd_hooks=_replaced(model, writer, readers, stand_in)):
-            rise[name] = losses(model, tokens) - before
-    return rise
-
-
-def _replaced(
-    model: HookedTransformer,
-    writer: tuple[int, int],
-    readers: list[tuple[int, int]],
-    stand_in: Float[Tensor, " d_model"],
-) -> list[tuple[str | Callable, Callable]]:
-    """Hooks that put `stand_in` in the place of what `writer` writes, in the queries and keys of `readers` alone."""
-    missing: list[Tensor] = []  # [batch, pos, d_model], in the rows that are being read
-
-    def keep(z: Tensor, hook: HookPoint) -> None:  # [batch, pos, head, d_head]
-        missing[:] = [stand_in - z[:, :, writer[1]] @ model.W_O[writer]]
-
-    def replace(read: Tensor, hook: HookPoint) -> Tensor:  # [batch, pos, head, d_head]
-        W = model.W_Q if str(hook.name).endswith("q") else model.W_K
-        for layer, head in readers:
-            if layer == hook.layer():
-                read[:, :, head] += missing[0] @ W[layer, head]
-        return read
-
-    doors = [
-        (f"blocks.{layer}.attn.hook_{door}", replace) for layer in {layer for layer, _ in readers} for door in "qk"
-    ]
-    return [(f"blocks.{writer[0]}.attn.hook_z", keep), *doors]
 
 
 @checked

@@ -34,8 +34,8 @@ def bundled() -> list[str]:
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:
     """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells need no `no_grad`.
 
-    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `course_utils.train` wrote, or a
-    hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
+    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `making.train` wrote, or a hub
+    model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
     snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred over the
     vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
 
@@ -57,7 +57,9 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
             f"There is no model and no folder {name!r}.{hint} Bundled: {known}; from the hub: {list(HUB)}."
         )
     folder = Path(name) if is_folder else DATA / name
-    model = initial(json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))["model"], device)
+    described = json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))
+    model = initial(described["model"], device)
+    model.cfg.model_name = described.get("recipe", {}).get("rule", model.cfg.model_name)  # what it answers: a task's
     if step != 0:
         weights = _weights(folder, step, device)
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}

@@ -1,12 +1,15 @@
-"""The whole model as a sum of paths from tokens to logits."""
+"""The whole model as a sum of paths from tokens to logits, as tables and on one text."""
+
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import circuits, heads
+from course_utils import circuits, heads, interventions
 from course_utils._arguments import checked
+from course_utils.interventions import Cut, Head
 
 
 @checked
@@ -79,3 +82,118 @@ def to_logit(
     direct = A1[:, -1] * (x @ read)[..., 0]
     through = torch.einsum("ld,eds,esm,lm->leds", A1[:, -1], A0, written, read[..., 0])
     return x[-1] @ u, one, direct, through
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one run of a model on one text leaves behind. Logits are in nats."""
+
+    tokens: Int[Tensor, " pos"]
+    logits: Float[Tensor, "pos d_vocab"]
+    scores: Float[Tensor, "layer head dest src"]  # x W_Q · y W_K / √d_head, before the mask
+    pattern: Float[Tensor, "layer head dest src"]
+    value_weighted: Float[Tensor, "layer head dest src"]  # as `heads.value_weighted`
+    written: Float[Tensor, "layer head pos d_model"]  # what each head adds to the stream
+    stream: Float[Tensor, "level pos d_model"]  # after the embedding, and after every layer
+    cuts: tuple[Cut, ...] = ()
+
+
+@checked
+def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Run:
+    """Run a model once on one text, with what `cuts` names switched off (see `interventions.cut`).
+
+    Raises ValueError for a model with MLPs, for a text longer than the context, and as `interventions.cut` does.
+    """
+    cfg = model.cfg
+    if not cfg.attn_only:
+        raise ValueError("The microscope shows attention-only models, and this one has MLPs.")
+    if len(tokens) > cfg.n_ctx:
+        raise ValueError(f"The text has {len(tokens)} tokens, and the model reads at most {cfg.n_ctx}.")
+    for one in cuts:
+        if isinstance(one, int) and one >= len(tokens):
+            raise ValueError(f"Position {one} can't be cut: the text has the positions 0 to {len(tokens) - 1}.")
+    needed = (
+        "embed",
+        "hook_resid_pre",
+        "hook_resid_post",
+        *(f"hook_{part}" for part in ("q", "k", "v", "z", "pattern")),
+    )
+    with interventions.cut(model, *cuts):
+        logits, cache = model.run_with_cache(tokens[None], names_filter=lambda hook: hook.endswith(needed))
+
+    if not cfg.n_layers:
+        none = torch.empty(0, cfg.n_heads, len(tokens), len(tokens))
+        nothing = torch.empty(0, cfg.n_heads, len(tokens), cfg.d_model)
+        return Run(tokens, logits[0], none, none, none, nothing, cache["embed"], cuts)
+
+    def stacked(part: str) -> Tensor:
+        return torch.cat([cache[part, layer] for layer in range(cfg.n_layers)])
+
+    q, k, v, z = (stacked(part) for part in "qkvz")  # [layer, pos, head, d_head]
+    pattern = stacked("pattern")
+    lengths = torch.einsum("lshd,lhdm->lhsm", v, model.W_O).norm(dim=-1)  # of what each source has to give
+    return Run(
+        tokens=tokens,
+        logits=logits[0],
+        scores=torch.einsum("lphd,lshd->lhps", q, k) / cfg.d_head**0.5,
+        pattern=pattern,
+        value_weighted=pattern * lengths[:, :, None],
+        written=torch.einsum("lphd,lhdm->lhpm", z, model.W_O),
+        stream=torch.cat([stacked("resid_pre"), cache["resid_post", cfg.n_layers - 1]]),
+        cuts=cuts,
+    )
+
+
+def _direction(
+    model: HookedTransformer, x: Float[Tensor, " d_model"], token: int
+) -> tuple[Float[Tensor, " d_model"], float]:
+    """The logit of `token` as x · direction + constant; with LayerNorm, at the scale that this very x has."""
+    u, constant = model.W_U[:, token], model.b_U[token].item()
+    if model.cfg.normalization_type is None:
+        return u, constant
+    if model.cfg.normalization_type == "LN":
+        weights = dict(model.ln_final.named_parameters())
+        constant += (weights["b"] @ u).item()
+        u = weights["w"] * u
+    centred = x - x.mean()
+    return (u - u.mean()) / (centred.square().mean() + model.cfg.eps).sqrt(), constant
+
+
+def terms(model: HookedTransformer, result: Run, position: int, token: int) -> dict[str, float]:
+    """What the logit of `token` at `position` is the sum of: "direct", every head ("0.5"), and "bias" if there is one.
+
+    "direct" is what the embedding adds (with the position vector where positions are in the stream). In a model of one
+    layer without LayerNorm these are `path_terms`. LayerNorm's scale is held at what it is, so the terms still
+    sum to the logit; with it, "bias" is what the biases add.
+    """
+    direction, constant = _direction(model, result.stream[-1, position], token)
+    parts = {"direct": (result.stream[0, position] @ direction).item()}
+    for (layer, head), value in zip(_heads(model), (result.written[:, :, position] @ direction).flatten(), strict=True):
+        parts[f"{layer}.{head}"] = value.item()
+    constant += sum((model.b_O[layer] @ direction).item() for layer in range(model.cfg.n_layers))
+    return parts | ({"bias": constant} if constant else {})
+
+
+def pairs(model: HookedTransformer, result: Run, position: int, token: int) -> Float[Tensor, "later source"]:
+    """The terms of layer 1's heads, each divided by what its values are made from: the embedding, then 0.0, 0.1, ….
+
+    The entry of head h after head g is the *virtual head* of the two: h moves on what g wrote. A row sums to the head's
+    term. Raises ValueError unless the model has two layers and no LayerNorm. Elhage et al. 2021, "Virtual Attention
+    Heads".
+    """
+    if model.cfg.n_layers != 2 or model.cfg.normalization_type is not None:
+        raise ValueError("Only two layers without LayerNorm fall apart into pairs of heads.")
+    direction, _ = _direction(model, result.stream[-1, position], token)
+    sources = torch.cat([result.stream[:1], result.written[0]])  # [source, pos, d_model]
+    gives = torch.einsum("spm,hmd,hde,e->hsp", sources, model.W_V[1], model.W_O[1], direction)
+    for one in result.cuts:
+        match one:
+            case ((0, earlier), "v", (1, later)):
+                gives[later, 1 + earlier] = 0
+            case (1, later):
+                gives[later] = 0
+    return torch.einsum("hsp,hp->hs", gives, result.pattern[1, :, position])
+
+
+def _heads(model: HookedTransformer) -> list[Head]:
+    return [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 from nbformat import v4
 
-from course_utils.tools import authoring, copies, progress
+from course_utils.author import authoring
+from course_utils.course import copies, progress
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 pytestmark = [

@@ -27,8 +27,9 @@ from test_browser import (  # noqa: F401
 )
 
 from course_utils._files import NOTEBOOKS, ROOT, lesson_of
-from course_utils.plots import lesson_00
-from course_utils.tools import authoring, links, start
+from course_utils.author import authoring, links
+from course_utils.course import start
+from course_utils.lessons.l00_start import figures as lesson_00
 
 in_browser = test_browser.pytestmark
 START = authoring.read(authoring.solution_path("00_start"))

@@ -1,4 +1,4 @@
-"""`course_utils.tools.grade`: honest answers get their points, and no dishonest one gets any or hurts anybody."""
+"""`course_utils.author.grade`: honest answers get their points, and no dishonest one gets any or hurts anybody."""
 
 import re
 import sys
@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from course_utils._files import NOTEBOOKS, SOLUTIONS
-from course_utils.check.exercises import EXERCISES
-from course_utils.tools import grade
+from course_utils.author import grade
+from course_utils.course.exercises import EXERCISES
 
 LESSON = "03_zero_layers"
 EXERCISE = "direct_path"
@@ -74,7 +74,7 @@ DISHONEST = {
         "which product",
     ),
     "patches the package": (
-        f"import course_utils.check.exercises as e\ne.Exercise.verdict = lambda *_: '✓ {EXERCISE}'\nreturn {LIE}",
+        f"import course_utils.course.exercises as e\ne.Exercise.verdict = lambda *_: '✓ {EXERCISE}'\nreturn {LIE}",
         "",
         REFUSED,
     ),

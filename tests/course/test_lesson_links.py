@@ -6,7 +6,7 @@ from urllib.parse import unquote
 import pytest
 
 from course_utils._files import NOTEBOOKS, lesson_of
-from course_utils.tools import authoring, links
+from course_utils.author import authoring, links
 
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\(([^)\s]+)\)")
 ADDRESSES = {*links.SOURCES.values(), "https://distributed.dask.org"}  # sources, and what else lessons point at
@@ -28,7 +28,7 @@ def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
     assert found
     for address in found:
         if address.startswith("http"):
-            assert address in ADDRESSES, f"{address}: a source belongs into SOURCES of course_utils/tools/links.py"
+            assert address in ADDRESSES, f"{address}: a source belongs into SOURCES of course_utils/author/links.py"
         elif address.startswith("#"):
             assert unquote(address) in anchors
         else:
@@ -54,7 +54,7 @@ def test_first_and_last_line_lead_on(path):
     expected = {f"← {titles[name]}": copy_of(name) for name in before}
     expected |= {} if is_contents else {links.LESSON if is_solution else links.SOLUTION: other}
     expected |= {f"{titles[name]} →": copy_of(name) for name in after}
-    assert targets == expected, "run python -m course_utils.tools.authoring --links"
+    assert targets == expected, "run python -m course_utils.author.authoring --links"
 
 
 @pytest.mark.parametrize("folder", ["", "solutions"])
@@ -75,7 +75,7 @@ def test_every_source_that_a_lesson_names_is_a_link(path):
     for cell in _markdown(path):
         for name, address in links.SOURCES.items():
             if re.search(r"\s+".join(map(re.escape, name.split())), cell.source):
-                assert f"]({address})" in cell.source, "run python -m course_utils.tools.authoring --links"
+                assert f"]({address})" in cell.source, "run python -m course_utils.author.authoring --links"
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lesson_of)

@@ -12,8 +12,8 @@ from nbformat import v4
 from test_browser import browser, menu, open_notebook, server, start_all, wait_until  # noqa: F401
 
 from course_utils import load
-from course_utils.microscope import runs
-from course_utils.tools import authoring
+from course_utils.author import authoring
+from course_utils.course.microscope import runs
 
 pytestmark = test_browser.pytestmark
 NAME = "microscope.ipynb"

@@ -3,7 +3,7 @@
 import pytest
 
 from course_utils._files import lesson_of
-from course_utils.tools import authoring
+from course_utils.author import authoring
 
 LESSONS = authoring.lessons()
 lessons = pytest.mark.parametrize("path", LESSONS, ids=lesson_of)

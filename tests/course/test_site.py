@@ -10,7 +10,7 @@ from bs4 import BeautifulSoup
 from test_browser import browser, wait_until  # noqa: F401
 
 from course_utils._files import lesson_of
-from course_utils.tools import authoring, links, site
+from course_utils.author import authoring, links, site
 
 OLD = sys.version_info < (3, 11)
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="the site needs a newer Python, and says so")]

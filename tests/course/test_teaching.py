@@ -17,7 +17,8 @@ import nbformat
 import pytest
 
 from course_utils._files import ROOT, lesson_of
-from course_utils.tools import assignment, authoring, classroom, export, grade, links, site
+from course_utils.author import assignment, authoring, export, grade, links, site
+from tests import classroom
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DOCUMENT = "notebooks/TEACHING.md"
@@ -294,7 +295,7 @@ def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):
     assert last.endswith(f"-m {site.__name__}") and "runs/site/index.html" in GUIDE  # test_site.py builds it
     for line in lines:
         _, _, module, *arguments = shlex.split(line)
-        assert module == "course_utils.tools.export" and export.main(arguments) == 0
+        assert module == "course_utils.author.export" and export.main(arguments) == 0
     made = sorted(file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.html"))
     assert made == ["runs/export/03_zero_layers.slides.html", "runs/handouts/03_zero_layers.handout.html"]
     assert all(Path(name).name in GUIDE for name in made)

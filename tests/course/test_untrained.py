@@ -10,9 +10,9 @@ import pytest
 from nbclient import NotebookClient
 from nbformat.v4 import new_code_cell
 
-from course_utils import claims
 from course_utils._files import lesson_of
-from course_utils.tools import authoring
+from course_utils.author import authoring
+from course_utils.course import claims
 
 UNTRAINED = """
 import functools, os

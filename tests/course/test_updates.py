@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from course_utils._files import NOTEBOOKS, ROOT, SOLUTIONS
-from course_utils.tools import copies
+from course_utils.course import copies
 
 ONE, OTHER = "03_zero_layers.ipynb", "04_one_layer.ipynb"
 IDENTITY = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

@@ -99,7 +99,7 @@ def test_every_model_loads_from_any_folder(run):
 def test_texts_counts_runs_and_claims_are_found(run):
     code = """
 from course_utils import bigrams, claims, text
-from course_utils.formation import experiments
+from course_utils.lessons.l08_how_induction_forms import experiments
 found = [text.held_out_documents(), bigrams.counts(), experiments.stored(), claims.expectations()]
 sizes = [len(part) for part in found]
 """
@@ -130,7 +130,7 @@ for cell in cells[: len(cells) // 2]:
 )
 def test_a_command_finds_the_lessons(python, tmp_path, command, printed):
     module, *rest = command.split()
-    assert printed in _run([python, "-m", f"course_utils.tools.{module}", *rest], tmp_path)
+    assert printed in _run([python, "-m", f"course_utils.author.{module}", *rest], tmp_path)
 
 
 def test_a_damaged_file_is_got_back_by_installing_again(python, tmp_path):

@@ -11,32 +11,23 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 import course_utils
-from course_utils import (
-    addition,
-    autoencoder,
-    bigrams,
-    cases,
-    circuits,
-    composition,
-    fourier,
-    gpt,
-    grokking,
-    heads,
-    max_of_list,
-    measure,
-    models,
-    neurons,
-    paths,
-    plots,
-    skip_trigrams,
-    superposition,
-    tasks,
-    text,
-    train,
-    transforms,
-    trials,
+from course_utils import bigrams, circuits, composition, heads, measure, models, paths, plots, text, transforms
+from course_utils.lessons.l04b_what_reading_misses import skip_trigrams
+from course_utils.lessons.l05_max_of_list import max_of_list
+from course_utils.lessons.l08_how_induction_forms import (
+    events,
+    experiments,
+    forward,
+    language,
+    measures,
+    predictions,
+    runs,
 )
-from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
+from course_utils.lessons.l09_mlps import addition
+from course_utils.lessons.l09b_neurons import grokking, neurons, superposition
+from course_utils.lessons.l10_reading_critically import trials
+from course_utils.lessons.l11_final_case import cases
+from course_utils.making import autoencoder, fourier, gpt, tasks, train
 
 
 def _model(n_layers):

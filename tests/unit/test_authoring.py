@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_utils._files import get_back, lesson_of
-from course_utils.tools import authoring
+from course_utils.author import authoring
 
 ANSWER = textwrap.dedent("""\
     def direct_path(W_E, W_U):

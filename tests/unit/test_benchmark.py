@@ -6,9 +6,10 @@ import math
 import pytest
 import torch
 
-from course_utils import circuits, composition, train
+from course_utils import circuits, composition
 from course_utils._files import DATA, verified
-from course_utils.tools import benchmark
+from course_utils.making import train
+from tests import benchmark
 
 ROW = {"work", "against", "value", "low", "high", "repetitions", "unit", "least", "most", "reached", "note", "machine"}
 WORK = [
@@ -153,9 +154,7 @@ def test_the_naive_ways_are_right():
 @pytest.mark.slow
 def test_peak_memory_is_this_processs_own():
     def peak():
-        return float(
-            benchmark._child(f"from course_utils.tools.benchmark import Scale, peak_memory; peak_memory({TINY})")
-        )
+        return float(benchmark._child(f"from tests.benchmark import Scale, peak_memory; peak_memory({TINY})"))
 
     alone = peak()  # 0.5 GB, twice that with a torch that was built for GPUs
     ballast = torch.ones(2**28)  # 1 GB that the child must not inherit

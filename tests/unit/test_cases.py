@@ -8,9 +8,10 @@ import itertools
 import pytest
 import torch
 
-from course_utils import cases, check, models
-from course_utils.check import lesson_11
-from course_utils.check.lesson_11 import DOORS, Box, explained, made_up, sealed, tried
+from course_utils import check, models
+from course_utils.lessons.l11_final_case import cases
+from course_utils.lessons.l11_final_case import checks as lesson_11
+from course_utils.lessons.l11_final_case.checks import DOORS, Box, explained, made_up, sealed, tried
 
 NUMBERS = {name: number for number, name in enumerate(cases.names())}
 INDUCTION = [

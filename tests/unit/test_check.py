@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from course_utils import check
-from course_utils.check import ours
-from course_utils.check.exercises import EXERCISES
-from course_utils.check.lesson_11 import Case
-from course_utils.tools import authoring
+from course_utils.author import authoring
+from course_utils.course import ours
+from course_utils.course.exercises import EXERCISES
+from course_utils.lessons.l11_final_case.checks import Case
 
 MISTAKES = [(name, mistake) for name, made in EXERCISES.items() for mistake in made.mistakes]
 LEARNERS = [cell for path in authoring.learner_notebooks() for cell in json.loads(path.read_text("utf-8"))["cells"]]

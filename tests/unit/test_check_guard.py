@@ -10,9 +10,9 @@ import torch
 from transformer_lens import ActivationCache, FactoredMatrix
 
 from course_utils import check
-from course_utils.check import exercises, guard, ours
-from course_utils.check.fixtures import tiny_model
-from course_utils.check.questions import Operations, Unfit, Wrong, number, pair, tensor
+from course_utils.course import exercises, guard, ours
+from course_utils.course.fixtures import tiny_model
+from course_utils.course.questions import Operations, Unfit, Wrong, number, pair, tensor
 
 TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
 CACHE = {"not": "data"}

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_utils import _files, bigrams, circuits, heads, load, measure, tasks, text, train
+from course_utils import _files, bigrams, circuits, heads, load, measure, text
+from course_utils.making import tasks, train
 
 NAMES = ("zero-layer", "one-layer", "one-layer-ln", "one-layer-mlp", "two-layer")
 

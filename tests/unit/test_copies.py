@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from course_utils._files import NOTEBOOKS
-from course_utils.tools import copies
+from course_utils.course import copies
 
 NAME, SOLUTION = "03_zero_layers.ipynb", "solutions/03_solution_zero_layers.ipynb"
 

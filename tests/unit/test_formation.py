@@ -11,8 +11,16 @@ import pytest
 import torch
 
 from course_utils import _files, composition, heads, models, text
-from course_utils.formation import __main__ as command
-from course_utils.formation import events, experiments, forward, language, measures, predictions, runs
+from course_utils.lessons.l08_how_induction_forms import __main__ as command
+from course_utils.lessons.l08_how_induction_forms import (
+    events,
+    experiments,
+    forward,
+    language,
+    measures,
+    predictions,
+    runs,
+)
 
 pytestmark = pytest.mark.slow  # small models train in them
 TINY = runs.Run(steps=2, batch=2)

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils import fourier
+from course_utils.making import fourier
 
 ROWS = torch.arange(60.0)
 

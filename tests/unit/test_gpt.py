@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from course_utils import gpt
+from course_utils.making import gpt
 
 
 def _random(*shape, seed=0):

@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from course_utils import fourier, grokking
+from course_utils.lessons.l09b_neurons import grokking
+from course_utils.making import fourier
 
 P = grokking.P
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from course_utils.tools import authoring, links
+from course_utils.author import authoring, links
 
 TITLES = {
     "00_start": "00 · Start here",

@@ -5,8 +5,9 @@ import itertools
 import pytest
 import torch
 
-from course_utils import max_of_list, models
-from course_utils.tasks import TASKS
+from course_utils import models
+from course_utils.lessons.l05_max_of_list import max_of_list
+from course_utils.making.tasks import TASKS
 
 SIZES = {"d_vocab": 5, "d_model": 7, "d_head": 3, "n_ctx": 4}
 

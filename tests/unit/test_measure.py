@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from course_utils import circuits, composition, heads, load, measure, models, text, transforms
-from course_utils.microscope import runs
-from course_utils.tools import authoring
+from course_utils.author import authoring
+from course_utils.course.microscope import runs
 
 CONFIG = {
     "n_layers": 1,

@@ -7,10 +7,11 @@ import pytest
 import torch
 from bs4 import BeautifulSoup
 
-from course_utils import composition, heads, load, microscope, models, paths, text
-from course_utils.microscope import drawing, runs, shapes
-from course_utils.microscope.scene import VIEWS, in_words
-from course_utils.microscope.widget import Microscope
+from course_utils import composition, heads, load, models, paths, text
+from course_utils.course import microscope
+from course_utils.course.microscope import drawing, runs, shapes
+from course_utils.course.microscope.scene import VIEWS, in_words
+from course_utils.course.microscope.widget import Microscope
 
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
 LIST = [5, 60, 3, 61, 12, 1]

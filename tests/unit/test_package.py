@@ -37,7 +37,7 @@ def test_every_public_name_resolves():
     assert set(course_utils.__all__) == {*MODULES, "claim", "identity", "load", "predict"} <= set(dir(course_utils))
     for name in MODULES:
         assert getattr(course_utils, name).__name__ == f"course_utils.{name}"
-    assert course_utils.load is course_utils.models.load and course_utils.claim is course_utils.claims.claim
+    assert course_utils.load is course_utils.models.load and course_utils.claim is course_utils.course.claims.claim
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -20,7 +20,7 @@ from IPython.display import DisplayHandle
 from PIL import Image
 
 from course_utils import plots
-from course_utils.plots import lesson_03
+from course_utils.lessons.l03_zero_layers import figures as lesson_03
 
 TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]  # among them, what matplotlib takes for bad mathematics
 PATTERN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)).tril()

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from course_utils.plots import lesson_01 as draw
+from course_utils.lessons.l01_transformer import figures as draw
 
 NAMES = [" $a", "b\n", "_c"]  # among them, what matplotlib takes for bad mathematics
 SCORES = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.25, -3.0], [0.0, 0.125, 7.0]])

@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from course_utils.tools import authoring, progress
+from course_utils.author import authoring
+from course_utils.course import progress
 
 
 def _notebook(path, **printed):
@@ -58,7 +59,7 @@ def test_command_line(tmp_path, capsys):
 def test_the_signs_reach_a_pipe_in_windows_encoding(tmp_path):
     _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="")
     environment = os.environ | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1252"}
-    command = [sys.executable, "-m", "course_utils.tools.progress", str(tmp_path)]
+    command = [sys.executable, "-m", "course_utils.course.progress", str(tmp_path)]
     done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
     assert done.stdout.startswith("03  ✓○")
 

@@ -9,7 +9,7 @@ from nbformat import v4
 
 from course_utils import load, models, text
 from course_utils._files import DATA
-from course_utils.tools import authoring, replicate
+from course_utils.author import authoring, replicate
 
 RESULT = json.loads(replicate.RESULT.read_text(encoding="utf-8"))
 

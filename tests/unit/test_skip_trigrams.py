@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_utils import models, paths, skip_trigrams
+from course_utils import models, paths
+from course_utils.lessons.l04b_what_reading_misses import skip_trigrams
 
 WINDOW = 2
 STREAM = torch.randint(1, 8, (400,), generator=torch.Generator().manual_seed(0))

@@ -5,7 +5,8 @@ import importlib.util
 import pytest
 from jupyterlab.labapp import LabApp
 
-from course_utils.tools import authoring, copies, start
+from course_utils.author import authoring
+from course_utils.course import copies, start
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils import superposition
+from course_utils.lessons.l09b_neurons import superposition
 
 
 def test_few_features_have_every_case_once():

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from course_utils import models, tasks
+from course_utils import models
+from course_utils.making import tasks
 
 MAX, ADDITION, FIBONACCI = (tasks.TASKS[name] for name in ("max-of-list", "addition", "fibonacci"))
 each_task = pytest.mark.parametrize("task", tasks.TASKS.values(), ids=tasks.TASKS)

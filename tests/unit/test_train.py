@@ -14,7 +14,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from course_utils import _files, heads, measure, models, tasks, text, train
+from course_utils import _files, heads, measure, models, text
+from course_utils.making import tasks, train
 
 DOCUMENTS = ["def add(a, b):\n    return a + b\n" * 20, "import sys\n\nfor line in sys.stdin:\n    print(line)\n" * 20]
 TINY = train.TextRecipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3e-2, warmup=3)

@@ -4,7 +4,8 @@ import pytest
 import torch
 from transformer_lens import FactoredMatrix
 
-from course_utils import circuits, load, trials
+from course_utils import circuits, load
+from course_utils.lessons.l10_reading_critically import trials
 
 
 def test_a_head_that_looks_everywhere_alike_sends_its_share_across():

@@ -10,12 +10,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from course_utils.check import ours
-from course_utils.check.exercises import EXERCISES
-from course_utils.check.fixtures import tiny_model
-from course_utils.check.guard import Blank, Guarded
-from course_utils.check.questions import Wrong
-from course_utils.tools.wire import Peer, Remote
+from course_utils.author.wire import Peer, Remote
+from course_utils.course import ours
+from course_utils.course.exercises import EXERCISES
+from course_utils.course.fixtures import tiny_model
+from course_utils.course.guard import Blank, Guarded
+from course_utils.course.questions import Wrong
 
 # models given and returned, hooks, functions, dictionaries, sets
 NAMES = ["rotate", "undo_scaling", "move_label", "notices", "path_patched", "qk_terms", "without_heads"]

@@ -1,0 +1,1 @@
+"""What writes the course and what teachers run: `python -m course_utils.author.authoring` and its neighbours."""

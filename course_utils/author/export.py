@@ -1,0 +1,58 @@
+"""Lessons to show and to print: `python -m course_utils.author.export slides|handout [LESSON ...] --out FOLDER`.
+
+`slides` is a deck for a seminar, `handout` is for paper. Each makes one HTML file that needs nothing else: formulas
+become MathML, and pictures, styles and reveal.js are inside.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import nbformat
+
+from course_utils._files import NOTEBOOKS, SOLUTIONS, get_back, lesson_of, solution_file, write_text
+from course_utils.author import handout, links, slides
+from course_utils.course import utf8_output
+
+
+def export(kind: str, lesson: str) -> str:
+    """One lesson, by the name of its notebook, as the HTML text of "slides" or "handout".
+
+    Raises ValueError when there is no such lesson or kind.
+    """
+    makers = {"slides": slides.slides, "handout": handout.handout}
+    paths = [SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb"]
+    if kind not in makers:
+        raise ValueError(f'There is no "{kind}": choose {", ".join(makers)}.')
+    if not all(path.is_file() for path in paths):
+        raise ValueError(f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.')
+    return makers[kind](*(nbformat.read(path, as_version=4) for path in paths))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m course_utils.author.export", description=__doc__.splitlines()[0])
+    parser.add_argument("kind", choices=("slides", "handout"))
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help="a path or a name like 03_zero_layers; all")
+    parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
+    options = parser.parse_args(arguments)
+    utf8_output()
+    lessons = sorted(map(lesson_of, SOLUTIONS.glob("*.ipynb")))
+    names = options.lessons or [name for name in lessons if f"{name}.ipynb" != links.CONTENTS]
+    if not names:
+        parser.error(f"There is no lesson in {NOTEBOOKS}. {get_back('notebooks')}")
+    options.out.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        stem = lesson_of(Path(name))
+        try:
+            text = export(options.kind, stem)
+        except (ValueError, ModuleNotFoundError) as error:
+            parser.error(str(error))
+        target = options.out / f"{stem}.{options.kind}.html"
+        write_text(target, text)
+        print(f"{target} ({len(text.encode()) / 1e6:.1f} MB)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

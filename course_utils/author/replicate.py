@@ -1,0 +1,273 @@
+"""Which claims hold for other seeds: `python -m course_utils.author.replicate [--train] [--folder FOLDER]`.
+
+`--train` trains siblings of the bundled models: the released recipes with other seeds, one after another, for hours
+(those of max-of-list come with the course). It can be stopped with Ctrl-C and goes on with the same command. Then the
+lessons run on ours and on every sibling that is there with their expectations off, and `data/replication.json` keeps
+what each claim measured, with a verdict; a table of it is `data/REPLICATION.md`.
+
+A sibling's heads stand in another order than ours. Before a lesson reads them they are renumbered: within a layer, each
+takes the number of our head that it is most like. That changes nothing the model computes, and a lesson that names a
+head by its number meets the head with this role, where there is one. Where there is none, the claim differs.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from nbclient import NotebookClient
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from tqdm import tqdm
+from transformer_lens import HookedTransformer
+
+from course_utils import models, text
+from course_utils._files import DATA, write_checksums, write_text
+from course_utils.author import authoring
+from course_utils.course import claims, utf8_output
+from course_utils.making import train
+
+SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were trained too
+    "zero-layer": ("seed-1", "seed-2", "seed-3", "seed-4"),
+    "one-layer": ("seed-1", "seed-2", "seed-3", "seed-4", "biases"),
+    "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
+    "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
+}
+LESSONS = {  # the model that is replaced; a companion goes with its lesson, and 09 loads its seeds itself
+    "03": "zero-layer",
+    "04": "one-layer",
+    "05": "max-of-list",
+    "06": "two-layer",
+    "07": "two-layer",
+}
+TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
+HOLDS, SIZE, OURS = claims.VERDICTS
+RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
+
+
+def train_siblings(folder: Path) -> None:
+    """Train the text models that are not there yet; a run that was stopped goes on."""
+    for name, siblings in SIBLINGS.items():
+        for place in (place_of(folder, name, sibling) for sibling in siblings):
+            if not is_trained(place):
+                kind, seed = place.name.partition("-")[::2]
+                recipe = train.RECIPES[f"{name}-biases" if kind == "biases" else name]
+                train.train(train.OnText, replace(recipe, seed=int(seed or recipe.seed)), place)
+
+
+def place_of(folder: Path, name: str, sibling: str) -> Path:
+    """Where a sibling is: in `data/` if it comes with the course, else in `folder`."""
+    return bundled if (bundled := DATA / name / sibling).is_dir() else folder / name / sibling
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether a model was trained to its end there."""
+    return (folder / "model.safetensors").is_file() and not (folder / ".state.pt").exists()
+
+
+def likeness(
+    ours: HookedTransformer, other: HookedTransformer, tokens: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "layer head head"]:
+    """How alike each of our heads (rows) and each of another model's (columns) are, from about 0 to 2.
+
+    The sum of two shares: how much attention falls on the same sources (the smaller of two patterns, summed over the
+    sources, averaged over destinations), and the correlation of the full OV circuits over frequent tokens.
+    """
+    frequent = tokens.flatten().bincount(minlength=ours.cfg.d_vocab).argsort(descending=True)[:FREQUENT]
+    alike = torch.zeros(ours.cfg.n_layers, ours.cfg.n_heads, ours.cfg.n_heads)
+    for layer in range(ours.cfg.n_layers):
+        (mine, my_tables), (theirs, their_tables) = (_seen(model, layer, tokens, frequent) for model in (ours, other))
+        for head, pattern in enumerate(mine.unbind(1)):  # [batch, dest, src]
+            alike[layer, head] = torch.minimum(pattern[:, None], theirs).sum(-1).mean((0, 2))
+        alike[layer] += my_tables @ their_tables.T
+    return alike
+
+
+def _seen(
+    model: HookedTransformer, layer: int, tokens: Int[Tensor, "batch pos"], some: Int[Tensor, " some"]
+) -> tuple[Float[Tensor, "batch head dest src"], Float[Tensor, "head entries"]]:
+    """The attention of a layer's heads, and their full OV circuits over some tokens, centred and of length one."""
+    name = f"blocks.{layer}.attn.hook_pattern"
+    pattern = model.run_with_cache(tokens, names_filter=name)[1][name]
+    tables = model.W_E[some] @ model.W_V[layer] @ model.W_O[layer] @ model.W_U[:, some]  # [head, source, next]
+    tables = (tables - tables.mean((1, 2), keepdim=True)).flatten(1)
+    return pattern, tables / tables.norm(dim=1, keepdim=True)
+
+
+def order(alike: Float[Tensor, "layer head head"]) -> Int[Tensor, "layer head"]:
+    """For each of our heads the other model's head that takes its number: the pairing with the largest sum."""
+    n_heads = alike.shape[-1]
+    pairings = torch.tensor(list(itertools.permutations(range(n_heads))))  # [n_heads!, head]: 40,320 for eight
+    sums = alike[:, torch.arange(n_heads), pairings].sum(-1)  # [layer, pairing]
+    return pairings[sums.argmax(1)]
+
+
+def renumbered(weights: Mapping[str, Tensor], heads: Int[Tensor, "layer head"]) -> dict[str, Tensor]:
+    """A model's weights with its heads in another order, which computes the same."""
+    found = dict(weights)
+    for key, value in weights.items():
+        if ".attn." in key and "b_O" not in key:  # the bias of the output is the layer's, not a head's
+            found[key] = value[heads[int(key.split(".")[1])]].contiguous()
+    return found
+
+
+def course_data(name: str, sibling: Path, target: Path) -> None:
+    """A copy of `data/` in which a sibling, its heads renumbered, stands in the place of a bundled model."""
+    shutil.copytree(DATA, target, ignore=shutil.ignore_patterns(name))
+    shutil.copytree(sibling, target / name, ignore=shutil.ignore_patterns(".*"))
+    ours, other = models.load(name), models.load(sibling)
+    if ours.cfg.n_layers == 0 or ours.cfg.n_heads == 1:
+        return
+    heads = order(likeness(ours, other, text.held_out_tokens()[:TEXTS]))
+    for file in (target / name).glob("*.safetensors"):
+        save_file(renumbered(load_file(file), heads), file)
+    write_checksums(target / name)
+
+
+def measured(notebook: Path, data: Path, record: Path) -> dict[str, Any]:
+    """What every claim of a lesson measures on the models in `data`, by statement; nothing is expected of them."""
+    record.unlink(missing_ok=True)
+    lesson = authoring.read(notebook)
+    environment = os.environ | {"COURSE_DATA": str(data), claims.MODE: f"record:{record}", "MPLBACKEND": "agg"}
+    client = NotebookClient(lesson, timeout=authoring.CELL_TIMEOUT, kernel_name="python3", allow_errors=True)
+    client.execute(cwd=str(notebook.parent), env=environment)
+    facts = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
+    return {fact["statement"]: fact["value"] for fact in facts if fact["kind"] == "claim"}
+
+
+def verdict(entry: Mapping, ours: Any, values: Sequence[Any]) -> str:
+    """What siblings say of a claim: it holds, differs in size, or is ours alone. The rule was fixed before the values.
+
+    It holds if every sibling is within the claim's bounds, or within a quarter of our number or its tolerance,
+    whichever is wider. It differs in size if every sibling has our sign and is between a third and three times ours.
+    Words and truth values must be equal. In lists and dictionaries, every number.
+    """
+    return max((_verdict(entry, ours, value) for value in values), key=(HOLDS, SIZE, OURS).index)
+
+
+def _verdict(entry: Mapping, ours: Any, value: Any, tolerance: Any = None) -> str:
+    tolerance = entry.get("tolerance") if tolerance is None else tolerance
+    if isinstance(ours, Mapping | list):
+        if type(value) is not type(ours) or len(value) != len(ours):
+            return OURS
+        keys = list(ours) if isinstance(ours, Mapping) else range(len(ours))
+        if isinstance(ours, Mapping) and {*ours} != {*value}:
+            return OURS
+        each = tolerance if isinstance(tolerance, Mapping | list) else dict.fromkeys(keys, tolerance)
+        found = [_verdict(entry, ours[key], value[key], each[key]) for key in keys]
+        return max(found, key=(HOLDS, SIZE, OURS).index, default=HOLDS)
+    if isinstance(ours, bool | str) or not isinstance(value, int | float):
+        return HOLDS if value == ours else OURS
+    if "value" not in entry:
+        inside = entry.get("least", -float("inf")) <= value <= entry.get("most", float("inf"))
+        return HOLDS if inside else SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
+    if abs(value - ours) <= max(abs(ours) / 4, tolerance or 0):
+        return HOLDS
+    return SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
+
+
+def siblings_of(lesson: Path, folder: Path) -> list[Path]:
+    """The trained siblings that a lesson can be run on."""
+    name = LESSONS[lesson.name[:2]]
+    return [place for sibling in SIBLINGS[name] if is_trained(place := place_of(folder, name, sibling))]
+
+
+def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """For each lesson its siblings, and for each claim about the replaced model ours, theirs, the verdict.
+
+    What has been measured is kept in `folder`, and is not measured again while the lesson stays as it is. What siblings
+    that are not here said of a claim is taken from `data/replication.json`, unless our number has changed.
+    """
+    result = json.loads(RESULT.read_text(encoding="utf-8"))
+    for notebook in tqdm(lessons, desc="lessons"):
+        ours = _kept(notebook, DATA, folder / "measured" / "ours")
+        theirs = {}
+        for path in siblings_of(notebook, folder):
+            data = folder / "data" / f"{path.parent.name}-{path.name}"
+            if not data.exists():
+                building = data.with_name(f".{data.name}")
+                shutil.rmtree(building, ignore_errors=True)
+                course_data(path.parent.name, path, building)
+                building.rename(data)
+            theirs[path.name] = _kept(notebook, data, folder / "measured" / path.name)
+        lesson, rows = authoring.learner_path(notebook).stem, {}
+        for statement, entry in claims.table(lesson).items():
+            values = {sibling: found.get(statement) for sibling, found in theirs.items()}
+            if "always" in entry or statement not in ours or _of_another(ours[statement], values.values()):
+                continue
+            earlier = result.get(lesson, {}).get(statement, {"ours": None, "siblings": {}})
+            if _verdict(entry, ours[statement], earlier["ours"]) == HOLDS:
+                values = earlier["siblings"] | values
+            seeds = [value for sibling, value in values.items() if sibling.startswith("seed")]
+            said = verdict(entry, ours[statement], seeds)
+            rows[statement] = {"ours": ours[statement], "siblings": values, "verdict": said}
+        result[lesson] = rows
+    return dict(sorted(result.items()))
+
+
+def _of_another(ours: Any, values: Iterable[Any]) -> bool:
+    """Whether numbers were not measured on what is replaced: not round ones, and the same to their last digits."""
+    numbers = ours if isinstance(ours, list) else [ours]
+    unround = all(isinstance(number, float) and number != round(number, 3) for number in numbers)
+    return unround and all(value == ours for value in values)
+
+
+def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
+    """What a lesson measured on these models, from an earlier run if the lesson is still the same."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file, source = folder / f"{notebook.stem}.json", notebook.read_text(encoding="utf-8")
+    if file.is_file() and (found := json.loads(file.read_text(encoding="utf-8")))["lesson"] == source:
+        return found["values"]
+    values = measured(notebook, data, folder / f"{notebook.stem}.record")
+    content = json.dumps({"lesson": source, "values": values})
+    write_text(file, content)
+    return values
+
+
+def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
+    """The table of a replication, lesson by lesson, in Markdown."""
+    rule = " ".join((verdict.__doc__ or "").split())
+    lines = ["# Replication", "", f"Made by `python -m course_utils.author.replicate`. {rule}"]
+    for lesson, rows in result.items():
+        lines += ["", f"## {lesson}", "", claims.compared(lesson, rows)]
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m course_utils.author.replicate", description=__doc__.splitlines()[0]
+    )
+    parser.add_argument("--folder", type=Path, default=Path("runs/siblings"), help="where siblings are (runs/siblings)")
+    parser.add_argument("--train", action="store_true", help="train the siblings that are missing first: hours")
+    options = parser.parse_args(arguments)
+    utf8_output()
+    if options.train:
+        train_siblings(options.folder)
+    lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS]
+    ready = [path for path in lessons if siblings_of(path, options.folder)]
+    if len(ready) < len(lessons):
+        without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)
+        stays = f"what {RESULT.name} has of them stays"
+        print(f"No siblings in {options.folder} for {without}: {stays}. --train makes them, in hours.", file=sys.stderr)
+    result = replicate(options.folder, ready)
+    content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
+    write_text(RESULT, content)
+    write_text(PAGE, page(result))
+    write_checksums(DATA)
+    for lesson, rows in result.items():
+        verdicts = [row["verdict"] for row in rows.values()]
+        print(f"{lesson}: " + ", ".join(f"{verdicts.count(kind)} {kind}" for kind in (HOLDS, SIZE, OURS)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

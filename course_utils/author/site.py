@@ -1,0 +1,171 @@
+"""The course as a site to read: `python -m course_utils.author.site --out FOLDER`. Nothing runs, nothing asks a network.
+
+Sphinx with myst-nb makes a page of each solution notebook as it is stored. An exercise shows its blank, and the answer
+unfolds below; formulas are MathML; the microscope's drawings answer the mouse with what was stored.
+"""
+
+import argparse
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell
+
+from course_utils._files import NOTEBOOKS, ROOT, SOLUTIONS, lesson_of, solution_file, write_text
+from course_utils.author import authoring, links, to_html
+from course_utils.course import utf8_output
+
+START = Path(links.CONTENTS).stem  # the README's table stands in its place
+TEXTS = {  # what stands after the lessons: the name of the page → its file
+    "TEACHING": NOTEBOOKS / "TEACHING.md",
+    "data": ROOT / "data" / "README.md",
+    "CONTRIBUTING": ROOT / "CONTRIBUTING.md",
+    "CHANGELOG": ROOT / "CHANGELOG.md",
+}
+SETTINGS = {
+    "project": "Transformer circuits, hands-on",
+    "extensions": ["myst_nb", "course_utils.author.site"],
+    "nb_execution_mode": "off",
+    "nb_render_markdown_format": "myst",  # the default, commonmark, has no tables
+    "nb_code_prompt_show": "Show a solution",
+    "nb_code_prompt_hide": "Hide the solution",
+    "myst_enable_extensions": ["amsmath", "dollarmath"],
+    "myst_heading_anchors": 3,
+    "suppress_warnings": ["myst.header"],  # an exercise is a heading of level 3, wherever it stands
+    "html_theme": "sphinx_book_theme",
+    "html_title": "Transformer circuits, hands-on",
+    "html_math_renderer": "mathml",
+    "html_copy_source": False,
+    "html_show_sourcelink": False,
+    "html_show_copyright": False,
+    "html_show_search_summary": False,  # opened from disk, a page may not fetch the others
+    "html_css_files": ["site.css"],
+    "html_context": {"default_mode": "auto"},
+    "html_theme_options": {
+        "navbar_persistent": [],  # the search stands above the contents
+        "show_toc_level": 2,
+        "use_download_button": False,
+        "use_fullscreen_button": False,
+    },
+}
+
+
+def build(out: Path) -> Path:
+    """Make the site in the folder `out`, and return the page to begin with.
+
+    Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on Python 3.10 and, with what it said, when
+    Sphinx complains.
+    """
+    if sys.version_info < (3, 11):  # the last theme for it has other buttons, and faults when opened from disk
+        raise RuntimeError("The site needs Python 3.11 or newer, for its theme does: build it with a newer one.")
+    try:
+        from sphinx.application import Sphinx
+        from sphinx.util.docutils import docutils_namespace, patch_docutils
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError('The site needs Sphinx: pip install -e ".[teach]" brings it.') from error
+
+    with tempfile.TemporaryDirectory() as folder, open(Path(folder, "warnings"), "w+", encoding="utf-8") as warnings:
+        sources = Path(folder, "sources")
+        _write_sources(sources)
+        paths = {"html_static_path": [str(sources / "_static")], "html_extra_path": [str(sources / "_extra")]}
+        with patch_docutils(), docutils_namespace():
+            trees, settings = Path(folder, "trees"), {**SETTINGS, **paths}
+            Sphinx(sources, None, out, trees, "html", settings, status=None, warning=warnings).build()
+        warnings.seek(0)
+        if said := warnings.read():
+            raise RuntimeError(f"The site is not as it should be. Sphinx says:\n{said}")
+    return out / "index.html"
+
+
+def _write_sources(folder: Path) -> None:
+    """Everything that Sphinx reads, as it reads it."""
+    lessons = [name for name in map(lesson_of, authoring.lessons()) if name != START]
+    for lesson in lessons:
+        solution, learner = (
+            nbformat.read(path, as_version=4)
+            for path in (SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb")
+        )
+        solution.cells = list(_cells(solution, learner))
+        write_text(folder / f"{lesson}.ipynb", nbformat.writes(solution))
+    for name, file in TEXTS.items():
+        write_text(folder / f"{name}.md", _linked(file))
+    contents = [_contents("Lessons", lessons), _contents("More", [*TEXTS])]
+    write_text(folder / "index.md", "\n".join([_linked(ROOT / "README.md"), *contents]))
+    picture = folder / "_extra" / "notebooks" / "induction.svg"  # where the README has it
+    picture.parent.mkdir(parents=True)
+    shutil.copy(NOTEBOOKS / picture.name, picture)
+    (folder / "_static").mkdir()
+    shutil.copy(to_html.STYLE / "site.css", folder / "_static")
+
+
+def _contents(caption: str, pages: list[str]) -> str:
+    return "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"])
+
+
+def _linked(file: Path) -> str:
+    """A text of the repository whose links to lessons and to other texts lead to their pages."""
+    pages = {path.resolve(): name for name, path in {**TEXTS, "index": ROOT / "README.md"}.items()}
+
+    def page(link: re.Match) -> str:
+        target = (file.parent / link[1]).resolve()
+        if target.suffix == ".ipynb":
+            return f"]({lesson_of(target)}.ipynb)"
+        return f"]({pages[target]}.md)" if target in pages else link[0]
+
+    return re.sub(r"\]\(((?!http)[^)#]+)\)", page, file.read_text(encoding="utf-8"))
+
+
+def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNode]:
+    """The cells of a page: before each answer its blank, and nothing that only Jupyter can show."""
+    blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
+    for cell in solution.cells:
+        if cell.id in links.IDS or ("interactive" in cell.metadata.get("tags", []) and not cell.outputs):
+            continue
+        if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
+            yield new_code_cell(blanks[cell.id])
+            cell.source = to_html.without_markers(cell.source)
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+        for output in cell.get("outputs", []):
+            shown = output.get("data", {})
+            if "microscope-still" in shown.get("text/html", ""):
+                shown["text/html"] = to_html.drawing(shown["text/html"])
+        yield cell
+
+
+def setup(app: Any) -> dict[str, bool]:  # Sphinx calls it, since this module stands among the extensions
+    """Formulas as MathML, which a browser draws without a script."""
+    from docutils import nodes
+
+    def inline(writer: Any, node: Any) -> None:
+        writer.body.append(to_html.mathml(node.astext(), "inline"))
+        raise nodes.SkipNode
+
+    def block(writer: Any, node: Any) -> None:
+        writer.body.append(to_html.mathml(node.astext(), "block"))
+        raise nodes.SkipNode
+
+    app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m course_utils.author.site", description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, default=Path("runs/site"), help="a folder (default: runs/site)")
+    options = parser.parse_args(arguments)
+    utf8_output()
+    try:
+        print(build(options.out))
+    except (ModuleNotFoundError, RuntimeError) as error:
+        parser.error(str(error))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,229 @@
+"""The deck for a seminar: what of a lesson a room needs, in the order and the minutes of the teacher's guide.
+
+The first picture; for each row of the guide's plan the questions to bet on, each with its answer and its picture, the
+pictures that show most, and the blanks of the exercises done in class; at the end what to discuss, and the board.
+"""
+
+import ast
+import html
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from course_utils._files import NOTEBOOKS
+from course_utils.author import to_html
+
+MOST = 25  # slides
+LINES = 8  # of code beside a picture
+MACHINERY = {"check", "claim", "draw", "identity", "microscope", "plots", "predict", "print"}
+
+
+@dataclass
+class Row:
+    """A row of the plan: its minutes, the sections that it covers, what happens."""
+
+    minutes: int
+    sections: list[str]
+    what: str
+
+
+@dataclass
+class Guide:
+    """What notebooks/TEACHING.md says of one lesson."""
+
+    goal: str
+    plan: list[Row]
+    mistakes: str
+    discussion: str
+    board: str
+
+
+@dataclass
+class Slide:
+    """One slide: the heading above it, what it shows, what the presenter's view says."""
+
+    heading: str
+    blocks: list[str] = field(default_factory=list)
+    notes: str = ""
+    spare: int = 0  # 0: stays; else the larger, the sooner it goes where there are too many
+
+
+def guide(title: str) -> Guide:
+    """The guide's section on a lesson, by the lesson's title; ValueError where there is none."""
+    text = (NOTEBOOKS / "TEACHING.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## {re.escape(title)}$(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+    if not found:
+        raise ValueError(f'notebooks/TEACHING.md has no section "{title}", and the slides follow it.')
+    part = dict(re.findall(r"^\*\*([A-Z][\w ]+?)\.?\*\*\s+(.*?)(?=^\*\*[A-Z]|\Z)", found[1], re.MULTILINE | re.DOTALL))
+    rows = re.findall(r"^\| (\d+) \| (.*) \| (.*) \|$", found[1], flags=re.MULTILINE)
+    plan: list[Row] = []
+    for minutes, where, what in rows:
+        row = Row(int(minutes), re.findall(r"\*(.+?)\*", where), what)
+        if plan and plan[-1].sections == row.sections:  # a section told in two goes
+            row = Row(plan[-1].minutes + row.minutes, row.sections, f"{plan.pop().what} {what}")
+        plan.append(row)
+    goal = part["Goal"].split("\n\n")[0]
+    return Guide(goal, plan, part["What people get wrong"], part["For discussion"], part["On the board"])
+
+
+def slides(solution: NotebookNode, learner: NotebookNode) -> str:
+    """A lesson as one HTML page, at most 25 slides; ValueError where the guide does not know it."""
+    title = solution.cells[0].source.splitlines()[0].lstrip("# ")
+    told = guide(title)
+    deck = [_first(solution, title, told)]
+    sections, blanks = _sections(solution), {cell.id: cell.source for cell in learner.cells}
+    for row in told.plan:
+        part = [slide for name in row.sections for slide in _section(name, sections.get(name, []), row, blanks)]
+        notes = f"**{row.minutes} minutes.** {row.what}"
+        for slide in part:
+            slide.notes = notes
+        deck += part
+    closing = Slide("For discussion", [_questions_of(told.discussion)], told.discussion)
+    board = Slide("On the board", [*map(str, to_html.markdown(told.board))])
+    board.notes = f"What people get wrong:\n\n{told.mistakes}"
+    kept = _at_most([*deck, closing, board], MOST)
+    body = "\n".join(map(_section_tag, kept))
+    style = to_html.text(to_html.REVEAL / "reveal.css") + to_html.style("slides.css")
+    scripts = [to_html.text(to_html.REVEAL / name) for name in ("reveal.js", "notes.js")]
+    page = f'<div class="reveal"><div class="slides">{body}</div></div>'
+    code = "".join(f"<script>{script.split('//# sourceMappingURL')[0]}</script>" for script in scripts)
+    return to_html.document(title, page + code + to_html.script("fit.js", to_html.style("slides.js")), style)
+
+
+def _first(solution: NotebookNode, title: str, told: Guide) -> Slide:
+    picture = next(shown for cell in solution.cells for shown in _pictures(cell))
+    minutes = sum(row.minutes for row in told.plan)
+    notes = f"{minutes} minutes in all. The picture is live in the lesson's first cell."
+    return Slide(title, [*map(str, to_html.markdown(told.goal)), picture], notes)
+
+
+def _sections(solution: NotebookNode) -> dict[str, list[NotebookNode]]:
+    """The cells of each section, by its heading; a cell that holds a heading opens its last one."""
+    found: dict[str, list[NotebookNode]] = {}
+    name = ""
+    for cell in solution.cells:
+        if cell.cell_type == "markdown":
+            for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
+                name = part.splitlines()[0][3:] if part.startswith("## ") else name
+                found.setdefault(name, []).append(NotebookNode(cell_type="markdown", source=part))
+        else:
+            found.setdefault(name, []).append(cell)
+    return found
+
+
+def _section(name: str, cells: list[NotebookNode], row: Row, blanks: dict[str, str]) -> Iterator[Slide]:
+    """The slides of a section: bets with their answers, the blanks that the row names, pictures."""
+    bets: dict[str, Slide] = {}
+    exercise, others = "", 0
+    for cell in cells:
+        if cell.cell_type == "markdown":
+            heading = re.search(r"^### (Exercise \d+ · `(\w+)`.*?minutes)(.*)", cell.source, re.MULTILINE | re.DOTALL)
+            exercise = cell.source[heading.start() :] if heading and f"`{heading[2]}`" in row.what else ""
+            continue
+        if exercise and "raise NotImplementedError" in blanks.get(cell.id, ""):
+            yield _blank(name, exercise, blanks[cell.id])
+            exercise = ""
+        for asked in _questions(cell, name):
+            bets[asked.name] = asked.slide
+            asked.slide.spare = 1
+            yield asked.slide
+        answered = [bets.pop(key) for key in re.findall(r'predicted="(\w+)"', cell.source) if key in bets]
+        for slide in answered:
+            slide.blocks.append(_answer(cell))
+        for picture in _pictures(cell):
+            waiting = answered or [*bets.values()]
+            if waiting and not any("picture" in block for block in waiting[-1].blocks):
+                waiting[-1].blocks.insert(1, f'<div class="fragment">{picture}</div>')
+                waiting[-1].spare = 0
+                continue
+            others += 1
+            yield Slide(name, _beside(_idea(cell.source), picture), spare=1 + others)
+
+
+@dataclass
+class _Question:
+    name: str
+    slide: Slide
+
+
+def _questions(cell: NotebookNode, section: str) -> Iterator[_Question]:
+    names = iter(re.findall(r'predict\(\s*"(\w+)"', cell.source))
+    for output in cell.outputs:
+        said = output.get("data", {}).get("text/plain", "")
+        if said.startswith("Predict: "):
+            question, _, options = said.removeprefix("Predict: ").partition("\n")
+            words = "".join(f"<li>{html.escape(option)}</li>" for option in options.split(" · "))
+            block = f'<div class="bet"><p>{to_html.inline(question)}</p><ul>{words}</ul></div>'
+            yield _Question(next(names, question), Slide(section, [block]))
+
+
+def _answer(cell: NotebookNode) -> str:
+    """What the first claims of a cell say, as one block that comes last."""
+    lines = [line for output in cell.outputs for line in output.get("text", "").splitlines() if line.startswith("▪ ")]
+    items = "".join(f"<li>{html.escape(line[2:])}</li>" for line in lines[:3])
+    return f'<div class="answer fragment"><ul>{items}</ul></div>'
+
+
+def _pictures(cell: NotebookNode) -> Iterator[str]:
+    for output in cell.get("outputs", []):
+        shown = output.get("data", {}).get("text/html", "")
+        if "microscope-still" in shown:
+            yield f'<div class="picture">{to_html.drawing(shown)}</div>'
+        elif "<img" in shown:
+            yield f'<div class="picture">{shown}</div>'
+
+
+def _beside(code: str, picture: str) -> list[str]:
+    return [f'<div class="beside">{to_html.code(code)}{picture}</div>' if code else picture]
+
+
+def _blank(section: str, exercise: str, source: str) -> Slide:
+    """An exercise: what is asked, before the hints, and the blank."""
+    heading, _, asked = exercise.partition("\n\n")
+    asked = asked.split("<details>")[0].split("\n### ")[0]
+    stub = re.sub(r"^(import|from) .*\n+", "", source.split("raise NotImplementedError")[0], flags=re.MULTILINE)
+    return Slide(section, [*map(str, to_html.markdown(f"{heading}\n\n{asked}")), to_html.code(stub.strip())])
+
+
+def _idea(source: str) -> str:
+    """The lines of a cell that are its idea; nothing where they are none, or too many to read from the last row."""
+    tree = ast.parse(source)
+    kept = [node for node in tree.body if not _is_machinery(node)]
+    lines = source.splitlines()
+    text = "\n".join("\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in kept)
+    longest = max(map(len, text.splitlines()), default=0)
+    is_function = any(isinstance(node, ast.FunctionDef) for node in kept)
+    return text if is_function and text.count("\n") < LINES and longest <= 80 else ""
+
+
+def _is_machinery(node: ast.stmt) -> bool:
+    """Whether a statement imports, asserts, claims, asks or draws."""
+    if isinstance(node, ast.Import | ast.ImportFrom | ast.Assert):
+        return True
+    calls = [call.func for call in ast.walk(node) if isinstance(call, ast.Call)]
+    called = {f.id if isinstance(f, ast.Name) else getattr(getattr(f, "value", None), "id", "") for f in calls}
+    return not isinstance(node, ast.FunctionDef) and bool(called & MACHINERY)
+
+
+def _questions_of(discussion: str) -> str:
+    """The guide's questions for the room, without the answers."""
+    points = re.findall(r"^- \*(.+?)\*", discussion, flags=re.MULTILINE | re.DOTALL)
+    return "<ul>{}</ul>".format("".join(f"<li>{to_html.inline(point)}</li>" for point in points))
+
+
+def _at_most(deck: list[Slide], most: int) -> list[Slide]:
+    """The deck with as many of its spare slides as fit: bets first, then the first picture of each section."""
+    spare = sorted((slide.spare, place) for place, slide in enumerate(deck) if slide.spare)
+    room = most - (len(deck) - len(spare))
+    if room < 0:
+        raise ValueError(f"This lesson has {-room} slides too many that must stay: leave an exercise at home.")
+    gone = {place for _, place in spare[room:]}
+    return [slide for place, slide in enumerate(deck) if place not in gone]
+
+
+def _section_tag(slide: Slide) -> str:
+    notes = "".join(map(str, to_html.markdown(slide.notes)))
+    heading = f"<h2>{to_html.inline(slide.heading)}</h2>"
+    return f'<section>{heading}{"".join(slide.blocks)}<aside class="notes">{notes}</aside></section>'

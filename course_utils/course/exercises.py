@@ -1,0 +1,251 @@
+"""What a check prints and returns; hint, solution and reset of an exercise by its name.
+
+An exercise stands in its lesson's folder, `lessons/l03_zero_layers/checks.py`, and is data: what the answer is called
+with, and what wrong answers there are. Ours, in the solutions notebook, says what is right.
+
+    direct_path = compared(
+        "`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers, one row per current token.",
+        returns="[current token, next token]",
+        cases=lambda: {"which product gives logits, and nothing more?": (random(7, 3), random(3, 7, seed=1))},
+        mistakes={"is the current token on the rows?": lambda W_E, W_U: (W_E @ W_U).T},
+        elsewhere={"it should be [7, 7]": lambda W_E, W_U: W_U @ W_E},
+        also_right={"a loop": lambda W_E, W_U: torch.stack([row @ W_U for row in W_E]), …},
+    )
+
+An answer is compared with ours case by case. Where it differs it is compared with each mistake, made with the same
+arguments: the first that returns the same is told, and else the sentence of the case. The same tables are the tests:
+tests/unit/test_check.py demands that every mistake gets its sentence, and that every other right answer gets its ✓.
+
+Where many answers are right, as when something is to be built, an exercise is a function instead: see `judged`.
+"""
+
+import difflib
+import functools
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from course_utils.course import ours
+from course_utils.course.guard import LINE, Blank, Guarded, as_tensors, notebook_data, randomness_kept
+from course_utils.course.questions import Unfit, Wrong, read, same
+
+Answer = Callable[..., Any]
+Answers = Answer | tuple[Answer, ...]
+Cases = Mapping[str, tuple | list[tuple]]  # what is said of an answer that fails there → arguments, once or several
+EXERCISES: dict[str, "Exercise"] = {}  # by name
+
+
+class Exercise:
+    """One exercise: called with an answer it prints a verdict and returns the function that the lesson goes on with.
+
+    ✓ right, and the lesson goes on with the learner's function, unless a second line says why it can't; ✗ with what
+    went wrong, ○ not attempted yet, and it goes on with ours.
+    """
+
+    def __init__(self, name: str, check: Callable[[Answer], None]) -> None:
+        self.name = name
+        self.check = check  # raises Wrong where the answer lacks something
+        self.mistakes: Mapping[str, Answers] = {}  # a sentence, or a part of it → answers that must get it
+        self.elsewhere: Mapping[str, Answers] = {}  # the same, where what reads or guards answers says the sentence
+        self.also_right: Mapping[str, Answer] = {}  # other right answers, which must get ✓
+        self.attempted = False
+        self.mark = ""  # of the last answer: ✓, ✗ or ○
+        self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
+        self.hints_shown = 0
+        EXERCISES[name] = self
+
+    def __call__(self, answer: Answer) -> Answer:
+        if not callable(answer):
+            self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
+        elif answer is ours.find(self.name).function:
+            self._say(f"○ {self.name}: this is our function; run the cell again in which you write yours.")
+        else:
+            guarded = Guarded(answer)
+            verdict = self._shown(guarded)
+            self._say(verdict + (" The lesson goes on with ours." if verdict.startswith("○") else ""))
+            if self.unfit:
+                print(f"  It is right, but {self.unfit}.")
+            elif verdict.startswith("✓"):
+                return _returning_tensors(answer) if guarded.converted else answer
+            if verdict.startswith("✗") and (names := notebook_data(answer)):
+                few = ", ".join(f"`{name}`" for name in names[:3])
+                print(f"  It reads {few} of the notebook, though the check calls it with small values of its own.")
+            if verdict.startswith("○"):
+                return ours.find(self.name).function
+        print("  The lesson goes on with ours.")
+        return ours.find(self.name).function
+
+    def _shown(self, answer: Guarded) -> str:
+        """The verdict about a guarded answer, once what the answer printed is on the page."""
+        verdict = self.verdict(answer)
+        if answer.printed:
+            print(answer.printed, end="" if answer.printed.endswith("\n") else "\n")
+        return verdict
+
+    def _say(self, line: str) -> None:
+        self.mark = line[0]
+        print(line)
+
+    def verdict(self, answer: Answer) -> str:
+        """What is printed about a guarded answer, in one line."""
+        self.unfit = ""
+        try:
+            with randomness_kept():
+                self.check(answer)
+        except Blank:
+            return f"○ {self.name}: not attempted yet."
+        except Unfit as reason:
+            self.unfit = str(reason)
+            line = f"✓ {self.name}"
+        except Wrong as problem:
+            line = f"✗ {self.name}: {problem}"
+        except Exception as error:  # in the check itself: it met something that its author did not think of
+            line = f"✗ {self.name}: the check can't read what your function returns ({type(error).__name__}: {error})."
+        else:
+            line = f"✓ {self.name}"
+        self.attempted = True
+        line = " ".join(line.split())
+        return line if len(line) <= LINE else line[: LINE - 1] + "…"
+
+
+def judged(check: Callable[[Answer], None]) -> Exercise:
+    """An exercise with many right answers, of a function of its name that raises `Wrong` with a sentence.
+
+    Its tables follow it: `exact_weights.mistakes = {"is the table transposed": …}`, and `also_right`.
+    """
+    return Exercise(check.__name__, check)
+
+
+exercise = judged  # OLD: goes when every lesson is converted
+
+
+def compared(
+    says: str,
+    *,
+    cases: Callable[[], Cases],
+    returns: str | tuple[str, ...] = "",
+    mistakes: Mapping[str, Answers],
+    also_right: Mapping[str, Answer],
+    elsewhere: Mapping[str, Answers] | None = None,
+    explain: Callable[..., str | None] = lambda got, right, *arguments: None,
+    as_read: Callable[[Any], Any] = lambda value: value,
+) -> Exercise:
+    """An exercise with one right result for each case: ours.
+
+    `says` opens with the call in backticks, whose name is the exercise's. `cases` makes its arguments anew at each
+    call, so that no answer can spoil them. `returns` says what a tensor's axes are, or what the things of a tuple are,
+    in an error's words. `mistakes` are compared with, in their order; `elsewhere` holds those that something else
+    tells. `explain(got, right, *arguments)` may name a difference that depends on numbers. `as_read` makes of a result
+    what is compared, and may raise `Wrong`.
+    """
+    found = re.match(r"`(\w+)\(", says)
+    if not found:
+        raise ValueError(f"An exercise's description opens with its call in backticks, not with {says[:20]!r}.")
+    name = found[1]
+
+    def result(value: Any, right: Any) -> Any:
+        return read(as_read(value), right, returns)
+
+    def check(answer: Answer) -> None:
+        for number, (otherwise, arguments) in enumerate(_each(cases())):
+            right = as_read(ours.find(name).function(*arguments))
+            got = result(answer(*arguments), right)
+            if same(got, right):
+                continue
+            for sentence, wrong in _one_by_one(mistakes):
+                _, anew = list(_each(cases()))[number]
+                try:
+                    is_this = same(got, result(wrong(*anew), right))
+                except Exception:  # a mistake may fit other cases only
+                    continue
+                if is_this:
+                    raise Wrong(sentence)
+            raise Wrong(explain(got, right, *arguments) or otherwise)
+
+    made = Exercise(name, check)
+    made.mistakes, made.elsewhere, made.also_right = mistakes, elsewhere or {}, also_right
+    return made
+
+
+def _one_by_one(mistakes: Mapping[str, Answers]) -> Iterator[tuple[str, Answer]]:
+    for sentence, answers in mistakes.items():
+        for answer in answers if isinstance(answers, tuple) else (answers,):
+            yield sentence, answer
+
+
+def _each(cases: Cases) -> Iterator[tuple[str, tuple]]:
+    for sentence, given in cases.items():
+        for arguments in given if isinstance(given, list) else [given]:
+            yield sentence, arguments
+
+
+def hint(name: str) -> None:
+    """Show the next hint of an exercise: `check.hint("direct_path")`."""
+    if (known := _known(name)) is None:
+        return
+    hints = ours.find(name).hints
+    if known.hints_shown == len(hints):
+        print(f'There is no further hint for {name}; check.solution("{name}") shows our solution.')
+        return
+    known.hints_shown += 1
+    _show(f"**Hint {known.hints_shown} of {len(hints)}** · {hints[known.hints_shown - 1]}")
+
+
+def solution(name: str) -> None:
+    """Show our solution of an exercise, once it has been attempted: `check.solution("direct_path")`."""
+    if (known := _known(name)) is None:
+        return
+    if not known.attempted:
+        print(f'Try {name} first, and run its cell. check.hint("{name}") helps.')
+        return
+    print(ours.find(name).solution)
+
+
+def reset(name: str) -> None:
+    """Put an exercise's blank into a new cell, and overwrite nothing: `check.reset("direct_path")`."""
+    if _known(name) is None:
+        return
+    stub = ours.find(name).stub
+    if (shell := _notebook()) is None:
+        print(stub)
+    else:
+        shell.set_next_input(stub)
+
+
+def _known(name: object) -> Exercise | None:
+    """The exercise of that name; None, and a sentence with near names, if there is none."""
+    if name in EXERCISES:
+        return EXERCISES[str(name)]
+    near = difflib.get_close_matches(str(name), EXERCISES, n=3, cutoff=0.5)
+    meant = f" Did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
+    print(f"There is no exercise {name!r}.{meant} Give its name as the heading writes it, in quotation marks.")
+    return None
+
+
+def _returning_tensors(answer: Answer) -> Answer:
+    """The learner's function, its numpy arrays as tensors, which is what the lesson goes on with."""
+
+    @functools.wraps(answer)
+    def converted(*args: Any, **kwargs: Any) -> Any:
+        return as_tensors(answer(*args, **kwargs))
+
+    return converted
+
+
+def _show(text: str) -> None:
+    """Markdown, drawn where something can draw it."""
+    if _notebook() is None:
+        print(text)
+    else:
+        from IPython.display import Markdown, display
+
+        display(Markdown(text))
+
+
+def _notebook() -> Any:
+    """IPython's shell, or None outside of it."""
+    try:
+        from IPython import get_ipython
+    except ModuleNotFoundError:
+        return None
+    return get_ipython()

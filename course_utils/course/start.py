@@ -1,0 +1,62 @@
+"""Opens the course, for `python -m course_utils`: your own copies of the lessons, in JupyterLab."""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from course_utils.course import copies, utf8_output
+
+FIRST = "00_start.ipynb"
+LAB = Path(__file__).resolve().parent / "lab"  # what JupyterLab looks and does like, on this server alone
+HIDDEN = ("solutions", "my_predictions.json")  # from the list of files; links open them
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command line; ends when JupyterLab does."""
+    parser = argparse.ArgumentParser(
+        prog="python -m course_utils",
+        description="Opens the course: your own copies of the lessons, in JupyterLab. What you write in them stays.",
+        epilog="Every other option goes to JupyterLab: --no-browser, --port 9000, …",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--folder", type=Path, help=f"where your copies are (default: {copies.FOLDER})")
+    options, for_jupyterlab = parser.parse_known_args(arguments)
+    utf8_output()
+    try:
+        folder = (options.folder or copies.workplace()).resolve()
+    except PermissionError as error:
+        parser.error(str(error))
+    try:
+        left = copies.renew(folder)
+    except OSError as error:
+        parser.error(f"Your notebooks can't be kept in {folder} ({error.strerror}): name another one with --folder.")
+    print(f"Your notebooks are in {folder}. No update changes what you write there.")
+    for name in left:
+        print(f"{name} is newer in the course, and yours stays: to have both, rename yours and start again.")
+    if importlib.util.find_spec("jupyterlab") is None:
+        parser.error(f"JupyterLab is not installed in this Python: {sys.executable} -m pip install jupyterlab")
+    from jupyterlab.labapp import LabApp
+
+    sys.stdout.flush()
+    LabApp.launch_instance([*settings(folder), *for_jupyterlab])
+    return 0
+
+
+def settings(folder: Path) -> list[str]:
+    """JupyterLab's options for the course. They hold for this server; the user's own configuration is not touched."""
+    return [f"--{name}={value}" for name, value in _settings(folder)]
+
+
+def _settings(folder: Path) -> Iterator[tuple[str, object]]:
+    from jupyter_server.services.contents.manager import ContentsManager
+
+    yield "ServerApp.root_dir", folder
+    yield "LabApp.default_url", f"/lab/tree/{FIRST}"
+    yield "LabApp.workspaces_dir", folder / ".workspaces"  # which tabs are open
+    yield "LabApp.custom_css", True
+    yield "ServerApp.tornado_settings", f"static_custom_path={LAB}"  # where custom.css is looked for
+    yield "LabApp.app_settings_dir", LAB  # overrides.json: JupyterLab's first word is no question about its news
+    for pattern in [*(ContentsManager.hide_globs.default() or []), *HIDDEN]:
+        yield "ContentsManager.hide_globs", pattern

@@ -1,0 +1,425 @@
+"""What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts.
+
+Three of its measurements are here too, whose machinery would hide their idea: the plain tables that training is
+compared with, texts written in many ways, and questions of the kind king − man + woman.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations, permutations
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Bool, Float, Int
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch
+from torch import Tensor
+from torch.nn import functional as F
+from transformer_lens import HookedTransformer
+
+from course_utils import bigrams, plots
+from course_utils._arguments import Count, checked
+from course_utils.making import gpt
+from course_utils.plots import COLOURS
+from course_utils.text import visible
+
+BLUE, ORANGE, GREEN = COLOURS[:3]
+MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
+ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
+    "hidden": "The bar for the hidden bracket is by far the shortest. Two reach twice the line.",
+    "shuffled": "Four clouds of dots. For one layer without positions, all lie on the diagonal.",
+    "notice": "Black: it changed. Norm, MLP: the diagonal. Attention: below too. No mask: all.",
+    "no mask": "Losses fall below both tables'. Without the mask they are lower, on new text too.",
+    "inputs": "Inputs excluded: plurals are often found. Inputs allowed: no bar has any length.",
+    "edge": "Only head 0.2's bar ends far left of the dashed line; that of all eight is shortest.",
+}
+
+
+def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str) -> None:
+    look: dict[str, Any] = {
+        "boxstyle": "round,pad=0.04",
+        "facecolor": "white",
+        "edgecolor": colour,
+        "linewidth": 2,
+        "zorder": 3,
+    }
+    axes.add_patch(FancyBboxPatch((x - width / 2, y - 0.24), width, 0.48, **look))
+    axes.text(x, y, words, ha="center", va="center", fontsize=10, zorder=4)
+
+
+def _branch(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
+    """A part beside the stream at x: it reads a normed copy below, and what it makes is added above."""
+    black: dict[str, Any] = {"color": "black", "linewidth": 1.2, "zorder": 1}
+    axes.plot([x, x + SIDE, x + SIDE], [y - 0.75, y - 0.75, y - 0.3], **black)
+    axes.plot([x + SIDE / 2] * 2, [y - 0.93, y - 0.57], color="black", linestyle=(0, (2, 1)), linewidth=2)
+    axes.plot([x + SIDE, x + SIDE], [y + 0.3, y + 0.75], **black)
+    axes.annotate("", (x + 0.06, y + 0.75), (x + SIDE, y + 0.75), arrowprops={"arrowstyle": "-|>", "color": "black"})
+    axes.text(x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4)
+    _box(axes, x + SIDE, y, 0.74, words, colour)
+
+
+SIDE = 0.72  # how far a part stands from the stream that it reads
+
+
+@checked
+def machine(names: Sequence[str], expected: Sequence[str]) -> None:
+    """A transformer with one block: a stream for every token of `names`, `expected` what it says on top of each."""
+    axes = plt.subplots(figsize=(10.6, 6.2))[1]
+    columns = [1.7 * number for number in range(len(names))]
+    for x, name, said in zip(columns, names, expected, strict=True):
+        axes.annotate("", (x, 7.2), (x, 0.3), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"}, zorder=0)
+        axes.text(x, -0.05, visible(name), ha="center", fontsize=11, **MONO)
+        _box(axes, x, 0.85, 0.8, "look up $W_E$", COLOURS[6])
+        _branch(axes, x, 2.5, "attention", ORANGE)
+        _branch(axes, x, 4.55, "MLP", GREEN)
+        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], color="black", linestyle=(0, (2, 1)), linewidth=2)
+        _box(axes, x, 6.35, 0.8, "times $W_U$", COLOURS[6])
+        axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
+    for (i, src), (j, dest) in combinations(enumerate(columns), 2):
+        look: dict[str, Any] = {"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8}
+        start, end, bend = (src + SIDE + 0.41, dest + SIDE - 0.41), 2.5, 0.0
+        if j - i > 1:  # over the boxes between
+            start, end, bend = (src + SIDE + 0.3, dest + SIDE - 0.3), 2.76, -0.13
+        axes.annotate("", (start[1], end), (start[0], end), arrowprops=look | {"connectionstyle": f"arc3,rad={bend}"})
+    notes = {
+        0.0: "tokens  [batch, pos]",
+        0.85: "$+\\ W_{pos}$: where it stands",
+        1.3: "the stream  [batch, pos, d_model]",
+        2.5: "the only part that reads other columns",
+        3.25: "+  what a part makes is added",
+        4.55: "works on each column alone",
+        5.75: "dashed: LayerNorm, section 5",
+        7.4: "logits  [batch, pos, d_vocab]",
+    }
+    for y, words in notes.items():
+        axes.text(columns[-1] + 1.4, y, words, va="center", fontsize=10)
+    axes.set(
+        xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7), title="How does a text become a guess at each next token?"
+    )
+    axes.axis("off")
+
+
+@checked
+def beside_line(
+    values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: Sequence[str]
+) -> Axes:
+    """Bars for what was changed, those that `highlight` names standing out, and a dashed line for nothing changed."""
+    axes = plots.bars(values, title, unit, highlight)
+    axes.axvline(line, color="black", linestyle="--", label=label)
+    for number in axes.texts:  # the line must not run through a number
+        number.set(bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)
+    axes.legend()
+    return axes
+
+
+@checked
+def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
+    """One text in several vocabularies, a row for each: every token a box as wide as its characters."""
+    axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
+    for row, tokens in enumerate(stages.values()):
+        place = 0
+        for number, token in enumerate(tokens):
+            shown = visible(
+                token.replace("Ġ", " ").replace("Ċ", "\n")
+            )  # the library's names for a space and a line break
+            colour = ("#FFF2CC", "#DDEBF7")[number % 2]
+            axes.barh(row, len(shown), left=place, height=0.7, color=colour, edgecolor="black", linewidth=0.8)
+            axes.text(place + len(shown) / 2, row, shown, ha="center", va="center", fontsize=10, **MONO)
+            place += len(shown)
+    labels = [f"{name}: {len(tokens)} tokens" for name, tokens in stages.items()]
+    axes.set_yticks(range(len(stages)), labels)
+    axes.set(title="What are the pieces of one line of Python?", xticks=[])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.invert_yaxis()
+    return axes
+
+
+@checked
+def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]) -> Sequence[Axes]:
+    """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
+    _, panels = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)), sharey=True)
+    for axes, values, title, form in zip(
+        panels, (logits, p), ("logits", "after the softmax: probabilities"), ("%.1f", "%.2f"), strict=True
+    ):
+        drawn = axes.barh(range(len(names)), values.tolist(), color=BLUE if title == "logits" else ORANGE)
+        axes.bar_label(drawn, fmt=form, padding=4, fontsize=9)
+        axes.margins(x=0.15)
+        axes.set(title=title, xlabel="nats" if title == "logits" else "probability")
+    panels[0].set_yticks(range(len(names)), [visible(name) for name in names], **MONO)
+    panels[0].invert_yaxis()
+    return list(panels)
+
+
+@checked
+def surprise_curve(chances: Mapping[str, float]) -> Axes:
+    """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
+    axes = plt.subplots(figsize=(9, 3.4))[1]
+    p = torch.linspace(0.004, 1, 500)
+    axes.plot(p, -p.log(), color=BLUE)
+    for name, chance in chances.items():
+        height = math.log(1 / chance)
+        axes.plot(chance, height, "o", color=ORANGE, clip_on=False, zorder=3)
+        axes.annotate(f"{name}: {height:.2f} nats", (chance, height), (9, 7), textcoords="offset points")
+    axes.set(xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1], xlabel="probability p of the token that came")
+    axes.set(ylabel="nats", title="How much does a token surprise, −log p?")
+    return axes
+
+
+@checked
+def surprises(
+    names: Sequence[str], surprise: Float[Tensor, " pos"], title: str, entropy: Float[Tensor, " pos"] | None = None
+) -> Axes:
+    """How much each token of a text surprised the model, in nats; `entropy` is the surprise it expected there."""
+    axes = plt.subplots(figsize=(9, 3.6))[1]
+    axes.bar(range(len(names)), surprise.tolist(), color=BLUE, label="surprise: −log p of the token that came")
+    if entropy is not None:
+        axes.plot(entropy.tolist(), "D-", color=ORANGE, markersize=4, label="entropy: the surprise that was expected")
+        axes.legend(loc="upper right", fontsize=8)
+    axes.set_xticks(range(len(names)), [visible(name) for name in names], rotation=45, ha="right", fontsize=8, **MONO)
+    axes.set(title=title, ylabel="nats")
+    return axes
+
+
+@checked
+def steps(
+    names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"]], below: str, part: Float[Tensor, " column"]
+) -> Sequence[Axes]:
+    """The tables of attention's steps, every number in its place, a row for each destination.
+
+    Below the last table stands one row more, a `part` of its last row; `below` is its label.
+    """
+    sizes = [table.shape[1] for table in tables.values()]
+    figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.4), width_ratios=sizes)
+    for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
+        reach = 2.2 * table[table.isfinite()].abs().max().item()
+        labels = [visible(name) for name in names] if number < len(tables) else [""] * table.shape[1]
+        axes.set_xticks(range(table.shape[1]), labels, rotation=40, ha="left", fontsize=8, **MONO)
+        axes.xaxis.tick_top()
+        rows = [visible(name) for name in names] if number == 1 else [""] * len(names)
+        axes.set_yticks(range(len(names)), rows, fontsize=8, **MONO)
+        for dest, row in enumerate(table):
+            _numbers(axes, row, dest, reach)
+        if number == len(tables):
+            _numbers(axes, part, len(names) + 0.3, reach)
+            axes.text(-0.65, len(names) + 0.3, below, ha="right", va="center", fontsize=8, **MONO)
+        axes.set(xlim=(-0.5, table.shape[1] - 0.5), ylim=(len(names) + 0.8, -0.5), aspect="equal")
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        axes.set_title(f"{number} · {title}", fontsize=10, pad=8)
+    panels[0].set_ylabel("destination")
+    figure.supxlabel("columns: sources (in the last table: the first entries of each vector)", fontsize=9)
+    return list(panels)
+
+
+@checked
+def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]:
+    """Logits in a text's order and with the text shuffled, a panel for each model; dots on the line did not move.
+
+    Every 48th token is drawn; the title says how far the token that moves farthest moves.
+    """
+    figure, (panels,) = plt.subplots(1, len(logits), figsize=(2.7 * len(logits), 3.5), sharey=True, squeeze=False)
+    ends = [min(both.min().item() for both in logits.values()), max(both.max().item() for both in logits.values())]
+    for axes, (name, (ordered, other)) in zip(panels, logits.items(), strict=True):
+        axes.plot(ends, ends, color="black", linewidth=1, linestyle="--")
+        axes.plot(ordered[::48], other[::48], "s", color=BLUE, markersize=2, markeredgewidth=0)
+        axes.set_title(f"{name}\nby at most {(ordered - other).abs().max():.2f} nats", fontsize=10)
+        axes.set(aspect="equal", xlim=ends, ylim=ends)
+        axes.locator_params(nbins=4)
+    panels[0].set_ylabel("after shuffling")
+    figure.supxlabel("logit in order, nats", fontsize=10)
+    figure.suptitle("How far does the shuffling move the logits of the last position?", fontsize=11)
+    return list(panels)
+
+
+@checked
+def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
+    """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
+    axes = plt.subplots(figsize=(7.5, 5))[1]
+    axes.imshow(attention.numpy(), cmap="PuOr_r", vmin=-2.2, vmax=2.2)
+    for dest, src in (attention >= 0.005).nonzero().tolist():
+        axes.text(src, dest, f"{attention[dest, src]:.2f}", ha="center", va="center", fontsize=8.5)
+    shown = [visible(name) for name in names]
+    axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", fontsize=9, **MONO)
+    axes.set_yticks(range(len(names)), shown, fontsize=9, **MONO)
+    axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), aspect="auto")
+    axes.set(title=title, xlabel="source", ylabel="destination")
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    return axes
+
+
+@checked
+def normed_and_bent() -> Sequence[Axes]:
+    """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at 0."""
+    x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
+    _, panels = plt.subplots(1, 3, figsize=(9.5, 3.3), width_ratios=(1, 1, 1.3))
+    for axes, values, title in zip(panels, (x, F.layer_norm(x, (8,))), ("a stream's entries", "normed"), strict=False):
+        axes.bar(range(8), values.tolist(), color=COLOURS[6] if title == "normed" else BLUE)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(title=title, ylim=(-2.2, 9.6), xlabel="entry", xticks=[])
+    reach = torch.linspace(-4, 4, 100)
+    panels[2].plot(reach, F.gelu(reach), color=ORANGE, label="GELU")
+    panels[2].plot(
+        reach, reach.clamp(min=0), color="black", linewidth=1, linestyle=":", label="negative values cut off"
+    )
+    panels[2].set(title="how the MLP bends a neuron", xlabel="before", ylabel="after")
+    panels[2].legend(fontsize=9)
+    return list(panels)
+
+
+def _numbers(axes: Axes, row: Tensor, y: float, reach: float) -> None:
+    """A row of numbers, each on a ground that goes from violet at −reach to orange at reach; white for −∞."""
+    ground = torch.where(row.isfinite(), row, torch.nan)[None].numpy()
+    axes.imshow(ground, cmap="PuOr_r", vmin=-reach, vmax=reach, extent=(-0.5, len(row) - 0.5, y + 0.5, y - 0.5))
+    for x, value in enumerate(row.tolist()):
+        shown = "−∞" if value == -torch.inf else plots.written(value, ".2f")
+        axes.text(x, y, shown, ha="center", va="center", fontsize=8.5)
+
+
+@checked
+def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[Axes]:
+    """A square for each part of a model: in column i, black where the output changed when position i was edited."""
+    figure, (panels,) = plt.subplots(1, len(tables), figsize=(2.5 * len(tables), 3.3), sharey=True, squeeze=False)
+    for axes, (name, table) in zip(panels, tables.items(), strict=True):
+        axes.imshow(table.float().numpy(), cmap="Greys", vmin=0, vmax=1.3)
+        axes.set_xticks(range(table.shape[1]), range(table.shape[1]), fontsize=8)
+        axes.set_yticks(range(len(table)), range(len(table)), fontsize=8)
+        axes.set_title(name, fontsize=9)
+        axes.set_xlabel("edited position")
+    panels[0].set_ylabel("position of the output")
+    figure.suptitle("Which outputs notice an edit? (black: it changed)", fontsize=11)
+    return list(panels)
+
+
+@checked
+def plain_losses(
+    train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"], d_vocab: Count = 512
+) -> dict[str, float]:
+    """What two plain tables, counted on one text, lose on another, in nats per token: single tokens, and pairs."""
+    N = bigrams.count(train, d_vocab).to_dense()  # (current, next)
+    single = (N.sum(0) + 1).log().log_softmax(-1)  # (next)
+    pairs = bigrams.kneser_ney(N)[unseen[:, :-1], unseen[:, 1:]]
+    return {
+        "single tokens, new text": -single[unseen[:, 1:]].mean().item(),
+        "bigram table, new text": -pairs.mean().item(),
+    }
+
+
+@checked
+def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
+    """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain `tables`."""
+    axes = plt.subplots(figsize=(9, 4.6))[1]
+    for (name, run), colour in zip(runs.items(), (BLUE, ORANGE), strict=False):
+        mean = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
+        centre = range(10, 10 + len(mean))
+        axes.plot(centre, mean, color=colour, label=f"{name}: training text, mean of 20 steps")
+        at = range(every, every * len(run["new text"]) + 1, every)
+        axes.plot(at, run["new text"], "o--", color=colour, markersize=4, label=f"{name}: new text")
+    for name, value in tables.items():
+        axes.axhline(value, color="black", linewidth=1, linestyle=":")
+        axes.text(len(run["seen"]), value + 0.05, name, fontsize=8, ha="right")
+    axes.set(
+        xlabel="training step",
+        ylabel="loss, nats per token",
+        title="How low is the loss on training text and on new text?",
+    )
+    axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
+    return axes
+
+
+@checked
+def top_k(log_probs: Float[Tensor, "batch d_vocab"], k: Count = 40) -> Float[Tensor, "batch d_vocab"]:
+    """Probabilities of the k most probable tokens, divided by their sum; 0 for all others."""
+    least = log_probs.topk(k).values[:, -1:]
+    return log_probs.masked_fill(log_probs < least, -torch.inf).softmax(-1)
+
+
+@checked
+def written(
+    model: HookedTransformer,
+    texts: Int[Tensor, "text pos"],
+    write: Callable[..., Tensor],
+    choices: Mapping[str, Callable[[Tensor], Tensor]],
+    prompt: Count = 12,
+) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Int[Tensor, "text pos"]]]:
+    """The texts, their openings completed in every way by the lesson's `write`, and by beams; then the beams by width.
+
+    Each opening is completed eight times, but once only by "greedy". The model has one layer.
+    """
+
+    def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
+        return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)
+
+    prompts, n = texts[:, :prompt], texts.shape[1] - prompt
+    ways = {"the author": texts}
+    for name, choose in choices.items():
+        ways[name] = write(predictor, prompts if name == "greedy" else prompts.repeat(8, 1), n, choose)
+    beams = {width: torch.stack([gpt.beam_search(predictor, one, width, n)[0] for one in prompts]) for width in (1, 8)}
+    return ways | {"beam, width 8": beams[8]}, beams
+
+
+@checked
+def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
+    """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
+    axes = plt.subplots(figsize=(9, 4.2))[1]
+    for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
+        spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
+        size = 8 if marker == "*" else 4
+        axes.plot(values, row + spread, marker, color=COLOURS[row % 6], ms=size, markeredgewidth=0, linestyle="none")
+        axes.plot(
+            [values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2, label="mean" * (not row)
+        )
+    axes.axvline(entropy, color="#777777", linestyle="--")
+    axes.text(entropy, -0.62, " entropy along the sampled texts", fontsize=8)
+    axes.set_yticks(range(len(texts)), list(texts))
+    axes.invert_yaxis()
+    axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
+    axes.set_title("Where do the texts lie that each way writes?", pad=12)
+    axes.legend(loc="lower right", fontsize=8)
+    return axes
+
+
+FAMILIES = {  # a : b, a : b, …, fixed before anything was measured
+    "singular : plural": "name names value values line lines file files key keys item items test tests arg args option "
+    "options error errors character characters module modules object objects class classes",
+    "opposites": "True False min max first last start end encode decode read write open close left right before after "
+    "input output get set add remove old new",
+    "verb : past": "call called return returned use used create created raise raised pass passed expect expected",
+}
+
+
+@checked
+def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
+    """How often d is the token nearest to E(b) − E(a) + E(c), for all a : b and c : d of a family, by three rules."""
+    E = F.normalize(model.W_E)  # rows of length 1
+    shares = {}
+    for family, listed in FAMILIES.items():
+        ids = [model.to_single_token(f" {word}") for word in listed.split()]
+        asked = list(permutations(zip(ids[::2], ids[1::2], strict=True), 2))
+        right = {"inputs allowed": 0, "inputs excluded": 0, "nearest to c alone": 0}
+        for (a, b), (c, d) in asked:
+            guess, alone = E @ (E[b] - E[a] + E[c]), E @ E[c]
+            right["inputs allowed"] += guess.argmax().item() == d
+            for rule, near in (("inputs excluded", guess), ("nearest to c alone", alone)):
+                near[[a, b, c]] = -torch.inf
+                right[rule] += near.argmax().item() == d
+        shares[family] = {rule: n / len(asked) for rule, n in right.items()}
+    return shares
+
+
+@checked
+def rates(table: Mapping[str, Mapping[str, float]], title: str, xlabel: str = "share of questions") -> Axes:
+    """Shares as groups of bars: a group for each entry, a bar for each rule within it."""
+    axes = plt.subplots(figsize=(7.5, 0.9 * len(table) + 0.9))[1]
+    rules = list(next(iter(table.values())))
+    for number, (rule, hatch) in enumerate(zip(rules, ("", "///", "..."), strict=False)):
+        place = [group + 0.27 * (number - (len(rules) - 1) / 2) for group in range(len(table))]
+        drawn = axes.barh(place, [row[rule] for row in table.values()], height=0.25, label=rule, hatch=hatch)
+        axes.bar_label(drawn, fmt="{:.0%}", padding=3, fontsize=8)
+    axes.set_yticks(range(len(table)), list(table))
+    axes.invert_yaxis()
+    axes.set(title=title, xlabel=xlabel, xlim=(0, 1.1))
+    axes.legend(loc="upper right", fontsize=8)
+    return axes

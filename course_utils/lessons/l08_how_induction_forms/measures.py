@@ -1,0 +1,139 @@
+"""What is measured of a small model: where its heads look, what its layers look for, and through which door."""
+
+import itertools
+from collections.abc import Iterator
+
+import torch
+import torch.nn.functional as F
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens import FactoredMatrix, HookedTransformer
+
+from course_utils import circuits, composition, heads
+from course_utils._arguments import Count, checked
+from course_utils.lessons.l08_how_induction_forms.forward import inputs, pattern, write
+
+
+@checked
+@torch.no_grad()
+def offsets(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count, most: Count = 6
+) -> dict[str, list[list[float]]]:
+    """Where heads look on random tokens repeated every `period`: lists [head][offset], offsets 0 to `most` − 1.
+
+    "back": layer 0's attention to the token that many places back. "after": the last layer's attention to the tokens
+    that many places after earlier copies of the current one, from the second pass on; 1 is prefix matching.
+    """
+    patterns = heads.patterns(model, tokens)  # [layer, head, batch, dest, src]
+    first, last, n_ctx = patterns[0], patterns[-1], patterns.shape[-1]
+    # diagonal(-d) lists attention from dest = src + d to src, for src = 0, 1, …
+    back = [
+        first.diagonal(-o, -2, -1)[..., max(0, 2 - o) :].mean((-2, -1))  # from dest = 2 on
+        for o in range(most)
+    ]
+    after = []
+    for o in range(most):
+        total = last.new_zeros(last.shape[:2])  # [head, batch]
+        for ago in range(period, n_ctx - 1, period):  # src = copy + o, where copy = dest - ago
+            total = total + last.diagonal(o - ago, -2, -1)[..., 1 + o :].sum(-1)  # copy ≥ 1: no copy of the start token
+        after.append(total.mean(-1) / (n_ctx - 1 - period))  # on average over dest = period + 1, …, n_ctx - 1
+    return {"back": torch.stack(back, -1).tolist(), "after": torch.stack(after, -1).tolist()}
+
+
+@checked
+@torch.no_grad()
+def match_positivity(model: HookedTransformer) -> Float[Tensor, "head1 head2"]:
+    """Σλ / Σ|λ| of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean (a softmax never sees that).
+
+    Near 1, a head of layer 1 looks for the token that a head of layer 0 read and passed on: half of an induction head.
+    It says nothing of how strongly: see `match_lead`.
+    """
+    found = torch.zeros(model.cfg.n_heads, model.cfg.n_heads)
+    for pair, M in _matches(model):
+        found[pair] = circuits.copying_score(M)
+    return found
+
+
+@checked
+@torch.no_grad()
+def match_lead(model: HookedTransformer) -> tuple[Float[Tensor, "head1 head2"], Float[Tensor, "head1 head2"]]:
+    """By how much every pair's M_K prefers a token's own match, in units of the attention score, and chance's share.
+
+    The lead: a token's own entry less its row's mean, on average over tokens, over √d_head. e^lead is the factor in
+    attention, once layer 0 puts all its attention on that token. Chance: the standard deviation of the lead when the
+    columns are shuffled, so that each token's "own" is an arbitrary other's. It needs no shuffling: for a matrix D
+    without row and column means, the sum of n entries, one in each row and column, has variance Σ D² / (n − 1)
+    (Hoeffding 1951).
+    """
+    n, d_vocab, d_head = model.cfg.n_heads, model.cfg.d_vocab, model.cfg.d_head
+    lead, chance = torch.zeros(2, n, n)
+    for pair, M in _matches(model):
+        lead[pair] = circuits.lead(M) / d_head**0.5
+        A, B = M.A - M.A.mean(0), M.B  # [looks for, d_head], [d_head, was passed on]
+        squares = ((A.T @ A) * (B @ B.T)).sum()  # Σ D², where D = A B: the trace of Aᵀ A B Bᵀ
+        chance[pair] = (squares / (d_vocab - 1) / d_head).sqrt() / d_vocab
+    return lead, chance
+
+
+def _matches(model: HookedTransformer) -> Iterator[tuple[tuple[int, int], FactoredMatrix]]:
+    """(head of layer 0, head of layer 1) and their M_K, each row less its mean."""
+    for head1, head2 in itertools.product(range(model.cfg.n_heads), repeat=2):
+        M = composition.match_matrix(model, (1, head2), (0, head1))
+        M.B = M.B - M.B.mean(-1, keepdim=True)
+        yield (head1, head2), M
+
+
+@checked
+@torch.no_grad()
+def door_scores(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, list[float]]:
+    """Prefix-matching scores of layer 1's heads: as they are, and without layer 0 in their keys or their queries.
+
+    "keys" takes everything that layer 0 wrote out of the input of the keys and leaves queries and values as they are;
+    "queries" the other way round. The mechanism of Elhage et al. 2021 needs the keys.
+    """
+    before, after, position = _streams(model, tokens)
+    scores = {}
+    for name, (dest, src) in {"whole": (after, after), "keys": (after, before), "queries": (before, after)}.items():
+        found = pattern(model, 1, dest + position, src + position).transpose(0, 1)  # [head, batch, dest, src]
+        scores[name] = heads.prefix_matching_score(found, period).mean(-1).tolist()
+    return scores
+
+
+@checked
+@torch.no_grad()
+def door_savings(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, float]:
+    """What repeating saves, in nats: of the whole model, and without layer 0 in layer 1's queries, keys or values.
+
+    It asks for no particular head or offset, and so sees every mechanism. The textbook's needs layer 0 in the keys
+    alone; one that copies what layer 0 has brought along needs it in the values too.
+    """
+    before, after, position = _streams(model, tokens)
+    savings = {}
+    for door in ("whole", "queries", "keys", "values"):
+        q, k, v = (before if door == name else after for name in ("queries", "keys", "values"))
+        found = pattern(model, 1, q + position, k + position)
+        savings[door] = saving((after + write(model, 1, found, v)) @ model.W_U, tokens, period)
+    return savings
+
+
+@checked
+def saving(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"], period: Count) -> float:
+    """By how much the loss of the second pass is below that of the first, in nats, where tokens repeat."""
+    loss = F.cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none").mean(0)  # [pos - 1]
+    return (loss[1:period].mean() - loss[period + 1 : 2 * period].mean()).item()
+
+
+@checked
+@torch.no_grad()
+def diagonal(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, " pos-1"]:
+    """The attention to the previous token of layer 0's best head for that, by destination, from position 1 on."""
+    looks = heads.patterns(model, tokens)[0]  # [head, batch, dest, src]
+    best = heads.previous_token_score(looks).mean(-1).argmax()
+    return looks[best].diagonal(-1, -2, -1).mean(0)
+
+
+def _streams(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The streams before and after layer 0, [batch, pos, d_model], and what queries and keys add, [pos, d_model]."""
+    before, position = inputs(model, tokens)
+    looks = pattern(model, 0, before + position, before + position)
+    return before, before + write(model, 0, looks, before), position

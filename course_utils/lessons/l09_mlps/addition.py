@@ -1,0 +1,294 @@
+"""A small model that adds two numbers, taken apart: its neurons' curves as waves, its rulers, and how it does without.
+
+The models are those of `tasks.TASKS["addition"]` and `models.from_neurons`: one layer, one head, one MLP of ReLUs. All
+numbers below n = d_vocab are tokens, and the pairs are those whose sum is a token too, as `tasks.sequences(2, n)` has
+them. What a neuron receives is taken with attention at one half, where these models have it. Only `which_two` is about
+the model of `tasks.TASKS["fibonacci"]`, which adds the last two of several numbers.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import interventions
+from course_utils._arguments import Count, NotNegative, checked
+from course_utils.making import fourier, tasks
+
+KINDS = "waves of any frequency", "whole frequencies", "random directions"  # what `right_with` keeps
+
+
+class Cut(NamedTuple):
+    """A ruler taken away: which error was foretold, and how many answers are off by 0, 1, … n − 1."""
+
+    frequency: float  # the mean over its neurons
+    foretold: int
+    without: Float[Tensor, " error"]
+    at_random: Float[Tensor, " error"]  # without as many neurons at random, ten times
+
+    @property
+    def most_common(self) -> int:
+        """By how much most wrong answers are off."""
+        return int(self.without[1:].argmax()) + 1
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """The foretold error's share of all errors, without the ruler and without as many neurons at random."""
+        here, there = (float(count[self.foretold] / count[1:].sum()) for count in (self.without, self.at_random))
+        return here, there
+
+    @property
+    def holds(self) -> bool:
+        """Whether the foretold error is the most common one, and its share more than twice that at random."""
+        here, there = self.shares
+        return self.most_common == self.foretold and here > 2 * there
+
+
+@checked
+def mistakes(pairs: Int[Tensor, "pair 2"], said: Int[Tensor, " pair"]) -> list[str]:
+    """The wrong answers in words, as "1 + 1 = 42?"."""
+    wrong = said != pairs.sum(1)
+    return [f"{a} + {b} = {s}?" for (a, b), s in zip(pairs[wrong].tolist(), said[wrong].tolist(), strict=True)]
+
+
+def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:
+    """What each value, as first and as second number, adds to the stream that the MLP reads at the second position."""
+    x = model.W_E + model.W_pos[:2, None]
+    stream = 0.5 * x @ model.W_V[0, 0] @ model.W_O[0, 0]
+    stream[1] += x[1]  # the residual path: the second number stands there itself
+    return stream
+
+
+@checked
+def curves(model: HookedTransformer) -> Float[Tensor, "2 value neuron"]:
+    """What each value gives to each neuron, as the first and as the second number, with attention at one half."""
+    return _given(model) @ model.W_in[0]
+
+
+@checked
+def active(model: HookedTransformer) -> Bool[Tensor, " neuron"]:
+    """Which neurons fire for at least 2 % of all pairs."""
+    L, R = curves(model)
+    a, b = tasks.sequences(2, len(L)).T
+    return ((L[a] + R[b]) > 0).float().mean(0) >= 0.02
+
+
+@checked
+def best_waves(
+    W: Float[Tensor, "value column"],
+) -> tuple[Float[Tensor, " column"], Float[Tensor, " column"]]:
+    """For each column the frequency that explains most of its variance, in steps of ⅛, and the share that it does."""
+    fine = _frequencies(len(W))
+    explained = fourier.explained(W, fine) / W.var(0, correction=0)  # (frequency, column)
+    return fine[explained.argmax(0)], explained.amax(0)
+
+
+def _frequencies(n: int) -> Float[Tensor, " freq"]:
+    """From ¼ to just below n/2, in steps of ⅛."""
+    return torch.arange(2, 4 * n - 1) / 8
+
+
+@checked
+def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[Tensor, " _neuron"]]:
+    """How much of each active neuron's curve its best wave explains, and the same with the tokens shuffled."""
+    W = curves(model).mean(0)[:, active(model)]
+    order = torch.randperm(len(W), generator=torch.Generator().manual_seed(0))
+    return best_waves(W)[1], best_waves(W[order])[1]
+
+
+@checked
+def spectrum(model: HookedTransformer) -> tuple[Float[Tensor, " freq"], Float[Tensor, " freq"]]:
+    """Frequencies, and the share of all active curves' variance that a wave of each explains."""
+    W = curves(model).mean(0)[:, active(model)]
+    fine = _frequencies(len(W))
+    return fine, fourier.explained(W, fine).sum(1) / W.var(0, correction=0).sum()
+
+
+@checked
+def crest(model: HookedTransformer, neuron: NotNegative) -> tuple[float, float]:
+    """The period of a neuron's best wave, and the number at which its crest stands."""
+    W = curves(model).mean(0)[:, [neuron]]
+    f = best_waves(W)[0][0]
+    period = len(W) / f
+    return period.item(), (period * fourier.phase(W, f)[0] / (2 * torch.pi)).item()
+
+
+@checked
+def rulers(model: HookedTransformer) -> list[Int[Tensor, " _neuron"]]:
+    """The numbers of the active neurons by their waves, from slow to fast; a group has at least five.
+
+    The first are slopes, with less than two periods; a new group begins wherever frequencies leave a gap of 1.
+    """
+    f, on = best_waves(curves(model).mean(0))[0], active(model)
+    neighbours = f[on].sort().values.unfold(0, 2, 1).tolist()
+    gaps = [(x + y) / 2 for x, y in neighbours if y - x > 1 and x >= 2]
+    which = torch.bucketize(f, torch.tensor([2.0, *gaps]))
+    found = [(on & (which == group)).nonzero().flatten() for group in range(len(gaps) + 2)]
+    return [neurons for neurons in found if len(neurons) >= 5]
+
+
+@checked
+def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
+    """Of each active neuron that is a wave: the phases of its curve, its votes and a partner's, and its frequency.
+
+    A wave: one of at least two periods explains more than half of the curve. A crest stands where 2π f v / n is the
+    phase. A partner is another such neuron of about the same frequency, at random; a few are their own.
+    """
+    W, votes = curves(model).mean(0), (model.W_out[0] @ model.W_U).T  # (value, neuron), (out, neuron)
+    f, share = best_waves(W)
+    chosen = (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist()
+    found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
+    came, went, frequencies = torch.tensor(found).reshape(-1, 3).T
+    return torch.stack([came, went, went[_partners(frequencies)], frequencies])
+
+
+def _partners(f: Float[Tensor, " neuron"]) -> Int[Tensor, " neuron"]:
+    """For each neuron another of about the same frequency, at random; a few keep themselves."""
+    keys = f.round() + torch.rand(len(f), generator=torch.Generator().manual_seed(0)) / 2
+    order, mixed = f.round().argsort(stable=True), keys.argsort()
+    return mixed[order.argsort()]
+
+
+@checked
+def heights(model: HookedTransformer) -> tuple[Float[Tensor, " neuron"], Float[Tensor, " neuron"]]:
+    """Each neuron's frequency, and the height of its curve times the height of its votes at that frequency."""
+    W, votes = curves(model).mean(0), (model.W_out[0] @ model.W_U).T
+    f, _ = best_waves(W)
+    products = [fourier.height(W[:, [i]], f[i]) * fourier.height(votes[:, [i]], f[i]) for i in range(len(f))]
+    return f, torch.cat(products)
+
+
+@checked
+def agreement(model: HookedTransformer) -> Float[Tensor, "neuron error"]:
+    """How much each neuron would like an answer that is off by 0, 1, … n − 1, if it votes at twice its phase."""
+    f, w = heights(model)
+    n = model.cfg.d_vocab
+    return w[:, None] * torch.cos(2 * torch.pi * f[:, None] * torch.arange(n) / n)
+
+
+@checked
+def off_by(logits: Float[Tensor, "pair out"]) -> Float[Tensor, " out"]:
+    """How many answers to all pairs are off by 0, 1, … n − 1."""
+    sums = tasks.sequences(2, logits.shape[1]).sum(1)
+    return (logits.argmax(1) - sums).abs().bincount(minlength=logits.shape[1]).float()
+
+
+@checked
+def off_by_at_random(model: HookedTransformer, size: Count, seed: NotNegative = 0) -> Float[Tensor, " out"]:
+    """How many answers are off by 0, 1, … n − 1 without `size` active neurons, over ten random draws of them."""
+    _, cache = model.run_with_cache(tasks.sequences(2, model.cfg.d_vocab))
+    mid, post = cache["resid_mid", 0][:, -1], cache["post", 0][:, -1]
+    generator, everyone = torch.Generator().manual_seed(seed), active(model).nonzero().flatten()
+    total = torch.zeros(model.cfg.d_vocab)
+    for _ in range(10):
+        kept = post.clone()
+        kept[:, everyone[torch.randperm(len(everyone), generator=generator)[:size]]] = 0
+        total += off_by((mid + kept @ model.W_out[0]) @ model.W_U)
+    return total
+
+
+@checked
+def cuts(model: HookedTransformer, without_neurons: Callable[..., Tensor], seed: NotNegative = 0) -> list[Cut]:
+    """Take each ruler away in turn; `without_neurons(model, pairs, neurons)` gives the logits without these neurons."""
+    pairs, liked, everyone, found = tasks.sequences(2, model.cfg.d_vocab), agreement(model), active(model), []
+    frequencies = heights(model)[0]
+    for i, neurons in enumerate(rulers(model)):
+        left = everyone.clone()
+        left[neurons] = False
+        k = int(liked[left].sum(0)[1:].argmax()) + 1
+        without = off_by(without_neurons(model, pairs, neurons.tolist()))
+        at_random = off_by_at_random(model, len(neurons), 10 * seed + i)
+        found.append(Cut(frequencies[neurons].mean().item(), k, without, at_random))
+    return found
+
+
+@checked
+def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
+    """The k frequencies, in steps of ⅛, that together explain most of all active curves, chosen one after the other."""
+    W = curves(model)[:, :, active(model)].permute(1, 0, 2).flatten(1)  # (value, place neuron)
+    fine, found, left = _frequencies(len(W)), [], W - W.mean(0)
+    for _ in range(k):
+        found.append(fine[fourier.explained(left, fine).sum(1).argmax()].item())
+        left = W - fourier.projected(W, found)
+    return found
+
+
+@checked
+def answers(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> Int[Tensor, " pair"]:
+    """What the model says to all pairs if of every curve only its part along an orthonormal basis is left."""
+    kept = basis @ (basis.T @ curves(model))
+    a, b = tasks.sequences(2, kept.shape[1]).T
+    direct = _given(model) @ model.W_U  # past the neurons
+    pre = kept[0][a] + kept[1][b]
+    return (pre.relu() @ model.W_out[0] @ model.W_U + direct[0][a] + direct[1][b]).argmax(1)
+
+
+@checked
+def right_with(model: HookedTransformer, sizes: Sequence[int], seed: NotNegative = 0) -> Float[Tensor, "size kind"]:
+    """The share of right answers if of all curves a constant and k waves are left, the strongest, for each size k.
+
+    The kinds are `KINDS`: waves of any frequency, waves of whole ones, and 1 + 2k directions at random, as many as a
+    constant and k waves have, with a cosine and a sine each.
+    """
+    n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
+    sums, free = tasks.sequences(2, n).sum(1), strongest_waves(model, max(sizes))
+    whole = fourier.power(curves(model)[:, :, active(model)].mean(0)).sum(1)
+    rates = torch.zeros(len(sizes), len(KINDS))
+    for i, k in enumerate(sizes):
+        chance = torch.linalg.qr(torch.randn(n, 1 + 2 * k, generator=generator)).Q
+        bases = fourier.basis(free[:k], n), fourier.basis(whole.topk(k).indices.tolist(), n), chance
+        rates[i] = torch.stack([(answers(model, Q) == sums).float().mean() for Q in bases])
+    return rates
+
+
+@checked
+def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[Tensor, "value neuron"]:
+    """What waves of these frequencies leave over of the curves, squared, at each value; 0 for neurons not active.
+
+    In units of the mean variance of a value: over all neurons it is 1 on average where nothing is explained.
+    """
+    n, on = model.cfg.d_vocab, active(model)
+    W = curves(model)[:, :, on].permute(1, 0, 2)  # (value, place, neuron)
+    flat = W.flatten(1)
+    rest = ((flat - fourier.projected(flat, frequencies)) ** 2).view(W.shape).sum(1)
+    found = torch.zeros(n, len(on))
+    found[:, on] = rest / ((flat - flat.mean(0)) ** 2).sum() * n
+    return found
+
+
+def _share(said: Int[Tensor, " batch"], expected: Int[Tensor, " batch"]) -> float:
+    return (said == expected).float().mean().item()
+
+
+@checked
+def which_two(
+    model: HookedTransformer, sequences: Sequence[Int[Tensor, "_batch _pos"]], seed: NotNegative = 0
+) -> list[dict[str, list[float]]]:
+    """Three changes to sequences of at least three numbers: for each what share of the answers are what, by length.
+
+    Random numbers stand before the last two; the last two come from another sequence; the position vectors of the last
+    but one and the one before it are exchanged.
+    """
+    noise: dict[str, list[float]] = {"right": []}
+    others: dict[str, list[float]] = {"new sum": [], "old sum": []}
+    swapped: dict[str, list[float]] = {"new sum": [], "old sum": []}
+    n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
+    for once in sequences:
+        t = once.repeat(5, 1)
+        random = torch.randint(n, t.shape, generator=generator)
+        other = t[torch.randperm(len(t), generator=generator)]
+        noisy = torch.cat([random[:, :-2], t[:, -2:]], 1)
+        noise["right"].append(_share(model(noisy)[:, -1].argmax(1), t[:, -2:].sum(1)))
+        said = model(torch.cat([t[:, :-2], other[:, -2:]], 1))[:, -1].argmax(1)
+        others["new sum"].append(_share(said, other[:, -2:].sum(1)))
+        others["old sum"].append(_share(said, t[:, -2:].sum(1)))
+        t = once[once[:, -1] + once[:, -3] < n]  # what is then the sum is a token, too
+        places = [*range(t.shape[1] - 3), t.shape[1] - 2, t.shape[1] - 3, t.shape[1] - 1]
+        with interventions.patched(model, "hook_pos_embed", model.W_pos[places].expand(len(t), -1, -1)):
+            said = model(t)[:, -1].argmax(1)
+        swapped["new sum"].append(_share(said, t[:, -1] + t[:, -3]))
+        swapped["old sum"].append(_share(said, t[:, -2:].sum(1)))
+    return [noise, others, swapped]

@@ -1,0 +1,286 @@
+"""Addition around a clock face, learnt late: (a + b) mod 53 from 40 % of the pairs, with and without weight decay.
+
+A run is told as its tables: the logits [a, b, answer] for all pairs, at some steps of training. All that lesson 09b
+measures is measured on such tables. `python -m course_utils.lessons.l09b_neurons.grokking` trains all runs and writes what it
+measured to `data/grokking.json`, in some minutes on one core.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import cosine_similarity, cross_entropy
+from tqdm import tqdm
+from transformer_lens import HookedTransformer
+
+from course_utils import models
+from course_utils._arguments import NotNegative, checked
+from course_utils._files import DATA, verified, write_checksums, write_text
+from course_utils.making import fourier, tasks
+
+P = 53  # numbers on the clock face; a prime, so that every frequency passes through all of them
+SHARE = 0.4  # of the pairs, to train on
+SUMS = torch.arange(P)[:, None].add(torch.arange(P)) % P  # the right answers [a, b]
+FIVE = (3, 8, 12, 20, 25)  # frequencies of what is made by hand
+STORED = DATA / "grokking.json"
+
+
+@dataclass(frozen=True)
+class Run:
+    """How one run is made: AdamW on all training pairs at once."""
+
+    seed: int = 0
+    decay: float = 1.0  # weight decay
+    attends: bool = True  # False: attention stays half and half, as in an adder made by hand
+    steps: int = 1_000  # some hundred later the loss jumps up now and then, with this learning rate
+    every: int = 20  # steps between tables
+
+
+RUNS = [Run(seed, decay, attends) for decay, attends in ((1.0, True), (0.0, True), (1.0, False)) for seed in range(3)]
+
+
+def pairs() -> Int[Tensor, "pair 2"]:
+    """All 53 · 53 pairs (a, b), b faster."""
+    return torch.cartesian_prod(torch.arange(P), torch.arange(P))
+
+
+def differences() -> Int[Tensor, " pair"]:
+    """a − b (mod 53) for all pairs."""
+    return (pairs()[:, 0] - pairs()[:, 1]) % P
+
+
+@checked
+def is_train(seed: NotNegative) -> Tensor:
+    """Which pairs a run trains on: bool [a, b]."""
+    order = torch.randperm(P * P, generator=torch.Generator().manual_seed(seed))
+    return (order < SHARE * P * P).view(P, P)
+
+
+def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]]:
+    """The trained model, and its tables at step 0, `every`, 2 `every`, …"""
+    sizes = {"n_layers": 1, "n_heads": 1, "d_model": 48, "d_head": 48, "d_mlp": 96, "n_ctx": 2, "d_vocab": P}
+    model = models.initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": run.seed})
+    attention = model.blocks[0].attn
+    if not run.attends:
+        for weight in (attention.W_Q, attention.W_K):
+            weight.requires_grad_(False).zero_()  # every score is 0
+    trained = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(trained, lr=0.01, betas=(0.9, 0.98), weight_decay=run.decay)
+    known = is_train(run.seed).flatten()
+    tokens, answers = pairs()[known], pairs()[known].sum(1) % P
+    tables = [table(model)]
+    for step in range(run.steps):
+        loss = cross_entropy(model(tokens)[:, -1], answers)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if (step + 1) % run.every == 0:
+            tables.append(table(model))
+    return model.eval().requires_grad_(False), torch.stack(tables)
+
+
+@checked
+@torch.no_grad()
+def table(model: HookedTransformer) -> Float[Tensor, "a b answer"]:
+    """The logits of all answers for all pairs."""
+    return model(pairs())[:, -1].view(P, P, -1)
+
+
+@checked
+def losses(tables: Float[Tensor, "*time a b answer"]) -> Float[Tensor, "*time a b"]:
+    """The loss of every pair, in nats."""
+    answers = SUMS.expand(tables.shape[:-1])
+    return cross_entropy(tables.flatten(0, -2), answers.flatten(), reduction="none").view(tables.shape[:-1])
+
+
+@checked
+def right_logits(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "a b"]:
+    """The right answer's logit for every pair."""
+    return one.gather(2, SUMS[..., None])[..., 0]
+
+
+@checked
+def by_sum(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum answer"]:
+    """The mean logits of all pairs with the same a + b (mod 53)."""
+    a = torch.arange(P)
+    return torch.stack([one[a, (total - a) % P].mean(0) for total in range(P)])
+
+
+@checked
+def key_frequencies(one: Float[Tensor, "a b answer"]) -> list[int]:
+    """Frequencies that hold at least 5 % of the variance of the logits by sum."""
+    power = fourier.power(by_sum(one)).sum(1)
+    return (power >= 0.05 * power.sum()).nonzero().flatten().tolist()
+
+
+@checked
+def restricted(one: Float[Tensor, "a b answer"], frequencies: Sequence[int]) -> Float[Tensor, "a b answer"]:
+    """A table of which waves of the sum a + b at these frequencies are left, and a constant for each answer.
+
+    Nanda et al. 2023, section 5: its loss is the restricted loss.
+    """
+    return fourier.projected(by_sum(one), frequencies)[SUMS]
+
+
+@checked
+def excluded(one: Float[Tensor, "a b answer"], frequencies: Sequence[int]) -> Float[Tensor, "a b answer"]:
+    """A table without those waves: the loss on training pairs is the excluded loss of Nanda et al. 2023."""
+    return one - restricted(one, frequencies) + one.mean((0, 1))
+
+
+# Clock or pizza
+
+
+@checked
+def distance_irrelevance(right: Float[Tensor, " pair"], apart: Int[Tensor, " pair"]) -> float:
+    """How little the right answer's logit depends on a − b: 0 for a pizza, towards 1 for a clock. Zhong et al. 2023.
+
+    The standard deviation over the pairs that are equally far `apart`, averaged over distances, divided by that over
+    all pairs.
+    """
+    within = [right[apart == d].std(correction=0) for d in apart.unique()]
+    return (torch.stack(within).mean() / right.std(correction=0)).item()
+
+
+@checked
+def symmetricity(
+    logits: Callable[[Float[Tensor, "case 2 d"]], Float[Tensor, "case answer"]],
+    embedded: Float[Tensor, "case 2 d"],
+) -> float:
+    """How alike the gradients of a logit are for both operands' embeddings: the mean cosine. Zhong et al. 2023.
+
+    1 for a pizza. As theirs, the logit of each case is that of an answer drawn at random. `logits` makes logits of what
+    is `embedded`; for a transformer it is `after_embedding`.
+    """
+    embedded = embedded.clone().requires_grad_()
+    with torch.enable_grad():
+        said = logits(embedded)
+        answers = torch.randint(said.shape[1], (len(said), 1), generator=torch.Generator().manual_seed(0))
+        (gradient,) = torch.autograd.grad(said.gather(1, answers).sum(), embedded)
+    return cosine_similarity(gradient[:, 0], gradient[:, 1]).mean().item()
+
+
+@checked
+def after_embedding(model: HookedTransformer) -> Callable[[Tensor], Tensor]:
+    """The part of a transformer that makes logits, at the last position, of two embedded tokens."""
+
+    def logits(embedded: Tensor) -> Tensor:
+        tokens = torch.zeros(embedded.shape[:2], dtype=torch.long)  # their embeddings are replaced
+        return model.run_with_hooks(tokens, fwd_hooks=[("hook_embed", lambda value, hook: embedded)])[:, -1]
+
+    return logits
+
+
+Place = tuple[float, float]  # gradient symmetricity, distance irrelevance
+
+
+def _place(logits: Callable, embedded: Tensor, right: Tensor, apart: Tensor) -> Place:
+    return symmetricity(logits, embedded), distance_irrelevance(right.flatten(), apart)
+
+
+@checked
+def place(model: HookedTransformer) -> Place:
+    """Gradient symmetricity and distance irrelevance of a model of all 53 · 53 pairs."""
+    return _place(after_embedding(model), model.W_E[pairs()], right_logits(table(model)), differences())
+
+
+@checked
+def place_of_adder(model: HookedTransformer) -> Place:
+    """The same two numbers for an adder of lesson 09, on all pairs with a sum up to 127."""
+    sums = tasks.sequences(2)
+    right = model(sums)[:, -1].gather(1, sums.sum(1, keepdim=True))
+    return _place(after_embedding(model), model.W_E[sums], right, sums[:, 0] - sums[:, 1])
+
+
+@checked
+def stored_places(runs: Sequence[Mapping]) -> list[Place]:
+    """Gradient symmetricity and distance irrelevance of stored runs."""
+    return [(run["symmetricity"], run["distance_irrelevance"]) for run in runs]
+
+
+def adders() -> list[Place]:
+    """The same for the five bundled adders of lesson 09, which differ in their seed."""
+    return [place_of_adder(models.load(name)) for name in ("addition", *(f"addition/seed-{i}" for i in range(1, 5)))]
+
+
+def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
+    """A pizza made by hand, its table and its place: for each of five waves nine neurons that read both operands' mean.
+
+    Its votes are |cos(πk(a − b)/53)| cos(2πk(a + b − c)/53), a sum over the waves k.
+    """
+    turn, crest = 2 * torch.pi * torch.arange(P) / P, 2 * torch.pi * torch.arange(9) / 9
+    curves = torch.cat([(k * turn[:, None] - crest).cos() for k in FIVE], 1)  # [value, neuron]
+    votes = torch.cat([(k * turn - 2 * crest[:, None]).cos() for k in FIVE])  # [neuron, answer]
+    model = models.from_neurons(curves, votes)
+
+    def logits(two: Tensor) -> Tensor:  # only the first dimensions of its stream hold the token
+        return after_embedding(model)(torch.nn.functional.pad(two, (0, 2 * P)))
+
+    said = table(model)
+    return said, _place(logits, torch.eye(P)[pairs()], right_logits(said), differences())
+
+
+def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
+    """A clock made by hand, its table and its place: the hands of both operands multiplied, for each of five waves.
+
+    The hands' lengths vary by 10 % or so: with equal ones all right logits were the same, with nothing to measure.
+    """
+    turn = 2 * torch.pi * torch.arange(P)[:, None] / P
+    hands = torch.polar(torch.ones(P, len(FIVE)), turn * torch.tensor(FIVE))  # complex: points on five circles
+    uneven = 1 + 0.1 * torch.randn(P, len(FIVE), generator=torch.Generator().manual_seed(0))
+
+    def logits(two: Tensor) -> Tensor:  # embedded operands [case, 2, 10] → logits [case, answer]
+        a, b = torch.view_as_complex(two.unflatten(-1, (len(FIVE), 2))).unbind(1)
+        return ((a * b)[:, None] * hands.conj()).real.sum(-1)
+
+    embedded = torch.view_as_real(hands * uneven).flatten(1)[pairs()]  # [pair, 2, 10]
+    said = logits(embedded).view(P, P, P)
+    return said, _place(logits, embedded, right_logits(said), differences())
+
+
+# All runs
+
+
+def measured(run: Run) -> dict:
+    """What is stored of a run: losses over time, how well its key frequencies do alone, and where it stands."""
+    model, tables = train(run)
+    known, loss = is_train(run.seed), losses(tables)
+    keys, (even, irrelevant) = key_frequencies(tables[-1]), place(model)
+    alone, without = (torch.stack([part(one, keys) for one in tables]) for part in (restricted, excluded))
+    found = {
+        "train_loss": loss[:, known].mean(1),
+        "test_loss": loss[:, ~known].mean(1),
+        "restricted_loss": losses(alone).mean((1, 2)),
+        "excluded_loss": losses(without)[:, known].mean(1),
+    }
+    return {
+        **asdict(run),
+        **{name: [float(f"{value:.4g}") for value in values.tolist()] for name, values in found.items()},
+        "test_accuracy": round((tables[-1].argmax(-1) == SUMS)[~known].float().mean().item(), 4),
+        "key_frequencies": keys,
+        "symmetricity": round(even, 4),
+        "distance_irrelevance": round(irrelevant, 4),
+    }
+
+
+def stored() -> list[dict]:
+    """The runs of `data/grokking.json`: each what `measured` gave."""
+    return json.loads(verified(STORED).read_text(encoding="utf-8"))
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train all runs and store what was measured, in `data/`."""
+    argparse.ArgumentParser(
+        prog="python -m course_utils.lessons.l09b_neurons.grokking", description=main.__doc__
+    ).parse_args(arguments)
+    rows = [json.dumps(measured(run)) for run in tqdm(RUNS, unit="run")]
+    write_text(STORED, "[\n" + ",\n".join(rows) + "\n]\n")
+    write_checksums(DATA)
+
+
+if __name__ == "__main__":
+    main()

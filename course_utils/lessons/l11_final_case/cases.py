@@ -1,0 +1,312 @@
+"""The sealed models of lesson 11: one behaviour, seven mechanisms.
+
+`python -m course_utils.lessons.l11_final_case.cases` makes them again.
+
+All have two layers of four heads, and all read the same texts. Eight are compiled: circuits written down as in lesson
+07, then turned in the stream and blurred by noise, so that no weight is zero. One is trained. Seeds decide which number
+holds which mechanism, and which head plays which part. This file tells what there is: read it after the lesson.
+"""
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import models
+from course_utils._arguments import Count, NotNegative, checked
+from course_utils._files import DATA, write_checksums, write_text
+
+PERIOD = 8  # of the texts: a block of so many tokens, twice
+START, D_VOCAB, N_CTX = 0, 21, 23  # the start token, and how many tokens and positions there are
+N_HEADS, D_HEAD, D_MODEL = 4, 44, 112
+CONFIG: dict[str, Any] = {"n_layers": 2, "n_heads": N_HEADS, "d_head": D_HEAD, "d_model": D_MODEL, "n_ctx": N_CTX}
+CONFIG |= {"d_vocab": D_VOCAB, "attn_only": True, "normalization_type": None}
+CONFIG |= {"positional_embedding_type": "standard", "seed": 0}
+# What the dimensions of the stream are for, before it is turned. A place as a label takes the room of the second label.
+TOKEN, PLACE, OUT, LABEL, SECOND = slice(0, 21), slice(21, 44), slice(44, 65), slice(65, 86), slice(86, 107)
+POINTER, FLAG = slice(86, 109), slice(109, 110)
+SHARP, REST = 12.0, 6.0  # the score of what a head looks for, and that of the start token, on which it rests
+UNEMBED = 10.0  # the logit of a token that is written once
+JUNK, NOISE = 0.05, 0.03  # how loud the heads without a part are; by how much all weights are blurred
+
+Matrix = Float[Tensor, "d_model d_model"]
+HeadMatrices = tuple[Matrix, Matrix]  # QK [query, key] and OV [from, to], as in lesson 07
+
+
+def _generator(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def habits() -> Int[Tensor, "d_vocab two"]:
+    """The two tokens that may follow each token in the texts; the start token's row is zero."""
+    generator, taken = _generator(43), [torch.arange(D_VOCAB)]
+    while len(taken) < 3:  # no token follows itself, and the two are not the same
+        order = torch.cat([torch.zeros(1, dtype=torch.long), 1 + torch.randperm(D_VOCAB - 1, generator=generator)])
+        if all((order != other)[1:].all() for other in taken):
+            taken.append(order)
+    return torch.stack(taken[1:], dim=1)
+
+
+def texts() -> Int[Tensor, "batch pos"]:
+    """What the sealed models read: a start token and a block of 8 tokens, twice; a third of all texts there are."""
+    following = habits().tolist()
+    blocks = torch.tensor([block for first in range(1, D_VOCAB) for block in _blocks([first], [], following)])[::3]
+    return torch.cat([torch.zeros(len(blocks), 1, dtype=torch.long), blocks, blocks], dim=1)
+
+
+def _blocks(begun: list[int], left_out: list[int], following: list[list[int]]) -> Iterator[list[int]]:
+    """All blocks that begin like this: no token twice, and of the two that may follow one only that which does."""
+    if not {*begun}.isdisjoint(left_out):
+        return
+    if len(begun) == PERIOD:
+        yield begun
+        return
+    one, other = following[begun[-1]]
+    for taken, left in ((one, other), (other, one)):
+        if taken not in begun:
+            yield from _blocks([*begun, taken], [*left_out, left], following)
+
+
+@checked
+def unrelated(period: Count, batch: Count = 64, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
+    """Texts of another language: a start token and a block of `period` different tokens, in any order, twice."""
+    if period > (N_CTX - 1) // 2:
+        raise ValueError(f"period must be at most {(N_CTX - 1) // 2}, not {period}: the models read {N_CTX} tokens.")
+    generator = _generator(seed)
+    blocks = 1 + torch.stack([torch.randperm(D_VOCAB - 1, generator=generator)[:period] for _ in range(batch)])
+    return torch.cat([torch.zeros(batch, 1, dtype=torch.long), blocks, blocks], dim=1)
+
+
+# Heads, each as QK and OV
+
+
+def _matrix(*blocks: tuple[slice, slice, Tensor]) -> Matrix:
+    """A matrix with these entries in these rows and columns, and zeros."""
+    made = torch.zeros(D_MODEL, D_MODEL)
+    for rows, columns, entries in blocks:
+        made[rows, columns] += entries
+    return made
+
+
+def _copy(source: slice = TOKEN, to: slice = OUT) -> Matrix:
+    """Moves what stands at `source`; the start token gives nothing."""
+    entries = torch.eye(source.stop - source.start)
+    entries[START, START] = 0
+    return _matrix((source, to, entries))
+
+
+def _rest(score: float = REST) -> Matrix:
+    """Queries from anywhere fit the start token."""
+    return _matrix((PLACE, slice(START, START + 1), torch.full((N_CTX, 1), score)))
+
+
+def _fit(query: slice, key: slice, score: float = SHARP) -> Matrix:
+    """A query for a token fits the key that holds the same token."""
+    return _matrix((query, key, score * torch.eye(D_VOCAB)))
+
+
+def _back(n: int) -> Matrix:
+    """Every position looks `n` back."""
+    return _matrix((PLACE, PLACE, SHARP * torch.diag(torch.ones(N_CTX - n), -n))) + _rest()
+
+
+def _behind(label: slice = LABEL) -> Matrix:
+    """Looks where the label is the current token."""
+    return _fit(TOKEN, label) + _rest()
+
+
+def _at_copy() -> Matrix:
+    """Looks at the earlier copy of the current token, and not at itself."""
+    return _fit(TOKEN, TOKEN) - _matrix((PLACE, PLACE, 2 * SHARP * torch.eye(N_CTX))) + _rest()
+
+
+def _by_habit() -> Matrix:
+    """Looks at either of the tokens that may follow the current one, wherever they stand."""
+    entries = torch.zeros(D_VOCAB, D_VOCAB)
+    entries[torch.arange(1, D_VOCAB)[:, None], habits()[1:]] = SHARP
+    return _matrix((TOKEN, TOKEN, entries)) + _rest()
+
+
+def _behind_pointer() -> Matrix:
+    """Looks one behind the place that the pointer at the destination names."""
+    return _matrix((POINTER, PLACE, SHARP * torch.diag(torch.ones(N_CTX - 1), 1))) + _rest()
+
+
+def _flag() -> Matrix:
+    """Raises the flag, whatever token is moved."""
+    return _matrix((slice(1, D_VOCAB), FLAG, torch.ones(D_VOCAB - 1, 1)))
+
+
+def _unless_flagged() -> Matrix:
+    """Looks at the start token wherever the flag is up."""
+    return _matrix((FLAG, slice(START, START + 1), torch.full((1, 1), 2 * SHARP)))
+
+
+def _without_part(generator: torch.Generator) -> HeadMatrices:
+    """A head that looks a little here and there and mumbles."""
+    seen = slice(TOKEN.start, PLACE.stop)
+    scores = torch.randn(PLACE.stop, PLACE.stop, generator=generator)
+    mumbled = JUNK * torch.randn(D_VOCAB, D_MODEL, generator=generator)
+    return _matrix((seen, seen, 0.6 * scores)), _matrix((TOKEN, slice(0, D_MODEL), mumbled))
+
+
+# Mechanisms: the heads with a part in layer 0 and in layer 1, by the name of the part
+
+
+@dataclass
+class Parts:
+    """The heads of a model by what they do; the two layers are filled up with heads that have no part."""
+
+    first: dict[str, HeadMatrices] = field(default_factory=dict)
+    second: dict[str, HeadMatrices] = field(default_factory=dict)
+
+
+def _relay() -> Parts:
+    """One head fetches from three back, a second moves what it fetched on by four; a pair that only looks."""
+    first = {"writer": (_back(3), _copy(to=LABEL)), "sham": (_back(1), _copy(to=SECOND))}
+    return Parts(first, {"reader": (_back(4), _copy(LABEL)), "decoy": (_behind(SECOND), _copy(to=SECOND))})
+
+
+def _induction() -> Parts:
+    """A label from one back, found by the keys; another label that nobody looks for."""
+    first = {"writer": (_back(1), _copy(to=LABEL)), "sham": (_back(2), _copy(to=SECOND))}
+    return Parts(first, {"reader": (_behind(), _copy())})
+
+
+def _fixed_distance() -> Parts:
+    """Seven back, whatever stands there; beside it an induction circuit that says nothing."""
+    second = {"reader": (_back(PERIOD - 1), _copy()), "decoy": (_behind(), _copy(to=SECOND))}
+    return Parts({"sham": (_back(1), _copy(to=LABEL))}, second)
+
+
+def _pointers() -> Parts:
+    """The place of the earlier copy, fetched into the queries; beside it a label that a decoy reads."""
+    first = {"writer": (_at_copy(), _copy(PLACE, POINTER)), "sham": (_back(1), _copy(to=LABEL))}
+    return Parts(first, {"reader": (_behind_pointer(), _copy()), "decoy": (_behind(), _copy(to=LABEL))})
+
+
+def _two_tokens() -> Parts:
+    """Two labels in the keys and one in the queries: only where two tokens fit is it enough."""
+    first = {"one back": (_back(1), _copy(to=LABEL)), "two back": (_back(2), _copy(to=SECOND))}
+    both = _fit(TOKEN, LABEL) + _fit(LABEL, SECOND) + _rest(1.5 * SHARP)
+    return Parts(first, {"reader": (both, _copy())})
+
+
+def _skip_trigrams() -> Parts:
+    """Tokens that may follow, found by name; beside it an induction circuit that says nothing."""
+    second = {"reader": (_by_habit(), _copy()), "decoy": (_behind(), _copy(to=SECOND))}
+    return Parts({"sham": (_back(1), _copy(to=LABEL))}, second)
+
+
+def _decoy() -> Parts:
+    """An induction circuit, and two heads that look where it looks and say nothing that anybody hears."""
+    first = {"writer": (_back(1), _copy(to=LABEL)), "sham": (_back(3), _copy(to=SECOND))}
+    second = {"reader": (_behind(), _copy()), "decoy": (_behind(), _copy(to=SECOND))}
+    return Parts(first, second | {"second decoy": (_back(PERIOD - 1), _copy(to=SECOND))})
+
+
+def _stand_in() -> Parts:
+    """A head of layer 0 does it all and raises a flag; an induction circuit keeps silent while the flag is up."""
+    first = {"reader": (_back(PERIOD - 1), _copy() + _flag()), "writer": (_back(1), _copy(to=LABEL))}
+    return Parts(first, {"stand-in": (_behind() + _unless_flagged(), _copy())})
+
+
+COMPILED: dict[str, Callable[[], Parts]] = {
+    made.__name__[1:]: made
+    for made in (_relay, _decoy, _fixed_distance, _induction, _pointers, _skip_trigrams, _stand_in, _two_tokens)
+}
+TRAINED = "ordinary"
+ORDER, SHUFFLE = 3459, 50  # the seed that numbers the boxes, and that of the first box
+
+
+def names() -> list[str]:
+    """The mechanism of each box, by its number; box 0 is the lesson's example."""
+    order = torch.randperm(len(COMPILED), generator=_generator(ORDER)).tolist()
+    return [list(COMPILED)[place] for place in order] + [TRAINED]
+
+
+def _random_turn(size: int, generator: torch.Generator) -> Float[Tensor, "size size"]:
+    return torch.linalg.qr(torch.randn(size, size, generator=generator)).Q
+
+
+def _factors(matrix: Matrix, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """A and B, [d_model, d_head] each, with A Bᵀ as near to the matrix as their rank allows."""
+    U, lengths, V = torch.linalg.svd(matrix)
+    turn = lengths[:D_HEAD].sqrt()[:, None] * _random_turn(D_HEAD, generator)
+    return U[:, :D_HEAD] @ turn, V[:D_HEAD].T @ turn
+
+
+@checked
+@torch.no_grad()
+def compiled(name: str, seed: NotNegative) -> tuple[HookedTransformer, dict[str, tuple[int, int]]]:
+    """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
+    generator, parts, roles = _generator(seed), COMPILED[name](), dict[str, tuple[int, int]]()
+    model = models.initial(CONFIG).eval()
+    turn = _random_turn(D_MODEL, generator)
+    model.embed.W_E.copy_(turn[TOKEN])
+    model.pos_embed.W_pos.copy_(turn[PLACE])
+    model.unembed.W_U.copy_(UNEMBED * turn[OUT].T)
+    for layer, with_part in enumerate((parts.first, parts.second)):
+        order = torch.randperm(N_HEADS, generator=generator).tolist()
+        roles |= {part: (layer, head) for part, head in zip(with_part, order, strict=False)}
+        heads = [*with_part.values(), *(_without_part(generator) for _ in order)]
+        attention = model.blocks[layer].attn
+        for head, (QK, OV) in zip(order, heads, strict=False):
+            W_Q, W_K = _factors(turn.T @ QK @ turn * D_HEAD**0.5, generator)  # scores are divided by √d_head
+            W_V, W_O = _factors(turn.T @ OV @ turn, generator)
+            for weight, value in ((attention.W_Q, W_Q), (attention.W_K, W_K), (attention.W_V, W_V)):
+                weight[head] = value
+            attention.W_O[head] = W_O.T
+    for weight in (weight for name, weight in model.named_parameters() if ".b_" not in name):
+        weight.add_(torch.randn(weight.shape, generator=generator), alpha=NOISE * weight.std().item())
+    return model, roles
+
+
+STEPS, BATCH = 1_000, 64  # of the trained model
+
+
+@checked
+def trained(seed: NotNegative) -> HookedTransformer:
+    """A model that learned from unrelated texts, with blocks of 5 to 11 tokens; one head in each layer learned."""
+    model, longest = models.initial(CONFIG | {"seed": seed}).eval(), (N_CTX - 1) // 2
+    optimizer = torch.optim.AdamW([weight for weight in model.parameters() if weight.requires_grad], lr=3e-3)
+    idle = [torch.randperm(N_HEADS, generator=_generator(seed + layer))[1:] for layer in range(2)]
+    mumbled = [block.attn.W_O[heads].clone().detach() for block, heads in zip(model.blocks, idle, strict=True)]
+    for step in range(STEPS):
+        for block, heads in zip(model.blocks, idle, strict=True):
+            block.attn.W_O.data[heads] = 0
+        optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 50, 2 * (1 - step / STEPS))
+        tokens = unrelated(5 + step * 5 % (longest - 4), BATCH, STEPS * seed + step)
+        optimizer.zero_grad()
+        model(tokens, return_type="loss").backward()
+        optimizer.step()
+    for block, heads, weights in zip(model.blocks, idle, mumbled, strict=True):
+        block.attn.W_O.data[heads] = JUNK * weights / weights.std()
+    return model
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Make all boxes again, in `data/cases/`."""
+    argparse.ArgumentParser(
+        prog="python -m course_utils.lessons.l11_final_case.cases", description=main.__doc__
+    ).parse_args(arguments)
+    for number, name in enumerate(names()):
+        model = trained(0) if name == TRAINED else compiled(name, SHUFFLE + number)[0]
+        folder = DATA / "cases" / str(number)
+        card = (
+            json.dumps({"model": CONFIG, "made by": "python -m course_utils.lessons.l11_final_case.cases"}, indent=1)
+            + "\n"
+        )
+        write_text(folder / "config.json", card)
+        models.save_weights(model, folder / "model.safetensors")
+        write_checksums(folder)
+
+
+if __name__ == "__main__":
+    main()

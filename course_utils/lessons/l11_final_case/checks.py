@@ -1,0 +1,479 @@
+"""Lesson 11: a causal claim about a sealed model, tried by intervention on the spot.
+
+A claim is a list of statements, sentences of the forms below. Whether a statement is true, the model itself says when
+it is cut or given another text: no answer is stored anywhere. Costs are rises of the loss in nats, at the tokens of the
+second block from the third on; a cut puts zero in, as everywhere in the course.
+"""
+
+import functools
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import heads, interventions, models
+from course_utils.course.exercises import EXERCISES, Answer, Exercise
+from course_utils.course.guard import Guarded
+from course_utils.course.questions import Wrong, demand
+from course_utils.lessons.l11_final_case import cases
+
+MATTERS, NOTHING = 1.0, 0.5  # nats: what matters costs at least so much; what does not, less, whatever else is cut
+LOOKS = 0.4  # the share of its attention with which a head looks somewhere
+ENOUGH = 0.75  # the share of what all heads save that the named heads and doors must save alone
+MADE_UP = 0.5  # of that, less than this share may be made up for by others once a named head is cut
+DOORS = {"queries": "q", "keys": "k", "values": "v"}
+ASKED = cases.PERIOD + 2  # the first position whose prediction counts; two tokens have repeated there
+HEAD = r"(\d\.\d)"
+
+
+class Box:
+    """A sealed model, and what becomes of it under a cut."""
+
+    def __init__(self, model: HookedTransformer) -> None:
+        self.model, self.texts = model, cases.texts()
+        self.heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
+        self._losses: dict[frozenset[interventions.Cut], float] = {}
+
+    def loss(self, *cuts: interventions.Cut) -> float:
+        """Nats per token that counts, with these parts cut."""
+        if (key := frozenset(cuts)) not in self._losses:
+            with interventions.cut(self.model, *key):
+                nats = self.model(self.texts, return_type="loss", loss_per_token=True)
+            self._losses[key] = nats[:, ASKED:].mean().item()
+        return self._losses[key]
+
+    def cost(self, cut: interventions.Cut, *when: interventions.Cut) -> float:
+        """What a cut costs while others are made."""
+        return self.loss(cut, *when) - self.loss(*when)
+
+    def most(self, cut: interventions.Cut, *when: interventions.Cut) -> float:
+        """What a cut costs at most while one more head is cut."""
+        return max(self.cost(cut, other, *when) for other in self.heads if other != cut)
+
+    def idle(self, head: interventions.Head) -> bool:
+        """Whether nothing is lost without a head, whatever other head is missing."""
+        return max(self.cost(head), self.most(head)) < NOTHING
+
+    def attention(
+        self, head: interventions.Head, tokens: Tensor, *when: interventions.Cut
+    ) -> Float[Tensor, "batch dest src"]:
+        """Where a head looks, with these parts cut."""
+        with interventions.cut(self.model, *when):
+            return heads.patterns(self.model, tokens)[head]
+
+    def writes(self, head: interventions.Head, *when: interventions.Cut) -> Float[Tensor, "batch dest d_model"]:
+        """What a head adds to the stream where it counts, with these parts cut."""
+        name = f"blocks.{head[0]}.attn.hook_z"
+        with interventions.cut(self.model, *when):
+            z = self.model.run_with_cache(self.texts, names_filter=name)[1][name]
+        return z[:, ASKED:-1, head[1]] @ self.model.W_O[head]
+
+    def says(self, head: interventions.Head, *when: interventions.Cut) -> float:
+        """What a head adds to the logit of the token that comes, where it counts; the average token gets 0."""
+        logits = self.writes(head, *when) @ self.model.W_U
+        return (logits.gather(-1, self.texts[:, ASKED + 1 :, None])[..., 0] - logits.mean(-1)).mean().item()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """+1 for what is true, −1 for what is false, 0 for what is true and says nothing; and the evidence in words."""
+
+    points: int
+    evidence: str
+    named: tuple[interventions.Cut, ...] = ()  # the heads and doors that a true statement brings into the account
+    looks: bool = False
+
+
+# What can be stated
+
+
+def _matters(box: Box, when: tuple, head: interventions.Head) -> Verdict:
+    cost = box.cost(head, *when)
+    if cost >= MATTERS:
+        evidence = f"without it the loss is {_one(cost)} nats higher"
+        return _unless_said_without(when, box.cost(head), Verdict(1, evidence, (head,)))
+    if (beside := box.most(head, *when)) >= MATTERS:
+        return Verdict(
+            -1, f"its cut costs only {_one(cost)} nats, but {_one(beside)} beside another cut. Who stands in?"
+        )
+    if _looks_sharply(box, when, head):
+        return Verdict(-1, f"its cut costs only {_one(cost)} nats. It looks at one clear place, but who hears it?")
+    return Verdict(-1, f"its cut costs only {_one(cost)} nats, and little more beside another cut")
+
+
+def _does_not_matter(box: Box, when: tuple, head: interventions.Head) -> Verdict:
+    cost, beside = box.cost(head), box.most(head)
+    if cost >= NOTHING:
+        return Verdict(-1, f"without it the loss is {_one(cost)} nats higher")
+    if beside >= NOTHING:
+        return Verdict(
+            -1, f"alone its cut costs {_one(cost)} nats, but beside another cut {_one(beside)}: a reserve is no idler"
+        )
+    if not _looks_sharply(box, (), head):
+        return Verdict(0, "true, but no point: it looks nowhere in particular, so nobody would have suspected it")
+    return Verdict(
+        1,
+        f"it looks at one clear place, but its cut costs {_one(max(cost, beside))} nats at most, whatever else is cut",
+    )
+
+
+def _needs(box: Box, when: tuple, reader: interventions.Head, writer: interventions.Head, door: str) -> Verdict:
+    if writer[0] >= reader[0]:
+        raise Wrong(f"{_name(reader)} can't need {_name(writer)}: only a head of an earlier layer is there to be read.")
+    others = [(writer, other, reader) for other in DOORS.values() if other != DOORS[door]]
+    this = (writer, DOORS[door], reader)
+    cost = box.cost(this, *when)
+    if cost >= MATTERS:
+        evidence = f"cut there and nowhere else, the loss is {_one(cost)} nats higher"
+        return _unless_said_without(when, box.cost(this), Verdict(1, evidence, (reader, writer, this)))
+    costs = f"the cut costs only {_one(cost)} nats"
+    if (elsewhere := max(box.cost(other, *when) for other in others)) >= MATTERS:
+        return Verdict(-1, f"right heads, wrong door: {costs}; through another door, {_one(elsewhere)}")
+    if (beside := box.most(this, *when)) >= MATTERS:
+        return Verdict(-1, f"the {door}, yes; but {costs}, and {_one(beside)} beside another cut: something stands in")
+    if _heard(box, when, this):
+        return Verdict(-1, f"the {door} do hear it, but {costs}: nothing comes of what {_name(reader)} does with it")
+    matter = [_name(head) for head in (reader, writer) if not box.idle(head)]
+    who = {0: "neither of them matters", 1: f"{' '.join(matter)} matters, but the other does not"}
+    return Verdict(-1, f"{costs}: {who.get(len(matter), 'both matter, but not in this way')}")
+
+
+def _stands_in(box: Box, when: tuple, head: interventions.Head, missing: interventions.Head) -> Verdict:
+    demand(head != missing, "one head can't stand in for itself.")
+    cost, then = box.cost(missing), box.cost(head, missing)
+    before, after = box.says(head), box.says(head, missing)
+    if cost >= MATTERS:
+        return Verdict(-1, f"without {_name(missing)} the loss is {_one(cost)} nats higher: nobody stands in for it")
+    if then < MATTERS:
+        return Verdict(-1, f"with {_name(missing)} cut, cutting {_name(head)} too costs only {_one(then)} nats")
+    if after < before + 1:
+        return Verdict(
+            -1, f"it adds {_one(before)} to the right logit, with {_name(missing)} and without: it does not step in"
+        )
+    once = f"{_one(after)} once {_name(missing)} is cut; to cut it too costs {_one(then)} nats"
+    return Verdict(1, f"it adds {_one(before)} to the right logit, and {once}", (head, missing))
+
+
+def _looks(box: Box, when: tuple, head: interventions.Head, where: str) -> Verdict:
+    if where.endswith("back"):
+        own, elsewhere, texts = _at_one_distance(box, when, head, int(where.split()[0]))
+    else:
+        own, elsewhere, texts = _PLACES[where](box, when, head)
+    if elsewhere < LOOKS <= own:
+        return Verdict(
+            -1,
+            f"in the second block, {_share(own)} of its attention; but {texts}, {_share(elsewhere)}: "
+            "it goes by another rule",
+        )
+    if elsewhere < LOOKS:
+        return Verdict(-1, f"in the second block, {_share(own)} of its attention; and {texts}, {_share(elsewhere)}")
+    if box.idle(head):
+        return Verdict(0, f"true, {_share(elsewhere)} of its attention; but no point: does anything depend on it?")
+    if when and _looks(box, (), head, where).points == 1:
+        return Verdict(
+            0, f"true, {_share(elsewhere)} of its attention; but no point: so it does without your condition"
+        )
+    return Verdict(1, f"{_share(elsewhere)} of its attention {texts}", (head,), looks=True)
+
+
+def _unless_said_without(when: tuple, cost: float, verdict: Verdict) -> Verdict:
+    """No point for a condition that changes nothing."""
+    if when and cost >= MATTERS:
+        return Verdict(0, f"true, but no point: {_one(cost)} nats without your condition")
+    return verdict
+
+
+def _one(number: float) -> str:
+    """A number with one digit, and never −0.0."""
+    return f"{number:.1f}".replace("-0.0", "0.0").replace("-", "−")
+
+
+def _share(number: float) -> str:
+    return f"{100 * max(number, 0):.0f} %"
+
+
+def _name(head: interventions.Head) -> str:
+    return interventions.head_name(head)
+
+
+def _heard(box: Box, when: tuple, door: interventions.Door) -> bool:
+    """Whether cutting a door changes most of what its reader writes, whatever that is good for."""
+    before, after = box.writes(door[2], *when), box.writes(door[2], door, *when)
+    return bool((after - before).norm() > 0.5 * before.norm())
+
+
+def _looks_sharply(box: Box, when: tuple, head: interventions.Head) -> bool:
+    """Whether most of a head's attention falls at one distance, where it counts: then it looks like a suspect."""
+    return any(_at_one_distance(box, when, head, n)[0] >= LOOKS for n in range(1, ASKED))
+
+
+# Where a head looks: a share on the box's own texts, another on texts where nothing else could guide it, and which
+
+
+def _random_orders(n: int, tokens: int) -> Int[Tensor, "batch n"]:
+    """64 times some of the first `tokens` numbers in random order."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.stack([torch.randperm(tokens, generator=generator)[:n] for _ in range(64)])
+
+
+def _text(*blocks: Tensor) -> Int[Tensor, "batch pos"]:
+    """The start token, and behind it these blocks of tokens."""
+    return torch.cat([torch.zeros(len(blocks[0]), 1, dtype=torch.long), *blocks], dim=1)
+
+
+def _on(pattern: Float[Tensor, "batch dest src"], marks: Bool[Tensor, "batch dest src"]) -> float:
+    """The attention on marked sources, averaged over destinations that have any."""
+    return (pattern * marks).sum(-1)[marks.any(-1)].mean().item()
+
+
+def _where_it_counts(marks: Bool[Tensor, "batch dest src"]) -> Bool[Tensor, "batch dest src"]:
+    """The marks of destinations whose prediction counts."""
+    dests = torch.arange(marks.shape[1])[:, None]
+    return marks & (dests >= ASKED) & (dests < marks.shape[1] - 1)
+
+
+def _at_one_distance(box: Box, when: tuple, head: interventions.Head, n: int) -> tuple[float, float, str]:
+    demand(1 <= n < ASKED, f"nobody can look {n} back at all tokens that count: take a number from 1 to {ASKED - 1}.")
+
+    def back(tokens: Tensor) -> Tensor:
+        marks = torch.ones(tokens.shape[1], tokens.shape[1]).tril(-n).triu(-n).bool()
+        marks[:, cases.START] = False
+        return marks.repeat(len(tokens), 1, 1)
+
+    other = _text(1 + _random_orders(cases.D_VOCAB - 1, cases.D_VOCAB - 1))
+    own = _on(box.attention(head, box.texts, *when), _where_it_counts(back(box.texts)))
+    return own, _on(box.attention(head, other, *when), back(other)), "where no token comes twice"
+
+
+def _by_one_token(box: Box, when: tuple, head: interventions.Head, ago: int) -> tuple[float, float, str]:
+    """`ago` 0 looks at the earlier copy of the token, −1 right after it."""
+
+    def found(tokens: Tensor) -> Tensor:
+        copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)
+        return copies if not ago else torch.nn.functional.pad(copies, (1, 0))[..., :-1]
+
+    block = 1 + _random_orders(11, cases.D_VOCAB - 1)
+    other = _text(block, block[:, _random_orders(11, 11)[0]])
+    own = _on(box.attention(head, box.texts, *when), _where_it_counts(found(box.texts)))
+    return (
+        own,
+        _on(box.attention(head, other, *when), found(other)),
+        "where the same tokens come again in another order",
+    )
+
+
+def _by_two_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
+    """In the text x a b … y a c … x a, it must prefer b to c, whichever comes first."""
+    tokens = 1 + _random_orders(18, cases.D_VOCAB - 1)
+    x, a, b, y, c, *rest = tokens.split(1, dim=1)
+    by_two, by_one = [x, a, b], [y, a, c]
+    net = []
+    for first, second in ((by_two, by_one), (by_one, by_two)):
+        pattern = box.attention(head, _text(*rest[:4], *first, *rest[4:8], *second, *rest[8:], x, a), *when)[:, -1]
+        net.append((pattern[:, 7] - pattern[:, 14]).mean().item() * (1 if first is by_two else -1))
+    own, _, _ = _by_one_token(box, when, head, -1)
+    return own, sum(net) / 2, "in favour of two fitting tokens over one"
+
+
+def _by_certain_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
+    """Whatever token it looks at, it still finds it when all that was read before is shuffled."""
+    dest = box.texts.shape[1] - 2
+    pattern = box.attention(head, box.texts, *when)[:, dest, :dest]
+    token = box.texts.gather(1, 1 + pattern[:, 1:].argmax(-1, keepdim=True))  # [batch, 1]
+    order = 1 + torch.stack(
+        [torch.randperm(dest - 1, generator=torch.Generator().manual_seed(n)) for n in range(len(token))]
+    )
+    other = box.texts.clone()
+    other[:, 1:dest] = other.gather(1, order)
+    moved = box.attention(head, other, *when)[:, dest, :dest]
+    own = (pattern * (box.texts[:, :dest] == token)).sum(-1).mean().item()
+    elsewhere = (moved * (other[:, :dest] == token)).sum(-1).mean().item()
+    return own, elsewhere, "at the same token after all before it was shuffled"
+
+
+_PLACES: dict[str, Callable[..., tuple[float, float, str]]] = {
+    "at the same token": lambda box, when, head: _by_one_token(box, when, head, 0),
+    "right after the same token": lambda box, when, head: _by_one_token(box, when, head, -1),
+    "right after the same two tokens": _by_two_tokens,
+    "at certain tokens": _by_certain_tokens,
+}
+
+
+STATEMENTS: dict[str, Callable[..., Verdict]] = {
+    f"{HEAD} matters": _matters,
+    f"{HEAD} does not matter": _does_not_matter,
+    f"{HEAD} needs {HEAD} through its (queries|keys|values)": _needs,
+    f"{HEAD} stands in for {HEAD}": _stands_in,
+    rf"{HEAD} looks (\d+ back|{'|'.join(_PLACES)})": _looks,
+}
+FORMS = {  # how a statement goes on, by its verb
+    "needs": "“1.2 needs 0.3 through its keys”, or queries, or values",
+    "looks": ", ".join(["“1.2 looks 5 back”", *(f"“… {place}”" for place in _PLACES)]),
+    "": "“1.2 matters”, “… does not matter”, “… needs 0.3 through its keys”, “… stands in for 0.3”, “… looks 5 back”",
+}
+
+
+# A claim
+
+
+def tried(box: Box, claim: Sequence[str]) -> list[Verdict]:
+    """The verdict on each statement of a claim. Raises Wrong for one that can't be read."""
+    verdicts, said = [], set()
+    for statement in claim:
+        words = " ".join(statement.lower().replace("doesn't", "does not").strip(" .").split())
+        verdicts.append(_verdict(box, words) if words not in said else Verdict(0, "said already"))
+        said.add(words)
+    return verdicts
+
+
+def _verdict(box: Box, words: str) -> Verdict:
+    condition = re.fullmatch(rf"when {HEAD} is cut,? (.*)", words)
+    when, words = ((_head(box, condition[1]),), condition[2]) if condition else ((), words)
+    for form, judge in STATEMENTS.items():
+        if found := re.fullmatch(form, words):
+            if when and judge in (_does_not_matter, _stands_in):
+                raise Wrong(f"“{words}” takes no condition: it looks at other cuts by itself.")
+            parts = [_head(box, part) if re.fullmatch(HEAD, part) else part for part in found.groups()]
+            return judge(box, when, *parts)
+    verb = next(verb for verb in FORMS if verb in words)
+    raise Wrong(f"“{words}” can't be tried. Say {FORMS[verb]}.")
+
+
+def _head(box: Box, name: str) -> interventions.Head:
+    layer, head = map(int, name.split("."))
+    if (layer, head) not in box.heads:
+        raise Wrong(f"the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and {name} is none of them.")
+    return layer, head
+
+
+def _saved(box: Box, *cuts: interventions.Cut) -> float:
+    """The share of what all heads save that is left under cuts; 0 where they save nothing."""
+    nothing, whole = box.loss(*box.heads), box.loss()
+    return (nothing - box.loss(*cuts)) / (nothing - whole) if nothing - whole >= MATTERS else 0.0
+
+
+def _split(box: Box, verdicts: Sequence[Verdict]) -> tuple[set[interventions.Cut], list[interventions.Cut]]:
+    """The heads and doors that true statements name, and all others."""
+    named = {part for verdict in verdicts if verdict.points > 0 for part in verdict.named}
+    parts: list[interventions.Cut] = [*box.heads]
+    parts += [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
+    return named, [part for part in parts if part not in named]
+
+
+def explained(box: Box, verdicts: Sequence[Verdict]) -> float:
+    """The share of what all heads save that is left when everything is cut but what true statements name."""
+    return _saved(box, *_split(box, verdicts)[1])
+
+
+def made_up(box: Box, verdicts: Sequence[Verdict]) -> tuple[interventions.Head, float, float]:
+    """The named head for whose cut others make up most, and what the whole model and the named parts save without it.
+
+    After the completeness of Wang et al. 2022, for one head at a time: what is named must break as the model does.
+    """
+    named, others = _split(box, verdicts)
+    without = [(head, _saved(box, head), _saved(box, head, *others)) for head in box.heads if head in named]
+    return max(without, key=lambda each: each[1] - each[2])
+
+
+class Case(Exercise):
+    """The claim about one sealed model: the answer returns a list of statements; each gets a line with the evidence."""
+
+    report: list[str]  # what stands behind the verdict, a line for each statement
+
+    def __init__(self, number: int) -> None:
+        def check(answer: Answer) -> None:
+            self.report = []
+            claim = _statements(answer())
+            box = sealed(number)
+            verdicts = tried(box, claim)
+            self.report = _lines(claim, verdicts)
+            false = sum(verdict.points < 0 for verdict in verdicts)
+            demand(not false, f"{false} of {len(claim)} statements false.")
+            share = f"what you named saves {_share(explained(box, verdicts))} of what all heads save"
+            self.report[-1] += f"; alone, {share}"
+            demand(explained(box, verdicts) >= ENOUGH, f"nothing is false, but {share}. What else does it need?")
+            demand(any(verdict.looks for verdict in verdicts), f"{share}. Now say where one of these heads looks.")
+            head, whole, part = made_up(box, verdicts)
+            saves = f"with {_name(head)} cut, the whole model saves {_share(whole)} and what you named {_share(part)}"
+            demand(whole - part < MADE_UP, f"nothing is false, but {saves}. Who makes up for it?")
+
+        super().__init__(f"case_{number}", check)
+        self.report = []
+        self.mistakes = _mistakes()
+
+    def __call__(self, answer: Answer) -> Answer:
+        if not callable(answer):
+            self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
+            return answer
+        self.report = []
+        verdict = self._shown(Guarded(answer))  # the report is made with it
+        self._say("\n".join([verdict, *self.report]))
+        return answer
+
+
+def _statements(value: Any) -> list[str]:
+    demand(
+        isinstance(value, list | tuple) and all(isinstance(each, str) for each in value), "return a list of sentences."
+    )
+    demand(len(value) > 0, "the list is empty: state at least one thing.")
+    return list(value)
+
+
+def _lines(claim: Sequence[str], verdicts: Sequence[Verdict]) -> list[str]:
+    signs = {1: "+1", -1: "−1", 0: " 0"}
+    told = (f"{said.strip(' .')}: {v.evidence}" for said, v in zip(claim, verdicts, strict=True))
+    lines = [
+        f"  {signs[v.points]}  {line}{'' if line.endswith('?') else '.'}"
+        for line, v in zip(told, verdicts, strict=True)
+    ]
+    return [*lines, f"  points: {sum(verdict.points for verdict in verdicts)}".replace("-", "−")]
+
+
+def _mistakes() -> dict[str, tuple[Answer, str]]:
+    everybody = [f"{layer}.{head} does not matter" for layer in (0, 1) for head in range(4)]
+    return {
+        "nothing stated": (lambda: [], "state at least one thing"),
+        "no list": (lambda: "1.2 matters", "return a list of sentences"),
+        "another form": (lambda: ["1.2 is an induction head"], "Say “1.2 matters”"),
+        "another place": (lambda: ["1.2 looks one back"], "Say “1.2 looks 5 back”, “… at the same token”"),
+        "no door": (lambda: ["1.2 needs 0.3"], "through its keys”, or queries, or values"),
+        "a head that is not there": (lambda: ["1.4 matters"], "is none of them"),
+        "backwards": (lambda: ["0.1 needs 1.2 through its keys"], "only a head of an earlier layer"),
+        "everybody acquitted": (lambda: everybody, "of 8 statements false"),
+        "one rule for all": (
+            lambda: [f"1.{head} looks right after the same token" for head in range(4)],
+            "of 4 statements false",
+        ),
+    }
+
+
+@functools.cache
+def sealed(number: int) -> Box:
+    """The box with this number."""
+    return Box(models.load(f"cases/{number}"))
+
+
+def case(number: int, *claim: str | Answer) -> Answer | None:
+    """Try a claim about the sealed model `number`, and print what the model says to each statement.
+
+    `claim` is the function of an exercise, which gets a verdict and is returned, or statements, one by one.
+    """
+    if number not in range(len(cases.COMPILED) + 1):
+        print(f"✗ There are the boxes 0 to {len(cases.COMPILED)}, and {number!r} is none of them.")
+    elif len(claim) == 1 and callable(claim[0]) and f"case_{number}" in EXERCISES:
+        return EXERCISES[f"case_{number}"](claim[0])
+    else:
+        try:
+            statements = _statements(claim)
+            print(*_lines(statements, tried(sealed(number), statements)), sep="\n")
+        except Wrong as problem:
+            print(f"✗ {problem}")
+    return None
+
+
+case_1, case_2, case_3, case_4, case_5, case_6, case_7, case_8 = map(Case, range(1, 9))
