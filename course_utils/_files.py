@@ -12,6 +12,7 @@ ROOT = PACKAGE if INSTALLED else PACKAGE.parent
 DATA = Path(os.environ.get("COURSE_DATA") or ROOT / "data")  # the replication puts other models there
 NOTEBOOKS = ROOT / "notebooks"
 SOLUTIONS = NOTEBOOKS / "solutions"
+LESSONS = PACKAGE / "lessons"  # a folder for each lesson, "l03_zero_layers" for "03_zero_layers"
 CHECKSUMS = "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
 
 

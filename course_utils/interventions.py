@@ -143,7 +143,7 @@ def patched(model: HookedTransformer, name: str, value: Float[Tensor, "batch pos
 def stand_ins(
     model: HookedTransformer, layer: int, tokens: Int[Tensor, "batch pos"]
 ) -> dict[str, dict[Head, Float[Tensor, "batch pos d_head"]]]:
-    """What can stand in for what a layer's heads move: "zero", "the mean" over all positions, "another text's", by head.
+    """What can stand in for what a layer's heads move: "zero", "the mean" of all, "another text's", by head.
 
     Another text's is what the same head moves at the same position nine rows of `tokens` earlier. Raises ValueError if
     that is the same row.

@@ -8,6 +8,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -130,6 +131,38 @@ def grouped_bars(
             axes.bar_label(drawn, fmt=written, fontsize=7)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
     axes.set(title=title, xlabel=xlabel, ylabel=unit)
+    return axes
+
+
+@checked
+def curves(
+    by_name: Mapping[str, Any],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    *,
+    x: Sequence[float] | Float[Tensor, " place"] | None = None,
+    lines: bool = True,
+    markers: bool = False,
+    size: float = 5,
+    axes: Axes | None = None,
+    **settings: Any,
+) -> Axes:
+    """A curve for each name, told apart by colour, dash and, with `markers`, points; without `lines`, points alone.
+
+    A curve is its heights, over `x` or over 0, 1, 2, …, or a dictionary of height by place. With two or more a legend
+    names them; `size` is the points', and `settings` go to the axes, as `ylim=(0, 1)`.
+    """
+    axes = axes or plt.subplots()[1]
+    for i, (name, curve) in enumerate(by_name.items()):
+        at = list(curve) if isinstance(curve, Mapping) else range(len(curve)) if x is None else x
+        heights = list(curve.values()) if isinstance(curve, Mapping) else curve
+        style = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
+        dash, marker = LINES[i % len(LINES)] if lines else "none", MARKERS[i % len(MARKERS)] if markers else ""
+        axes.plot(np.asarray(at), np.asarray(heights), linestyle=dash, marker=marker, **style)
+    if len(by_name) > 1:
+        axes.legend()
+    axes.set(title=title, xlabel=xlabel, ylabel=ylabel, **settings)
     return axes
 
 

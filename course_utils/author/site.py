@@ -1,4 +1,4 @@
-"""The course as a site to read: `python -m course_utils.author.site --out FOLDER`. Nothing runs, nothing asks a network.
+"""The course as a site to read: `python -m course_utils.author.site`. Nothing runs, and nothing asks a network.
 
 Sphinx with myst-nb makes a page of each solution notebook as it is stored. An exercise shows its blank, and the answer
 unfolds below; formulas are MathML; the microscope's drawings answer the mouse with what was stored.

@@ -1,6 +1,6 @@
 """What a lesson states: `claim` (true of the trained model), `identity` (true of any weights), `predict` (your guess).
 
-The expected values stand in one table per lesson, `notebooks/claims/05_max_of_list.json`, and not in the cells: a
+The expected values stand in one table per lesson, `claims.json` in the lesson's folder, and not in the cells: a
 reader meets no answer before the question. An entry is named by its statement and says what must come out:
 
     "order rate without positions": {"value": 0.968, "tolerance": 0.005, "control": "untrained: 0.50"}
@@ -28,7 +28,7 @@ from torch import Tensor
 
 from course_utils import _markdown
 from course_utils._arguments import checked
-from course_utils._files import DATA, NOTEBOOKS, verified, write_text
+from course_utils._files import DATA, LESSONS, verified, write_text
 
 CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"  # how the lines begin; tests/nbval_sanitize.cfg knows the first
 MODE = "COURSE_CLAIMS"
@@ -43,14 +43,14 @@ class ClaimFailed(AssertionError):
 @functools.cache
 def expectations() -> dict[str, dict]:
     """What all lessons' statements expect, by statement; empty where the tables were not installed."""
-    lessons = sorted(path.stem for path in (NOTEBOOKS / "claims").glob("*.json"))
+    lessons = sorted(path.parent.name[1:] for path in LESSONS.glob("*/claims.json"))
     return {statement: entry for lesson in lessons for statement, entry in table(lesson).items()}
 
 
 @checked
 def table(lesson: str) -> dict[str, dict]:
     """What one lesson's statements expect ("05_max_of_list"). Raises FileNotFoundError for a lesson without a table."""
-    return json.loads((NOTEBOOKS / "claims" / f"{lesson}.json").read_text(encoding="utf-8"))
+    return json.loads((LESSONS / f"l{lesson}" / "claims.json").read_text(encoding="utf-8"))
 
 
 def claim(statement: str, value: Any, unit: str = "", predicted: str = "") -> None:
@@ -98,7 +98,7 @@ def _judge(kind: str, statement: str, value: Any, holds: bool, expected: str | N
             file.write(json.dumps({"kind": kind, "statement": statement, "value": value, "holds": holds}) + "\n")
     elif mode == "strict" and not holds:
         if expected is None:
-            raise ClaimFailed(f"No table in notebooks/claims/ has {statement!r}; measured: {value!r}.")
+            raise ClaimFailed(f"No lesson's claims.json has {statement!r}; measured: {value!r}.")
         raise ClaimFailed(f"{statement}: expected {expected}; measured: {value!r}.")
     elif not holds and expected is not None:
         print(f"  (the course's own notebook: {expected})")  # another model, or another answer to an exercise

@@ -80,7 +80,7 @@ def test_a_learner_is_told_what_we_measured(capsys, monkeypatch, statement, valu
 
 
 def test_a_statement_without_an_entry(capsys, monkeypatch):
-    with pytest.raises(claims.ClaimFailed, match=r"No table in notebooks/claims/ has 'news'; measured: 0.5"):
+    with pytest.raises(claims.ClaimFailed, match=r"No lesson's claims.json has 'news'; measured: 0.5"):
         claims.claim("news", 0.5)
     monkeypatch.delenv(claims.MODE)  # a learner's own, or a course without its tables
     capsys.readouterr()

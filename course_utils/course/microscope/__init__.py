@@ -103,9 +103,9 @@ def show(
     `text` is a string, or token ids: for max-of-list, the list. `view` is "attention", "stream", "paths" or "doors".
     `heads` are those whose lanes are open, pairs (layer, head), by default the one of each layer that adds most to the
     asked logit. `cut` says what is switched off, as `interventions.cut` takes it. `ask` is a position, or a pair
-    of a position and a token, whose logit is taken apart; by default the last position and what the model expects there. `weighted`
-    draws each source by attention times the length of what it gives (`heads.value_weighted`). For attention-only
-    models and up to 64 tokens.
+    of a position and a token, whose logit is taken apart; by default the last position and what the model
+    expects there. `weighted` draws each source by attention times the length of what it gives
+    (`heads.value_weighted`). For attention-only models and up to 64 tokens.
 
     Raises ValueError or TypeError in one sentence for what can't be drawn, IndexError for a head that is not there.
     """

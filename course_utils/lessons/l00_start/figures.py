@@ -9,7 +9,6 @@ from pathlib import Path
 
 from IPython.display import HTML
 
-from course_utils._arguments import checked
 from course_utils._files import NOTEBOOKS
 
 PARTS = {  # what each asks, and the lessons that answer; a companion ("02b") stands below its lesson
@@ -23,7 +22,6 @@ ROOM, SIDE, GAP, LEFT, TOP = (228, 62), (190, 34), 22, 176, 16  # the drawing's 
 INK, PALE, BLUE, ORANGE = "#1b1f24", "#57606a", "#0072B2", "#B04A00"
 
 
-@checked
 def course_map() -> HTML:
     """The lessons that are there, as rooms on the way through the course, with the companions as side rooms."""
     lessons = _titles()

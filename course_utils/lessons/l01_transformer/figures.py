@@ -19,7 +19,7 @@ from torch.nn import functional as F
 from transformer_lens import HookedTransformer
 
 from course_utils import bigrams, plots
-from course_utils._arguments import Count, checked
+from course_utils._arguments import Count
 from course_utils.making import gpt
 from course_utils.plots import COLOURS
 from course_utils.text import visible
@@ -62,7 +62,6 @@ def _branch(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
 SIDE = 0.72  # how far a part stands from the stream that it reads
 
 
-@checked
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     """A transformer with one block: a stream for every token of `names`, `expected` what it says on top of each."""
     axes = plt.subplots(figsize=(10.6, 6.2))[1]
@@ -100,7 +99,6 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     axes.axis("off")
 
 
-@checked
 def beside_line(
     values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: Sequence[str]
 ) -> Axes:
@@ -113,7 +111,6 @@ def beside_line(
     return axes
 
 
-@checked
 def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
     """One text in several vocabularies, a row for each: every token a box as wide as its characters."""
     axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
@@ -136,7 +133,6 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
     return axes
 
 
-@checked
 def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]) -> Sequence[Axes]:
     """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
     _, panels = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)), sharey=True)
@@ -152,7 +148,6 @@ def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tens
     return list(panels)
 
 
-@checked
 def surprise_curve(chances: Mapping[str, float]) -> Axes:
     """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
     axes = plt.subplots(figsize=(9, 3.4))[1]
@@ -167,7 +162,6 @@ def surprise_curve(chances: Mapping[str, float]) -> Axes:
     return axes
 
 
-@checked
 def surprises(
     names: Sequence[str], surprise: Float[Tensor, " pos"], title: str, entropy: Float[Tensor, " pos"] | None = None
 ) -> Axes:
@@ -182,7 +176,6 @@ def surprises(
     return axes
 
 
-@checked
 def steps(
     names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"]], below: str, part: Float[Tensor, " column"]
 ) -> Sequence[Axes]:
@@ -213,7 +206,6 @@ def steps(
     return list(panels)
 
 
-@checked
 def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]:
     """Logits in a text's order and with the text shuffled, a panel for each model; dots on the line did not move.
 
@@ -233,7 +225,6 @@ def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]
     return list(panels)
 
 
-@checked
 def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
     """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
     axes = plt.subplots(figsize=(7.5, 5))[1]
@@ -250,7 +241,6 @@ def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: s
     return axes
 
 
-@checked
 def normed_and_bent() -> Sequence[Axes]:
     """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at 0."""
     x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
@@ -278,7 +268,6 @@ def _numbers(axes: Axes, row: Tensor, y: float, reach: float) -> None:
         axes.text(x, y, shown, ha="center", va="center", fontsize=8.5)
 
 
-@checked
 def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[Axes]:
     """A square for each part of a model: in column i, black where the output changed when position i was edited."""
     figure, (panels,) = plt.subplots(1, len(tables), figsize=(2.5 * len(tables), 3.3), sharey=True, squeeze=False)
@@ -293,7 +282,6 @@ def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[
     return list(panels)
 
 
-@checked
 def plain_losses(
     train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"], d_vocab: Count = 512
 ) -> dict[str, float]:
@@ -307,7 +295,6 @@ def plain_losses(
     }
 
 
-@checked
 def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
     """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain `tables`."""
     axes = plt.subplots(figsize=(9, 4.6))[1]
@@ -329,14 +316,12 @@ def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[
     return axes
 
 
-@checked
 def top_k(log_probs: Float[Tensor, "batch d_vocab"], k: Count = 40) -> Float[Tensor, "batch d_vocab"]:
     """Probabilities of the k most probable tokens, divided by their sum; 0 for all others."""
     least = log_probs.topk(k).values[:, -1:]
     return log_probs.masked_fill(log_probs < least, -torch.inf).softmax(-1)
 
 
-@checked
 def written(
     model: HookedTransformer,
     texts: Int[Tensor, "text pos"],
@@ -360,7 +345,6 @@ def written(
     return ways | {"beam, width 8": beams[8]}, beams
 
 
-@checked
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
     """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
@@ -390,7 +374,6 @@ FAMILIES = {  # a : b, a : b, …, fixed before anything was measured
 }
 
 
-@checked
 def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
     """How often d is the token nearest to E(b) − E(a) + E(c), for all a : b and c : d of a family, by three rules."""
     E = F.normalize(model.W_E)  # rows of length 1
@@ -409,7 +392,6 @@ def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
     return shares
 
 
-@checked
 def rates(table: Mapping[str, Mapping[str, float]], title: str, xlabel: str = "share of questions") -> Axes:
     """Shares as groups of bars: a group for each entry, a bar for each rule within it."""
     axes = plt.subplots(figsize=(7.5, 0.9 * len(table) + 0.9))[1]

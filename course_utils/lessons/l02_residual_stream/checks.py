@@ -8,7 +8,7 @@ from transformer_lens import ActivationCache, HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
 from course_utils import interventions
-from course_utils.course.exercises import Answer, exercise
+from course_utils.course.exercises import Answer, compared, exercise
 from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course.questions import Wrong, close, demand, pair, tensor
 
@@ -165,61 +165,66 @@ stream_terms.mistakes = {
 }
 
 
-@exercise
-def predicted_drop(answer: Answer) -> None:
-    """`predicted_drop(terms, instead, W_U, token) → [term]`: the terms less what replaces them, read by one logit."""
-    terms, instead, W_U = random(4, 6), random(4, 6, seed=1), random(6, 9, seed=2)
-    means = "one number for each term"
-    drop = tensor(answer(terms, instead, W_U, 5), (4,), means)
-    right = (terms - instead) @ W_U[:, 5]
-    demand(not close(drop, -right), "the sign is turned: where the logit falls, the number should be positive.")
-    demand(not close(drop, terms @ W_U[:, 5]), "`instead` makes no difference; it is what stands in the term's place.")
-    demand(not close(drop, instead @ W_U[:, 5]), "that is what `instead` adds to the logit; the drop is a difference.")
-    demand(
-        not close(drop, (terms - instead).sum(1)),
-        "W_U makes no difference: one of its columns says what a vector adds to the logit.",
-    )
-    demand(
-        not close(drop, ((terms - instead) @ W_U).softmax(-1)[:, 5])
-        and not close(drop, ((terms - instead) @ W_U).log_softmax(-1)[:, 5]),
-        "that is a probability or its logarithm; the logit is what the column of W_U gives, with no softmax.",
-    )
-    demand(close(drop, right), "it is not the drop of the logit of `token`, term by term.")
-    for count, d_model, d_vocab, token in ((3, 8, 5, 0), (1, 2, 7, 6), (7, 5, 4, 2)):
-        terms, instead, W_U = random(count, d_model), random(count, d_model, seed=3), random(d_model, d_vocab, seed=4)
-        demand(
-            close(tensor(answer(terms, instead, W_U, token), (count,), means), (terms - instead) @ W_U[:, token]),
-            f"it fails for {count} terms of {d_model} dimensions and token {token} of {d_vocab}.",
-        )
-    nothing = tensor(answer(terms, 0 * terms, W_U, 2), (7,), means)
-    demand(close(nothing, terms @ W_U[:, 2]), "with zeros in `instead`, the drop is all that a term adds.")
-
-
 def _lowering(terms: Tensor, instead: Tensor, W_U: Tensor, token: int) -> Tensor:
     terms -= instead
     return terms @ W_U[:, token]
 
 
-predicted_drop.mistakes = {
-    "sign turned": (lambda t, i, W, n: (i - t) @ W[:, n], "the sign is turned"),
-    "instead forgotten": (lambda t, i, W, n: t @ W[:, n], "`instead` makes no difference"),
-    "instead alone": (lambda t, i, W, n: i @ W[:, n], "that is what `instead` adds"),
-    "all logits": (lambda t, i, W, n: (t - i) @ W, "it should be [4], one number"),
-    "summed over terms": (lambda t, i, W, n: ((t - i) @ W[:, n]).sum(), "it should be [4], one number"),
-    "no W_U": (lambda t, i, W, n: (t - i).sum(1), "W_U makes no difference"),
-    "probabilities": (lambda t, i, W, n: ((t - i) @ W).softmax(-1)[:, n], "with no softmax"),
-    "log-probabilities": (lambda t, i, W, n: ((t - i) @ W).log_softmax(-1)[:, n], "with no softmax"),
-    "absolute": (lambda t, i, W, n: ((t - i) @ W[:, n]).abs(), "it is not the drop of the logit"),
-    "added": (lambda t, i, W, n: (t + i) @ W[:, n], "it is not the drop of the logit"),
-    "another token": (lambda t, i, W, n: (t - i) @ W[:, 0], "it is not the drop of the logit"),
-    "always token 5": (lambda t, i, W, n: (t - i) @ W[:, min(5, W.shape[1] - 1)], "it fails for 3 terms"),
-    "a row of W_U": (lambda t, i, W, n: (t - i) @ W.T[: W.shape[0]].T[:, 0], "it is not the drop of the logit"),
-    "mean of the terms in each": (
-        lambda t, i, W, n: ((t - i) @ W[:, n]).mean().expand(len(t)),
-        "it is not the drop of the logit",
-    ),
-    "terms changed": (_lowering, "it changes `terms`, which it was given"),
-}
+predicted_drop = compared(
+    "`predicted_drop(terms, instead, W_U, token) → [term]`: the terms less what replaces them, read by one logit.",
+    returns="one number for each term",
+    cases=lambda: {
+        "it is not the drop of the logit of `token`, term by term.": (
+            random(4, 6),
+            random(4, 6, seed=1),
+            random(6, 9, seed=2),
+            5,
+        ),
+        "it fails for 3 terms of 8 dimensions and token 0 of 5.": (random(3, 8), random(3, 8, seed=3), random(8, 5), 0),
+        "with zeros in `instead`, the drop is all that a term adds.": (
+            random(7, 5),
+            torch.zeros(7, 5),
+            random(5, 4),
+            2,
+        ),
+    },
+    mistakes={
+        "the sign is turned: where the logit falls, the number should be positive.": lambda t, i, W, n: (
+            (i - t) @ W[:, n]
+        ),
+        "`instead` makes no difference; it is what stands in the term's place.": lambda t, i, W, n: t @ W[:, n],
+        "that is what `instead` adds to the logit; the drop is a difference.": lambda t, i, W, n: i @ W[:, n],
+        "W_U makes no difference: one of its columns says what a vector adds to the logit.": lambda t, i, W, n: (
+            t - i
+        ).sum(1),
+        "that is a probability or its logarithm; the logit is what the column of W_U gives, with no softmax.": (
+            lambda t, i, W, n: ((t - i) @ W).softmax(-1)[:, n],
+            lambda t, i, W, n: ((t - i) @ W).log_softmax(-1)[:, n],
+        ),
+        "it is not the drop of the logit of `token`, term by term.": (
+            lambda t, i, W, n: ((t - i) @ W[:, n]).abs(),
+            lambda t, i, W, n: (t + i) @ W[:, n],
+            lambda t, i, W, n: (t - i) @ W[:, 0],
+            lambda t, i, W, n: ((t - i) @ W[:, n]).mean().expand(len(t)),
+        ),
+        "it fails for 3 terms of 8 dimensions and token 0 of 5.": lambda t, i, W, n: (
+            (t - i) @ W[:, min(5, W.shape[1] - 1)]
+        ),
+    },
+    elsewhere={
+        "it should be [4], one number": (
+            lambda t, i, W, n: (t - i) @ W,
+            lambda t, i, W, n: ((t - i) @ W[:, n]).sum(),
+        ),
+        "it changes `terms`, which it was given": _lowering,
+    },
+    also_right={
+        "a loop": lambda t, i, W, n: torch.stack([(a - b) @ W[:, n] for a, b in zip(t, i, strict=True)]),
+        "einsum": lambda t, i, W, n: torch.einsum("td,d->t", t - i, W[:, n]),
+        "all logits first, in numpy": lambda t, i, W, n: (t.numpy() @ W.numpy() - i.numpy() @ W.numpy())[:, n],
+        "float64": lambda t, i, W, n: (t - i).double() @ W[:, n].double(),
+    },
+)
 
 
 @exercise

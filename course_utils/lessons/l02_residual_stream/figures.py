@@ -11,7 +11,6 @@ from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, written
 from course_utils.text import visible
 
@@ -45,7 +44,6 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **s
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": "black", "linewidth": 1.2} | style)
 
 
-@checked
 def stream() -> Axes:
     """The model as one channel: the embedding fills it, heads read a copy and add, W_U reads the end."""
     axes = _canvas(9, 3.4)
@@ -69,7 +67,6 @@ def stream() -> Axes:
     return axes
 
 
-@checked
 def unseen_constants() -> Axes:
     """Three numbers, the same three with 2 added to each, and the one softmax that both have."""
     values = np.array([2.0, 0.5, -1.0])
@@ -90,7 +87,6 @@ def unseen_constants() -> Axes:
     return panels[2]
 
 
-@checked
 def lens(
     model: HookedTransformer,
     logits: Float[Tensor, "stage pos d_vocab"],
@@ -109,7 +105,6 @@ def lens(
     return axes
 
 
-@checked
 def brought_back(share: Float[Tensor, "stage pos"], tokens: Sequence[str], title: str) -> Axes:
     """How much of a logit each vector of the clean stream brings back, before layer 0 and after every layer."""
     axes = _percentages(share, _stages(share), tokens, "brought back")
@@ -117,7 +112,6 @@ def brought_back(share: Float[Tensor, "stage pos"], tokens: Sequence[str], title
     return axes
 
 
-@checked
 def looks(attention: Mapping[str, Float[Tensor, " pos"]], tokens: Sequence[str], title: str) -> Axes:
     """Where heads look from one position: a row for each, named by the keys."""
     axes = _percentages(torch.stack(list(attention.values())), list(attention), tokens, "attention")
@@ -155,7 +149,6 @@ def _shares(share: Tensor, rows: Sequence[str], columns: Sequence[str], label: s
     return axes
 
 
-@checked
 def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], names: Sequence[str]) -> Sequence[Axes]:
     """What the terms say a head is worth against what its cut takes away; on the right, the small ones large."""
     _, panels = plt.subplots(1, 2, figsize=(10, 4.4))
@@ -177,7 +170,6 @@ def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], name
     return panels
 
 
-@checked
 def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, legend: str) -> Axes:
     """Two bars for each head, one of either group."""
     heads = list(next(iter(groups.values())))
@@ -198,7 +190,6 @@ def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, l
     return axes
 
 
-@checked
 def bias_against_counts(
     model: HookedTransformer, writes: Float[Tensor, " d_vocab"], log_counts: Float[Tensor, " d_vocab"]
 ) -> Axes:
@@ -223,7 +214,6 @@ def bias_against_counts(
     return axes
 
 
-@checked
 def carried(
     model: HookedTransformer,
     clean: Int[Tensor, "batch pos"],
@@ -248,7 +238,6 @@ def carried(
     return shares
 
 
-@checked
 def worth(
     model: HookedTransformer,
     clean: Int[Tensor, "1 pos"],
@@ -277,7 +266,6 @@ def worth(
     return {"attribution": terms} | {method: torch.stack(values) for method, values in cuts.items()}
 
 
-@checked
 def worth_most(
     model: HookedTransformer,
     tokens: Int[Tensor, "batch pos"],
@@ -302,7 +290,6 @@ def worth_most(
     return {method: torch.stack(each).abs().argmax(0) for method, each in values.items()}
 
 
-@checked
 def three_ways(tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts: Sequence[str]) -> Axes:
     """Predictions side by side: what each part is worth, in nats of logit, by every method (the columns)."""
     figure, panels = plt.subplots(

@@ -13,7 +13,6 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
 from course_utils import plots
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, LINES
 
 GREY = COLOURS[6]
@@ -63,7 +62,6 @@ def _act(axes: Axes, title: str, W: Tensor) -> None:
     axes.spines[:].set_visible(False)
 
 
-@checked
 def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
     """Show what matrices do to the unit circle (dashed → solid) and its vectors a, b; dotted, what they keep."""
     _, panels = plt.subplots(1, len(matrices), figsize=(2.5 * len(matrices), 2.5), squeeze=False)
@@ -72,7 +70,6 @@ def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
     plots.show("A circle turned, made an ellipse, pressed flat, mirrored. Dotted: eigenvectors.")
 
 
-@checked
 def singular(W: Float[Tensor, "2 2"]) -> Axes:
     """The three steps of the SVD on the unit circle: turn, stretch along the axes, turn again; det W > 0."""
     U, S, V = torch.linalg.svd(W)
@@ -97,7 +94,6 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
     return panels[0]
 
 
-@checked
 def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Float[Tensor, "row column"]]) -> Axes:
     """Matrices of the plane, and below each the singular values of a large one that does the same."""
     _, panels = plt.subplots(2, len(planes), figsize=(10.5, 6.2), height_ratios=(1.2, 1), sharey="row")
@@ -110,7 +106,6 @@ def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Flo
     return panels[0, 0]
 
 
-@checked
 def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[str, Float[Tensor, " d_model"]]) -> Axes:
     """The stream at one position and the spread of W_pos, coordinate by coordinate, of two models that do the same."""
     _, grid = plt.subplots(2, 2, figsize=(10.5, 5.8), sharex="col", sharey="col")
@@ -124,7 +119,6 @@ def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[st
     return grid[0, 0]
 
 
-@checked
 def value_terms(terms: Mapping[str, Float[Tensor, "pos d_head"]], tokens: Sequence[str]) -> Axes:
     """How long each term of a head's values is, at every position."""
     lengths = torch.stack([term.norm(dim=1) for term in terms.values()])
@@ -133,7 +127,6 @@ def value_terms(terms: Mapping[str, Float[Tensor, "pos d_head"]], tokens: Sequen
     return plots.heatmap(lengths, list(terms), tokens, title, **look, axes=axes)
 
 
-@checked
 def who_reads_whom(strength: Float[Tensor, "writer path reader"]) -> Axes:
     """The virtual weights between two layers: writers on the rows, queries, keys and values of readers on columns."""
     writers, _, readers = strength.shape
@@ -151,7 +144,6 @@ def who_reads_whom(strength: Float[Tensor, "writer path reader"]) -> Axes:
     return panels[0]
 
 
-@checked
 def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[Tensor, " direction"]) -> Axes:
     """Variance against the number of directions; and beside it, who uses each direction of a joint PCA."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.8))
@@ -167,7 +159,6 @@ def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[T
     return left
 
 
-@checked
 def deleters(
     products: Mapping[str, Complex[Tensor, " d_head"]], changes: Mapping[str, tuple[float, float]], planted: float
 ) -> Axes:
@@ -200,7 +191,6 @@ def deleters(
     return left
 
 
-@checked
 def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> Axes:
     """Small integer matrices with their entries, the last one with lines between its blocks."""
     sizes = [matrix.shape[1] for matrix in pictures.values()]
@@ -220,7 +210,6 @@ def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: 
     return panels[-1]
 
 
-@checked
 def singular_values(values: Mapping[str, Float[Tensor, " direction"]], rank: int) -> Axes:
     """The first 60 singular values of matrices, the largest taken as 1; a line stands after the `rank`-th."""
     _, axes = plt.subplots(figsize=(8, 4.2))
@@ -233,7 +222,6 @@ def singular_values(values: Mapping[str, Float[Tensor, " direction"]], rank: int
     return axes
 
 
-@checked
 def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[float]]) -> Axes:
     """How far the logits of a mixture are from the mixture of the logits."""
     _, axes = plt.subplots(figsize=(8, 4.4))
@@ -245,7 +233,6 @@ def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[f
     return axes
 
 
-@checked
 def where_and_what() -> Axes:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
     _, axes = plt.subplots(figsize=(11, 3.1))
@@ -291,7 +278,6 @@ def _schematic(height: float, top: float, title: str) -> Axes:
     return axes
 
 
-@checked
 def turn_and_back() -> Axes:
     """A writer turns what it writes by Q, a reader turns it back: between them the stream is another, they are not."""
     axes = _schematic(2.4, 2.0, "Who notices, if the stream is turned?")
@@ -305,7 +291,6 @@ def turn_and_back() -> Axes:
     return axes
 
 
-@checked
 def virtual_weights() -> Axes:
     """A head of layer 0 writes to the stream; a head of layer 1 reads it through three doors."""
     axes = _schematic(3.0, 2.6, "How does one head hear another?")
@@ -323,7 +308,6 @@ def virtual_weights() -> Axes:
     return axes
 
 
-@checked
 def layer_norm() -> Axes:
     """The steps of LayerNorm and the map behind it: σ is another for each token, the rest is the same for all."""
     axes = _schematic(2.3, 1.9, "Which part of LayerNorm can be folded away?")
@@ -340,7 +324,6 @@ def layer_norm() -> Axes:
     return axes
 
 
-@checked
 def biases(shifts: Mapping[str, Float[Tensor, "pos d_vocab"]]) -> Axes:
     """What biases add to the logits of the first 40 tokens at every position; no colour is no change."""
     _, panels = plt.subplots(1, len(shifts), figsize=(11.6, 3.5), sharey=True, squeeze=False)

@@ -15,7 +15,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from course_utils import bigrams, plots
-from course_utils._arguments import Count, checked
+from course_utils._arguments import Count
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
@@ -36,7 +36,6 @@ def _likeliest(row: Float[Tensor, " V"], names: Sequence[str], title: str, axes:
     axes.set(title=title, xlabel="probability of the next token")
 
 
-@checked
 def writing(
     tokens: Sequence[str],
     row: Float[Tensor, " V"],
@@ -79,7 +78,6 @@ def writing(
     return [left, right]
 
 
-@checked
 def factors(d_vocab: Count, d_model: Count) -> Axes:
     """A schematic: a tall matrix times a wide one is a square table, with one token's row picked out."""
     _, axes = plt.subplots(figsize=(10, 4))
@@ -116,7 +114,6 @@ def _letter_ticks(axes: Axes, n: int) -> None:
     axes.set_yticks(range(0, n, 2), ascii_lowercase[:n:2])
 
 
-@checked
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     """Show letters' embeddings as arrows, unembeddings as points around them, and the table of probabilities."""
     n = len(W_E)
@@ -137,7 +134,6 @@ def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     plots.show("Letters on a circle: each one's embedding points at the next one's unembedding.")
 
 
-@checked
 def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"], words: Sequence[str]) -> None:
     """Show a small model's two weights and the probabilities they make, with the numbers written in."""
     tables = {"$W_E$": W_E, "$W_U$": W_U, "probability of the next word": (W_E @ W_U).softmax(1)}
@@ -156,7 +152,6 @@ def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"]
     plots.show("Two small matrices and the table of probabilities they make, with their numbers written in.")
 
 
-@checked
 def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
     """Show the tables of trained rings of letters, a panel for each d_model, with the first guess of each row."""
     _, axes = plt.subplots(1, len(tables), figsize=(10, 4.7), sharey=True)
@@ -170,7 +165,6 @@ def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
     plots.show("With one number per letter each row has its peak at one of two letters; with two, at the next.")
 
 
-@checked
 def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     """Show the probabilities of the letters that may follow the letter a, a curve for each length of embeddings."""
     _, axes = plt.subplots(figsize=(8.5, 4))
@@ -183,7 +177,6 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     plots.show("Three hills around b: a wide one, a steep one, and for the longest embeddings a single peak.")
 
 
-@checked
 def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> None:
     """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
     _, axes = plt.subplots(figsize=(8.5, 5))
@@ -260,7 +253,6 @@ def _few_pairs(axes: Axes, table: Tensor, words: Mapping[str, int], title: str) 
     return drawn
 
 
-@checked
 def agreement(
     counted: Float[Tensor, "V V"], tables: Mapping[str, Float[Tensor, "V V"]], often: Tensor
 ) -> Sequence[Axes]:
@@ -287,7 +279,6 @@ def agreement(
     return list(axes)
 
 
-@checked
 def gains(gain: Float[Tensor, "batch pos"], seen: Float[Tensor, "batch pos"]) -> None:
     """Show what a model saves over counts on each pair, and what that adds up to, by how often the pair was `seen`."""
     least = torch.tensor([0, 1, 2, 4, 10, 30, 100, 1000])
@@ -317,7 +308,6 @@ def gains(gain: Float[Tensor, "batch pos"], seen: Float[Tensor, "batch pos"]) ->
     )
 
 
-@checked
 def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: Sequence[str]) -> None:
     """Show groups of rows of a table, with the likeliest next tokens of every group as columns."""
     columns: list[int] = []
@@ -357,7 +347,6 @@ def _by_rank(
     axes.legend(fontsize=9)
 
 
-@checked
 def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other tables."""
     ylabel = "share of hidden pairs above the median absent one"
@@ -373,7 +362,6 @@ def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
     )
 
 
-@checked
 def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mapping[int, float]) -> None:
     """Show what tables lose by rank, a curve for each way to make them; the trained ones on new text, too."""
     _, axes = plt.subplots(2, 1, figsize=(8.5, 7), sharex=True, height_ratios=(1.6, 1))
@@ -388,7 +376,6 @@ def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mappin
     )
 
 
-@checked
 def resemblance(
     correlations: Mapping[str, float],
     controls: Mapping[str, float],
@@ -417,7 +404,6 @@ def resemblance(
     )
 
 
-@checked
 def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> Sequence[Axes]:
     """The same few rows and columns of several tables, as log-probabilities side by side."""
     _, axes = plt.subplots(1, len(tables), figsize=(11, 4.5), sharey=True)

@@ -12,7 +12,6 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import circuits, measure, plots, text
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, Patterns
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # lines are told apart without colours
@@ -129,7 +128,6 @@ class Explorer:
         display(widgets.VBox([widgets.HBox([source_box, head_box]), found_box]))
 
 
-@checked
 def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     """A schematic of a skip-trigram: the destination looks back for the source, the source says what comes next."""
     words = [source, *between, dest]
@@ -160,7 +158,6 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     )
 
 
-@checked
 def expected(model: HookedTransformer, given: Mapping[str, Float[Tensor, " d_vocab"]], marked: str) -> None:
     """The likeliest next tokens, one panel for each text or model in `given`, which maps titles to probabilities."""
     figure, panels = plt.subplots(1, len(given), figsize=(10, 3.6), sharex=True, squeeze=False)
@@ -181,7 +178,6 @@ def expected(model: HookedTransformer, given: Mapping[str, Float[Tensor, " d_voc
     plots.show(f"Bars of the likeliest next tokens: {' '.join(said)}")
 
 
-@checked
 def two_tables(
     QK: Float[Tensor, "dest src"],
     OV: Float[Tensor, "src out"],
@@ -200,7 +196,6 @@ def two_tables(
     )
 
 
-@checked
 def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free: Float[Tensor, "dest out"]) -> None:
     """Show how the logits change against what two rows of OV foretell: with `fixed` patterns, and with `free` ones."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, sharey=True)
@@ -216,7 +211,6 @@ def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free
     )
 
 
-@checked
 def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> None:
     """Show how many tokens raise their own logit by how much, as one outline for each of the `groups`."""
     _, axes = plt.subplots(figsize=(9, 3.6))
@@ -231,7 +225,6 @@ def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> No
     )
 
 
-@checked
 def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor, "entry 3"]]]) -> None:
     """Each head's largest logit and largest OV entries, as source … destination → out; copies stand out."""
     _, axes = plt.subplots(figsize=(10.5, 0.5 + 0.5 * len(entries)))
@@ -253,7 +246,6 @@ def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor,
     plots.show(" ".join(said))
 
 
-@checked
 def gains(changes: Mapping[str, Float[Tensor, " n"]]) -> None:
     """Show by what factor inserted sources change P(out), a dot for each case; `changes` are logarithms, in nats."""
     _, axes = plt.subplots(figsize=(10, 4.2))
@@ -276,7 +268,6 @@ def gains(changes: Mapping[str, Float[Tensor, " n"]]) -> None:
     )
 
 
-@checked
 def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]) -> None:
     """Show for each finding that `Explorer.test` tried: P(out) against the distance of its source, and without it."""
     columns = min(3, len(tests))
@@ -301,7 +292,6 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
     )
 
 
-@checked
 def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     """The attention patterns of eight heads on one short text, in two rows."""
     figure, panels = plt.subplots(2, 4, figsize=(10.5, 6.4), sharex=True, sharey=True)
@@ -321,7 +311,6 @@ def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     )
 
 
-@checked
 def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]) -> None:
     """Show by what factor each head's skip-trigrams raise their outs, against how far back the source stands."""
     _, axes = plt.subplots(figsize=(10, 4.6))
@@ -341,7 +330,6 @@ def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int]
     )
 
 
-@checked
 def eigenvalues(
     planes: Mapping[str, Complex[Tensor, " d_head"]],
     scores: Sequence[float],
@@ -368,7 +356,6 @@ def eigenvalues(
     )
 
 
-@checked
 def notions(shares: Mapping[str, Sequence[float]]) -> None:
     """Show what each notion of copying says of each head, as bars side by side."""
     names = [f"0.{h}" for h in range(len(next(iter(shares.values()))))]

@@ -10,7 +10,6 @@ from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 from transformer_lens import FactoredMatrix
 
-from course_utils._arguments import checked
 from course_utils.lessons.l04b_what_reading_misses.skip_trigrams import Triples
 from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS, grouped_bars, heatmap, written
 from course_utils.text import visible
@@ -24,7 +23,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:
     """Small tables of destinations against outs side by side, the number in each cell; 0 and below are white."""
     _, axes = plt.subplots(1, len(panels), figsize=(5 * len(panels), 3.2))
@@ -46,7 +44,6 @@ def _short(value: float) -> str:
     return f"{value:.2g}" if abs(value) >= 0.01 else "< 0.01"
 
 
-@checked
 def rank_one(
     looks: Float[Tensor, " dest"], says: Float[Tensor, " out"], dests: Sequence[str], outs: Sequence[str]
 ) -> None:
@@ -72,7 +69,6 @@ def rank_one(
     grid[0, 0].axis("off")
 
 
-@checked
 def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight: Sequence[str]) -> Axes:
     """Bars of mean losses above the optimum, with a dot for each run."""
     _, axes = plt.subplots(figsize=(10, 1 + 0.45 * len(results)))
@@ -89,7 +85,6 @@ def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight:
     return axes
 
 
-@checked
 def stacked(parts: Mapping[str, Float[Tensor, " head"]], title: str, unit: str) -> Axes:
     """For each head one bar made of several parts, told apart by hatching as well as by colour."""
     _, axes = plt.subplots(figsize=(10, 4.2))
@@ -105,7 +100,6 @@ def stacked(parts: Mapping[str, Float[Tensor, " head"]], title: str, unit: str) 
     return axes
 
 
-@checked
 def entries(losses: Mapping[str, Sequence[float]], shares: Sequence[float], lines: Mapping[str, float]) -> Axes:
     """The loss against the share of entries kept, one line for each way to choose them, and levels to compare with."""
     _, axes = plt.subplots(figsize=(10, 4.8))
@@ -122,7 +116,6 @@ def entries(losses: Mapping[str, Sequence[float]], shares: Sequence[float], line
     return axes
 
 
-@checked
 def traps(triples: Triples, bugs: Bool[Tensor, "a pair"], strings: Sequence[str], k: int = 8) -> Axes:
     """The true bugs expected most often, words only so that one can read them: expected beside came."""
     is_word = torch.tensor([len(string) > 2 and string.strip().isalpha() for string in strings])
@@ -146,7 +139,6 @@ def traps(triples: Triples, bugs: Bool[Tensor, "a pair"], strings: Sequence[str]
     return axes
 
 
-@checked
 def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], highlight: Sequence[int]) -> None:
     """Bars for each head, in one or more panels with the same rows; some heads stand out by colour and hatching."""
     n = len(next(iter(panels.values())))
@@ -162,7 +154,6 @@ def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], high
     grid[0, 0].invert_yaxis()
 
 
-@checked
 def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[str]) -> None:
     """Attention patterns on the same tokens, side by side and in one scale."""
     _, grid = plt.subplots(1, len(patterns), figsize=(5.2 * len(patterns), 5.4), sharey=True)
@@ -176,7 +167,6 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
     grid[0].set_ylabel("destination")
 
 
-@checked
 def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> Axes:
     """For each head the share of its attention that each program foresees."""
     axes = plt.subplots(figsize=(10, 3.8))[1]
@@ -186,7 +176,6 @@ def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> Axes:
     return axes
 
 
-@checked
 def by_distance(attention: Mapping[str, Sequence[float] | Float[Tensor, " back"]]) -> Axes:
     """Attention against the distance to the source, one line for each head."""
     _, axes = plt.subplots(figsize=(10, 4))
@@ -197,7 +186,6 @@ def by_distance(attention: Mapping[str, Sequence[float] | Float[Tensor, " back"]
     return axes
 
 
-@checked
 def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, title: str) -> Axes:
     """A table of pairs of heads with its numbers, a line behind the first few heads."""
     axes = plt.subplots(figsize=(8, 4.8))[1]
@@ -207,7 +195,6 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
     return axes
 
 
-@checked
 def clusters(
     factored: Sequence[FactoredMatrix],
     directions: Sequence[tuple[int, int]],
@@ -235,7 +222,6 @@ def clusters(
             axes.invert_yaxis()
 
 
-@checked
 def spectra(trained: Float[Tensor, "head direction"], untrained: Float[Tensor, "head direction"]) -> None:
     """The share of each direction of a singular value decomposition in a head's table, trained and untrained."""
     _, grid = plt.subplots(2, len(trained) // 2, figsize=(10, 4.6), sharex=True)
@@ -249,7 +235,6 @@ def spectra(trained: Float[Tensor, "head direction"], untrained: Float[Tensor, "
     plt.gcf().supylabel("share of the squared sizes, %")
 
 
-@checked
 def histograms(groups: Mapping[str, Float[Tensor, " n"]], title: str, xlabel: str, ylabel: str) -> Axes:
     """How often values fall where, one outline for each group; a line at 0."""
     _, axes = plt.subplots(figsize=(10, 3.8))

@@ -9,14 +9,12 @@ from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
 from course_utils import plots
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 ROWS = 3  # into which the number line is cut
 
 
-@checked
 def two_jobs(numbers: Sequence[int]) -> None:
     """A drawing of the idea: a place on a line gives each number its weight, and it votes for its own name."""
     _, axes = plt.subplots(figsize=(10, 3.8))
@@ -44,7 +42,6 @@ def two_jobs(numbers: Sequence[int]) -> None:
     )
 
 
-@checked
 def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]) -> None:
     """For each list: what each position gives the largest value, minus what it gives the value below, and the sum.
 
@@ -63,7 +60,6 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
     plots.show(f"{len(cases)} bar charts of the votes in a list, and their sum. The largest: {'; '.join(ends)}.")
 
 
-@checked
 def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     """What each value at each position adds to the lead of the largest, and what the `last` one, just below, adds.
 
@@ -101,7 +97,6 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     )
 
 
-@checked
 def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> None:
     """Two tables of scores side by side on one scale, row-centred beforehand."""
     figure, panels = plt.subplots(1, 2, figsize=(10, 4.4))
@@ -116,7 +111,6 @@ def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], 
     )
 
 
-@checked
 def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None) -> None:
     """Each value at its place on the number line, in three rows; those with errors are larger and orange.
 
@@ -154,7 +148,6 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
     plots.show(f"{len(g)} dots on a number line, cut into {ROWS} rows. {said}")
 
 
-@checked
 def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> None:
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
     _, axes = plt.subplots(figsize=(10, 4))
@@ -172,7 +165,6 @@ def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " va
     )
 
 
-@checked
 def winners(share: Mapping[int, float], points: int = 12) -> None:
     """Left: points on a circle, each with itself as its largest product. Right: winners against directions kept."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
@@ -201,7 +193,6 @@ def winners(share: Mapping[int, float], points: int = 12) -> None:
     )
 
 
-@checked
 def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> None:
     """For each length: how many lists there are, how many the classes leave open, and how many are wrong."""
     counts = {length: (values**length, *two) for length, two in open_and_wrong.items()}
@@ -230,7 +221,6 @@ def _short(count: int) -> str:
     return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
 
 
-@checked
 def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
     """For each largest value, how many smaller ones may stand beside it: all, by an exact line, and by the line."""
     _, axes = plt.subplots(figsize=(10, 4.4))
@@ -250,7 +240,6 @@ def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
     )
 
 
-@checked
 def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
     """Wrong lists of M, of the value above it, and all, against M's place between its neighbours; `now` is marked."""
     _, axes = plt.subplots(figsize=(10, 4.4))
@@ -271,7 +260,6 @@ def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) ->
     )
 
 
-@checked
 def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     """What each proof leaves open, as a share, against how many cases it looks at, both axes logarithmic."""
     _, axes = plt.subplots(figsize=(10, 4.4))
@@ -295,7 +283,6 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     )
 
 
-@checked
 def danger(
     step: Float[Tensor, " value"], voice: Float[Tensor, " value"], errors: Int[Tensor, " value"], room: int
 ) -> None:

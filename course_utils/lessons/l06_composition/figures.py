@@ -12,7 +12,7 @@ from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
-from course_utils._arguments import Count, checked
+from course_utils._arguments import Count
 from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern, written
 from course_utils.text import visible
 
@@ -29,7 +29,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def doors(costs: Mapping[str, float] | None = None) -> Axes:
     """Two positions and two layers: a head of layer 1 reads what layer 0 wrote through its query, key or value.
 
@@ -65,7 +64,6 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
     return axes
 
 
-@checked
 def paths(n_heads: Count) -> Axes:
     """The four kinds of path from tokens to logits through two layers of `n_heads` heads, each with its number."""
     _, panels = plt.subplots(1, 4, figsize=(10.4, 3.9))
@@ -119,7 +117,6 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
     axes.add_patch(arrow)
 
 
-@checked
 def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> Axes:
     """Attention patterns side by side, one for each title, tokens on both axes; darker is more."""
     _, panels = plt.subplots(1, len(shown), figsize=(3.5 * len(shown), 3.6), squeeze=False)
@@ -133,7 +130,6 @@ def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> Axes:
     return panels[0][0]
 
 
-@checked
 def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[str, float]) -> Axes:
     """One query's `scores`, with the winner's lead over the average; and beside it the five largest of the `leads`."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), width_ratios=[1.15, 1])
@@ -159,7 +155,6 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
     return left
 
 
-@checked
 def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> Axes:
     """The shares of each head's lead, a square for each pair of sources; the grounds of Q and K are ruled off.
 
@@ -189,7 +184,6 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
     return panels[0][0]
 
 
-@checked
 def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
     """Composition scores in units of chance, a table for each mode: 1 is white, more is red, less is blue."""
     figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.9), squeeze=False)
@@ -209,7 +203,6 @@ def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: in
     return panels[0][0]
 
 
-@checked
 def against_chance(
     scores: Mapping[str, Float[Tensor, "head0 head1"]],
     null: Mapping[str, Float[Tensor, "sample head0 head1"]],
@@ -239,7 +232,6 @@ def against_chance(
     return axes
 
 
-@checked
 def orders(losses: Mapping[str, float]) -> Axes:
     """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
     _, axes = plt.subplots(figsize=(9, 3.6))
@@ -257,7 +249,6 @@ def orders(losses: Mapping[str, float]) -> Axes:
     return axes
 
 
-@checked
 def door_table(lost: Float[Tensor, "door head"]) -> Axes:
     """Nats lost by each head of layer 1, a column each, when its query, key or value door is shut, a row each."""
     _, axes = plt.subplots(figsize=(9.5, 3.2))

@@ -11,7 +11,6 @@ from matplotlib.colors import Normalize
 from torch import Tensor
 
 from course_utils import plots
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
@@ -35,7 +34,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] = ("", "", "")) -> None:
     """Show the induction circuit: streams of three positions, and the three steps between them.
 
@@ -61,7 +59,6 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     plots.show(MEASURED if any(steps) else DRAWN)
 
 
-@checked
 def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
     """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what is to come at n."""
     axes = plt.subplots(figsize=(9.6, height))[1]
@@ -83,14 +80,12 @@ def _step(name: str, found: str) -> str:
     return f"{name}\n{found}" if found else name
 
 
-@checked
 def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
     """Draw a token in its box."""
     style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
     axes.text(x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False)
 
 
-@checked
 def arrow(
     axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str = "-", bend: float = 0
 ) -> None:
@@ -99,7 +94,6 @@ def arrow(
     axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
 
 
-@checked
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
     """Show a text on its lines, each token coloured by what was added to its logit: orange above 0, blue below.
 
@@ -127,7 +121,6 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     )
 
 
-@checked
 def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
     """Show a layer's prefix-matching scores in each panel, "two-layer 1", one bar for each way to draw tokens."""
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
@@ -143,7 +136,6 @@ def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
     )
 
 
-@checked
 def losses(
     panels: Mapping[str, Mapping[str, Float[Tensor, " pos"]]], period: int, chance: float, step: int = 8
 ) -> None:
@@ -166,7 +158,6 @@ def losses(
     )
 
 
-@checked
 def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of: Sequence[int]) -> None:
     """Show the attention patterns of the heads `of` layer 1, side by side."""
     _, axes = plt.subplots(1, len(of), figsize=(10.4, 5))
@@ -179,7 +170,6 @@ def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of:
     )
 
 
-@checked
 def effects(by_kind: Mapping[str, Float[Tensor, " head"]]) -> None:
     """Show what each head of layer 1 adds to the token that comes, one bar for each kind of position."""
     names = [f"1.{h}" for h in range(len(next(iter(by_kind.values()))))]
@@ -191,7 +181,6 @@ def effects(by_kind: Mapping[str, Float[Tensor, " head"]]) -> None:
     )
 
 
-@checked
 def said(
     direct: float, by_head: Float[Tensor, "layer head"], right: str, wrong: str, highlight: Sequence[tuple[int, int]]
 ) -> None:
@@ -206,7 +195,6 @@ def said(
     )
 
 
-@checked
 def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> None:
     """Show the scores of the heads `of` layer 1, by the door through which they no longer hear 0.5."""
     bars = {f"head 1.{head}": [score[i].item() for score in by_door.values()] for i, head in enumerate(of)}
@@ -218,7 +206,6 @@ def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> N
     )
 
 
-@checked
 def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
     """For each panel, what each way of cutting costs at each kind of position."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.6, 4), sharey=True)
@@ -232,7 +219,6 @@ def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
     return axes[0]
 
 
-@checked
 def writers(attention: Mapping[str, float]) -> None:
     """Show how much of the induction heads' attention follows, for each choice of labels that are moved."""
     best = max(attention, key=lambda name: attention[name])
@@ -244,7 +230,6 @@ def writers(attention: Mapping[str, float]) -> None:
     )
 
 
-@checked
 def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], before: int, later: int) -> None:
     """Show attention by place, counted from the earlier B: a panel for each of the heads `of`, a line for each state.
 
@@ -267,7 +252,6 @@ def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], b
     )
 
 
-@checked
 def matches(
     match: Float[Tensor, "dest src"], alike: Float[Tensor, "dest src"], tokens: Sequence[str], reader: str, writer: str
 ) -> None:
@@ -285,7 +269,6 @@ def matches(
     )
 
 
-@checked
 def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     """Show for each pair of heads the share of tokens that match themselves best."""
     later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), top1.shape, strict=True))
@@ -298,7 +281,6 @@ def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     )
 
 
-@checked
 def caught(shares: Mapping[str, Float[Tensor, " head"]]) -> None:
     """Show what share of each head of layer 1's attention falls on the reader's rule, a bar for each kind of text."""
     names = [f"1.{h}" for h in range(len(next(iter(shares.values()))))]

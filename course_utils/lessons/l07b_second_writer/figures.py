@@ -8,14 +8,12 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
-from course_utils._arguments import checked
 from course_utils.lessons.l07_induction_heads.figures import arrow, box, streams
 from course_utils.plots import COLOURS
 
 LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 
 
-@checked
 def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[str] = ("u", "v", "w", "x")) -> None:
     """Show two occurrences of A with the same tokens before them, and how much of each token a blurred head writes.
 
@@ -62,7 +60,6 @@ def _place(axes: Axes, x: float, token: str, colour: str = "white") -> None:
         box(axes, x, 0, token, colour)
 
 
-@checked
 def find_and_copy(
     found: Float[Tensor, "head measure axis"],
     null: Float[Tensor, "n measure axis"],
@@ -111,7 +108,6 @@ def find_and_copy(
     )
 
 
-@checked
 def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -> None:
     """Show what share of tokens match themselves best, for each source of the query and of the key."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
@@ -126,7 +122,6 @@ def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -
     )
 
 
-@checked
 def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequence[int]) -> None:
     """Show each head's attention to the B after the same company and to the nearer one, by what its keys lack."""
     _, panels = plt.subplots(len(of), 1, figsize=(9, 6.2), sharex=True, sharey=True)
@@ -145,7 +140,6 @@ def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequen
     )
 
 
-@checked
 def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
     """Show what each stand-in for the second writer costs, in nats, by kind of position."""
     axes = plt.subplots(figsize=(9, 3.8))[1]
@@ -162,7 +156,6 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
     )
 
 
-@checked
 def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) -> None:
     """Show what is left of the prefix-matching scores of the heads `of`, a share of the whole, after each cut.
 
@@ -184,7 +177,6 @@ def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) ->
     )
 
 
-@checked
 def pointer() -> None:
     """Show induction by a pointer: streams of three positions, and the three steps between them."""
     axes = streams(("A", "B", "A"), "B", 4.2)
@@ -203,7 +195,6 @@ def pointer() -> None:
     )
 
 
-@checked
 def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
     """Show the lead in score of a word itself, its variant and another's variant, for each family."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
@@ -217,7 +208,6 @@ def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     )
 
 
-@checked
 def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
     """Show the texts that were made for it, and how much attention goes to B from each of the three."""
     _, (strip, axes) = plt.subplots(2, 1, figsize=(9, 5.6), height_ratios=[1, 3])
@@ -239,7 +229,6 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     )
 
 
-@checked
 def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
     later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
@@ -253,7 +242,6 @@ def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     )
 
 
-@checked
 def right(shares: Mapping[str, float]) -> None:
     """Show what share of the second pass is right, for each way to run the pointers."""
     axes = plt.subplots(figsize=(9, 3.8))[1]
@@ -266,7 +254,6 @@ def right(shares: Mapping[str, float]) -> None:
     )
 
 
-@checked
 def occurrences() -> None:
     """Show the text of the test: A in the same company, A in another, and at the end the first company and A again."""
     axes = plt.subplots(figsize=(10.4, 3.0))[1]
@@ -287,7 +274,6 @@ def occurrences() -> None:
     )
 
 
-@checked
 def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
     """Show for each family the cosine of the embeddings of word and variant, and the lead of their match in score."""
     axes = plt.subplots(figsize=(8, 4.2))[1]

@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
@@ -58,7 +57,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: float | None = None) -> Axes:
     """One thin line per run; what comes after `until` is covered."""
     _, axes = plt.subplots(figsize=(8.4, 3))
@@ -73,7 +71,6 @@ def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: f
     return axes
 
 
-@checked
 def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"], a_row: int = 32) -> Axes:
     """A document as boxes in rows: what memory could have known is filled and bold, names are underlined."""
     rows = -(-len(tokens) // a_row)
@@ -128,7 +125,6 @@ class Watching:
             self.canvas.update(self.figure)
 
 
-@checked
 def watched(panels: np.ndarray, history: list[dict], table: float, steps: float) -> None:
     """Losses on the left, the scores of all heads on the right; `table` is the loss of a bigram table."""
     made = [row["step"] for row in history]
@@ -155,7 +151,6 @@ def watched(panels: np.ndarray, history: list[dict], table: float, steps: float)
     right.legend(loc="upper left")
 
 
-@checked
 def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
     """When each event came: a row each, a mark per run, and a bar with a number at the median."""
     _, axes = plt.subplots(figsize=(8.8, 1 + 0.6 * len(times)))
@@ -173,7 +168,6 @@ def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
     return axes
 
 
-@checked
 def match(
     steps: Sequence[float], positivity: Curves, lead: Curves, ends: Sequence[tuple[float, float]], half: float
 ) -> Axes:
@@ -219,7 +213,6 @@ def _arch(axes: Axes, start: float, end: float, height: float, words: str, colou
     axes.text(at, height + (0.06 if height > 0 else -0.08), words, ha="center", va=align, fontsize=9, color=colour)
 
 
-@checked
 def distances(groups: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str) -> Axes:
     """For each language how often a copy stands how far back (left), and what always guessing so far back saves."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
@@ -233,7 +226,6 @@ def distances(groups: Mapping[str, tuple[Sequence[float], Sequence[float]]], tit
     return panels[0]
 
 
-@checked
 def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) -> Axes:
     """Where layer 0 looks: for each group a panel, a row per run, a column per place back; the best head each."""
     sizes = [len(rows) for rows in groups.values()]
@@ -249,7 +241,6 @@ def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) ->
     return panels[0, 0]
 
 
-@checked
 def shortcut() -> Axes:
     """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
     _, axes = plt.subplots(figsize=(8.8, 2.4))
@@ -261,7 +252,6 @@ def shortcut() -> Axes:
     return axes
 
 
-@checked
 def detour() -> Axes:
     """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from there."""
     _, axes = plt.subplots(figsize=(8.8, 3.2))
@@ -275,7 +265,6 @@ def detour() -> Axes:
     return axes
 
 
-@checked
 def clamp(held: str = "match") -> Axes:
     """A drawing of the idea: a model in training, a finished one, and the part that the finished one does for it."""
     _, axes = plt.subplots(figsize=(8.8, 2.9))
@@ -303,7 +292,6 @@ def clamp(held: str = "match") -> Axes:
     return axes
 
 
-@checked
 def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
     """How many steps earlier (left) or later each arm got there, a mark per seed, from `experiments.comparison`s.
 
@@ -333,7 +321,6 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
     return axes
 
 
-@checked
 def without_best(values: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
     """A row for each way to lose a head, a mark per seed and a bar at the mean."""
     _, axes = plt.subplots(figsize=(8.4, 1.2 + 0.6 * len(values)))
@@ -347,7 +334,6 @@ def without_best(values: Mapping[str, Sequence[float]], title: str, unit: str) -
     return axes
 
 
-@checked
 def scoreboard(found: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
     """A row for each prediction of `predictions.verdicts`: what was expected, and a tick or a cross for each part."""
     _, axes = plt.subplots(figsize=(9.8, 0.6 + 0.3 * len(found)))
@@ -366,7 +352,6 @@ def scoreboard(found: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
     return axes
 
 
-@checked
 def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> Axes:
     """Curves as shares of their own rise, on a logarithmic axis, from the second measurement on."""
     _, axes = plt.subplots(figsize=(8.4, 3.6))

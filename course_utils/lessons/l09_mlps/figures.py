@@ -10,7 +10,6 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils._arguments import checked
 from course_utils.lessons.l09_mlps import addition
 from course_utils.making import tasks
 from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
@@ -53,7 +52,6 @@ def _grid(pairs: Int[Tensor, "pair 2"], values: Float[Tensor, " pair"]) -> Float
     return grid
 
 
-@checked
 @_plain_lines()
 def lattices(
     pairs: Int[Tensor, "pair 2"],
@@ -75,7 +73,6 @@ def lattices(
     return panels[0, 0]
 
 
-@checked
 @_plain_lines()
 def folding() -> Axes:
     """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of step."""
@@ -104,7 +101,6 @@ def folding() -> Axes:
     return panels[0, 0]
 
 
-@checked
 def crests(phase: float) -> Axes:
     """Where a neuron with its crest at `phase` (in turns) fires, and its opposite; the lines have the same A + B."""
     _, axes = plt.subplots(figsize=(7.0, 5.2))
@@ -129,7 +125,6 @@ def crests(phase: float) -> Axes:
     return axes
 
 
-@checked
 def paths() -> Axes:
     """A model of one head and one MLP as a drawing: the two ways to the neurons, and what a neuron does."""
     _, axes = plt.subplots(figsize=(9.6, 3.0))
@@ -159,7 +154,6 @@ def paths() -> Axes:
     return axes
 
 
-@checked
 def rulers(periods: Sequence[int], total: int, n: int = 128) -> Axes:
     """One ruler for each period with a mark wherever it would put the sum; only at `total` do all of them have one."""
     _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
@@ -178,7 +172,6 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> Axes:
     return axes
 
 
-@checked
 def mistakes(
     pairs: Int[Tensor, "pair 2"],
     foretold: Bool[Tensor, " pair"],
@@ -198,7 +191,6 @@ def mistakes(
     return left
 
 
-@checked
 @_plain_lines()
 def neurons(
     yours: tuple[Float[Tensor, "value neuron"], Float[Tensor, "neuron out"]],
@@ -231,7 +223,6 @@ def neurons(
     return panels[0, 0]
 
 
-@checked
 @_plain_lines()
 def spectrum(
     fine: Float[Tensor, " freq"],
@@ -255,7 +246,6 @@ def spectrum(
     return left
 
 
-@checked
 @_plain_lines()
 def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> Axes:
     """The phase of the votes against the phase of the curve, in turns: of each model, and of the first's partners.
@@ -282,7 +272,6 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> Axes:
     return panels[0, 0]
 
 
-@checked
 def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
     """Errors by size without each ruler, as a share of all errors: up without it, down without as many at random.
 
@@ -310,7 +299,6 @@ def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
     return panels[0, 0]
 
 
-@checked
 def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
@@ -332,7 +320,6 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
     return axes
 
 
-@checked
 @_plain_lines()
 def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> Axes:
     """Left: right answers by the number of waves kept. Right: what 8 waves leave over of each value.
@@ -353,7 +340,6 @@ def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Flo
     return left
 
 
-@checked
 def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
     """What the last position pays to each position, for sequences of each length; the last two stand out."""
     _, panels = plt.subplots(1, len(attention), figsize=(9.6, 2.6), sharey=True, squeeze=False)
@@ -368,7 +354,6 @@ def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
     return panels[0, 0]
 
 
-@checked
 def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> Axes:
     """For each change of `addition.which_two` and each length from 3 to 5: what share of the answers are what."""
     _, panels = plt.subplots(1, len(results), figsize=(9.6, 2.9), sharey=True, squeeze=False)
@@ -383,7 +368,6 @@ def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> Axes:
     return panels[0, 0]
 
 
-@checked
 def attention_forced(
     own: Float[Tensor, " pair"],
     before: Float[Tensor, " pair"],

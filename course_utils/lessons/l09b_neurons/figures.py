@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS, written
 from course_utils.text import visible
 
@@ -49,7 +48,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def arrows(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
     """Each feature as an arrow from the centre of a plane, one panel for each model; those next to 0 are named."""
     rows = -(-len(W) // 3)
@@ -70,7 +68,6 @@ def arrows(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
     return panels[0, 0]
 
 
-@checked
 def prices(densities: Sequence[float], losses: Mapping[str, Sequence[float]]) -> Axes:
     """The loss per feature that is on, against the density (logarithmic), one line for each model."""
     _, axes = plt.subplots(figsize=(9.6, 4.4))
@@ -86,7 +83,6 @@ def prices(densities: Sequence[float], losses: Mapping[str, Sequence[float]]) ->
     return axes
 
 
-@checked
 def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density _feature"]]]) -> Axes:
     """How much of a dimension each feature has for itself, by density: densities and shares for each panel."""
     _, panels = plt.subplots(1, len(models), figsize=(4.9 * len(models), 4.6), sharey=True, squeeze=False)
@@ -103,7 +99,6 @@ def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density 
     return panels[0, 0]
 
 
-@checked
 def interference(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> Axes:
     """What each feature that is on (rows) says about every feature (columns), before bias and ReLU.
 
@@ -128,7 +123,6 @@ def interference(W: Float[Tensor, "model feature 2"], titles: Sequence[str]) -> 
     return panels[0, 0]
 
 
-@checked
 def cut(
     before: Mapping[str, Float[Tensor, "_feature 2"]],
     after: Mapping[str, Float[Tensor, "_feature 2"]],
@@ -153,7 +147,6 @@ def cut(
     return panels[0, 0]
 
 
-@checked
 def squeeze() -> Axes:
     """The toy: five features, two dimensions, five read back with the same directions; one feature is on."""
     _, axes = plt.subplots(figsize=(9.6, 2.9))
@@ -185,7 +178,6 @@ def _guessing(axes: Axes, end: int) -> None:
     axes.text(end, math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
 
 
-@checked
 def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, waves: bool = False) -> Axes:
     """Losses of runs over the steps, a panel for each group; `until` hides what is later, `waves` adds key waves."""
     _, panels = plt.subplots(1, len(runs), figsize=(max(9.0, 4.9 * len(runs)), 3.9), sharey=True, squeeze=False)
@@ -208,7 +200,6 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, wa
     return panels[0, 0]
 
 
-@checked
 def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> Axes:
     """Losses over the steps of training, one line for each part of the logits."""
     _, axes = plt.subplots(figsize=(9.6, 5.0))
@@ -221,7 +212,6 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     return axes
 
 
-@checked
 def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
     """The right answer's logit by the difference of the operands (across) and their sum (upwards), each from its mean.
 
@@ -242,7 +232,6 @@ def loudness(tables: Mapping[str, Float[Tensor, "a b"]]) -> Axes:
     return panels[0, 0]
 
 
-@checked
 def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> Axes:
     """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
     _, axes = plt.subplots(figsize=(9.6, 4.9))
@@ -294,7 +283,6 @@ def _line(axes: Axes, row: float, words: Sequence[str], strength: Float[Tensor, 
             )
 
 
-@checked
 def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequence[int], title: str) -> Axes:
     """Pieces of a text around some places, below each other: ground and underline show how strongly a neuron fires."""
     _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.38 * len(where)))
@@ -306,7 +294,6 @@ def examples(words: Sequence[str], fires: Float[Tensor, " place"], where: Sequen
     return axes
 
 
-@checked
 def neurons(
     parts: Mapping[str, str],
     trained: Mapping[str, Sequence[Float[Tensor, " _axis"]]],
@@ -331,7 +318,6 @@ def neurons(
     return panels[0]
 
 
-@checked
 def judgement(
     levels: Sequence[float],
     curve: Float[Tensor, "level 2"],
@@ -355,7 +341,6 @@ def judgement(
     return left
 
 
-@checked
 def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> Axes:
     """What comes back of the MLP's work, and what is left over of the variance, as bars with their numbers."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
@@ -368,7 +353,6 @@ def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -
     return panels[0]
 
 
-@checked
 def side_by_side(
     words: Sequence[str],
     strengths: Mapping[str, Float[Tensor, " place"]],

@@ -1,8 +1,8 @@
 """Addition around a clock face, learnt late: (a + b) mod 53 from 40 % of the pairs, with and without weight decay.
 
 A run is told as its tables: the logits [a, b, answer] for all pairs, at some steps of training. All that lesson 09b
-measures is measured on such tables. `python -m course_utils.lessons.l09b_neurons.grokking` trains all runs and writes what it
-measured to `data/grokking.json`, in some minutes on one core.
+measures is measured on such tables. `python -m course_utils.lessons.l09b_neurons.grokking` trains all runs and
+writes what it measured to `data/grokking.json`, in some minutes on one core.
 """
 
 import argparse

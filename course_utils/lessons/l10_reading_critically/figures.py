@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, LINES, MARKERS
 from course_utils.text import visible
 
@@ -40,7 +39,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> Sequence[Axes]:
     """One pattern in each panel, and a line before and behind the position `wall`."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
@@ -53,7 +51,6 @@ def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> Sequen
     return list(axes)
 
 
-@checked
 def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
     """What is left of the attention to a source, by the number of tokens in between: one line for each head."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
@@ -65,7 +62,6 @@ def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
     return axes
 
 
-@checked
 def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[Axes]:
     """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
@@ -82,7 +78,6 @@ def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[
     return list(axes)
 
 
-@checked
 def stairs(
     thresholds: Float[Tensor, " threshold"],
     scores: Mapping[str, Float[Tensor, " head"]],
@@ -99,7 +94,6 @@ def stairs(
     return axes
 
 
-@checked
 def heads_by_two_scores(
     x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
 ) -> Axes:
@@ -115,7 +109,6 @@ def heads_by_two_scores(
     return axes
 
 
-@checked
 def board(
     trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], title: str = "All trials"
 ) -> Axes:
@@ -129,7 +122,6 @@ def board(
     return axes
 
 
-@checked
 def scales(
     trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], measured: Mapping[str, float]
 ) -> Axes:
@@ -169,7 +161,6 @@ def _rows(trials: Mapping[str, tuple[float, float, float, float]], words: Mappin
     return axes
 
 
-@checked
 def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> Sequence[Axes]:
     """A table of what each token adds to each logit, and the real parts of its eigenvalues on a line."""
     _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
@@ -189,7 +180,6 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
     return list(axes)
 
 
-@checked
 def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
@@ -202,7 +192,6 @@ def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axe
     return list(axes)
 
 
-@checked
 def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
     """Every head of every model on the page: does it look for repetition, and copy what it finds?"""
     _, axes = plt.subplots(figsize=(7.6, 4.6))
@@ -217,7 +206,6 @@ def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
     return axes
 
 
-@checked
 def one_path() -> Axes:
     """Path patching as a drawing: two runs, and one difference that goes to one door of one head."""
     _, axes = plt.subplots(figsize=(9.4, 3.9))
@@ -253,7 +241,6 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], col
     axes.annotate("", end, start, arrowprops=style, zorder=0)
 
 
-@checked
 def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes]:
     """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
     limit = max(costs.abs().max().item() for costs in panels.values())
@@ -267,7 +254,6 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes
     return list(axes)
 
 
-@checked
 def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axes:
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
@@ -282,7 +268,6 @@ def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axe
     return axes
 
 
-@checked
 def graph(
     tokens: Sequence[str],
     out: str,

@@ -7,7 +7,6 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from course_utils._arguments import checked
 from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
@@ -17,7 +16,6 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@checked
 def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
     """A text, and from its last token an arrow for each reason to the place that it gives."""
     axes = plt.subplots(figsize=(10, 3.3))[1]
@@ -40,7 +38,6 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
     return axes
 
 
-@checked
 def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
     """The loss of each box by position, and that of somebody who has no idea."""
     axes = plt.subplots(figsize=(8.6, 3.4))[1]
@@ -64,7 +61,6 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
     return axes
 
 
-@checked
 def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "layer head"], title: str) -> None:
     """The mean pattern of every head, and above it what its cut costs."""
     n_layers, n_heads = costs.shape
