@@ -16,7 +16,8 @@ import nbval.kernel
 import nbval.plugin
 import psutil
 import pytest
-from traitlets.config import Config
+
+from course_utils.author import runner
 
 collect_ignore_glob = ["notebooks/*_mine.ipynb"]  # learners' own copies
 os.environ.setdefault("COURSE_CLAIMS", "strict")  # a statement that does not hold fails its cell
@@ -76,16 +77,8 @@ def pytest_collection_modifyitems(items):
             item.add_marker("notebooks")
 
 
-# Kernels listen on files where the system has such sockets: a port that Jupyter found free, some other process may have
-# taken by the time the kernel has started and asks for it
 SOCKETS = tempfile.TemporaryDirectory(prefix="kernels-")
-LISTEN = Config(KernelManager={"transport": "ipc", "ip": f"{SOCKETS.name}/kernel"} if os.name == "posix" else {})
-nbval.kernel.KernelManager = functools.partial(nbval.kernel.KernelManager, config=LISTEN)
-
-
-@pytest.fixture
-def kernel_config():
-    return LISTEN
+nbval.kernel.KernelManager = functools.partial(nbval.kernel.KernelManager, config=runner.sockets(SOCKETS.name))
 
 
 class KernelDied(Exception):

@@ -275,3 +275,37 @@ _OPEN = """<style>#{place} [style*="background"] {{ background: white !important
     head.parentElement.click();
   }}, 50);
 }})();</script>"""
+
+
+@checked
+def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
+    """Draw a token in its box."""
+    style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
+    axes.text(x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False)
+
+
+@checked
+def arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str = "-", bend: float = 0
+) -> None:
+    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` lifts it off the straight line."""
+    style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
+    axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
+
+
+@checked
+def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
+    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what is to come at n."""
+    axes = plt.subplots(figsize=(9.6, height))[1]
+    for x, token, place in zip((1, 3.4, 8), tokens, ("j", "j + 1", "n"), strict=True):
+        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
+        box(axes, x, 0, token)
+        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
+    box(axes, 8, 5.2, f"{to_come} ?", "#ffe9d6")
+    axes.text(5.7, 0, "· · ·", ha="center", va="center")
+    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
+        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
+        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
+    axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
+    axes.axis("off")
+    return axes

@@ -14,13 +14,14 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_utils._files import lesson_of, write_text
-from course_utils.author import authoring, grade
-from course_utils.course import utf8_output
+from course_utils.author import authoring, grade, runner
+from course_utils.course import reader, utf8_output
 
+BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
 CHECK = re.compile(r"\n+((\w+) = check\.\w+\(.*\b\2\))\s*\Z")  # how an exercise's cell ends
 CONFIG = f"""c = get_config()  # noqa: F821
-c.ClearSolutions.code_stub = {{"python": {authoring.STUB!r}}}  # the checks know this blank
-c.Execute.timeout = {authoring.CELL_TIMEOUT}  # seconds for a cell
+c.ClearSolutions.code_stub = {{"python": {reader.STUB!r}}}  # the checks know this blank
+c.Execute.timeout = {runner.CELL_TIMEOUT}  # seconds for a cell
 """
 
 
@@ -44,8 +45,7 @@ def _cells(answer: NotebookNode | None, learner: NotebookNode, worth: dict[str, 
     if not answer or not found:
         return [learner]
     line, name = found.groups()
-    begin, end = authoring.MARKERS[2:]
-    hidden = f'{line}\n{begin}\nassert check.{name}.mark == "✓", "see the line above"\n{end}'
+    hidden = f'{line}\n{BEGIN}\nassert check.{name}.mark == "✓", "see the line above"\n{END}'
     code = nbformat.v4.new_code_cell(answer.source[: found.start()], id=answer.id)
     code.metadata["nbgrader"] = _marks(name, solution=True)
     check = nbformat.v4.new_code_cell(hidden, id=f"{answer.id}-check")

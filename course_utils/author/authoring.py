@@ -7,9 +7,7 @@ the learner's copies in `notebooks/`: answers blanked, outputs cleared. The same
 import argparse
 import copy
 import itertools
-import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -19,15 +17,12 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
-from course_utils.author import links
-from course_utils.course import claims, utf8_output
+from course_utils.author import links, runner
+from course_utils.course import claims, reader, utf8_output
 
-CELL_TIMEOUT = 600  # seconds
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
 MAX_BYTES = 1_000_000  # of a stored notebook
-STUB = 'raise NotImplementedError("your code here")'  # `check` reads it as "not attempted yet"
-TEXT_STUB = "*Your answer here.*"
 MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)  # what was meant as a marker
 MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")]
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -45,10 +40,6 @@ METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
-
-
-class CellFailed(Exception):
-    """A cell did not run to its end; the message shows the cell and why."""
 
 
 def read(path: Path) -> NotebookNode:
@@ -107,61 +98,19 @@ def dumps(notebook: NotebookNode) -> str:
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
     """A tidy copy of the notebook, run from top to bottom in a fresh kernel that works in `folder`.
 
-    Raises CellFailed when a cell fails, takes longer than CELL_TIMEOUT, or kills the kernel.
+    Raises runner.CellFailed when a cell fails, takes too long, or kills the kernel.
     """
-    from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
-
-    notebook = tidy(notebook)
-    client = NotebookClient(
-        notebook,
-        timeout=CELL_TIMEOUT,
-        kernel_name="python3",
-        resources={"metadata": {"path": str(folder)}},
-        coalesce_streams=True,  # else one printed text is stored in pieces that depend on timing
-        record_timing=False,
-    )
-    client.reset_execution_trackers()
-    environment = {key: value for key, value in os.environ.items() if key != "MPLBACKEND"}  # agg would store no picture
-    environment[claims.MODE] = "strict"
-    # stderr: the kernel's own log; what cells print there is kept
-    with client.setup_kernel(stderr=subprocess.DEVNULL, env=environment):
-        for number, cell in enumerate(notebook.cells):
-            try:
-                client.execute_cell(cell, number, execution_count=client.code_cells_executed + 1)
-            except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-                shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""  # other errors show the cell
-                raise CellFailed(f"{_where(number, cell)} failed.\n{shown}{error}") from error
-    return tidy(notebook)
+    return tidy(runner.run(tidy(notebook), folder, environment={claims.MODE: "strict"}))
 
 
 def derive(solution: NotebookNode) -> NotebookNode:
-    """The learner's notebook: answers blanked, hidden tests and outputs removed, but for a first picture.
-
-    Raises ModuleNotFoundError without nbgrader, which only authors and CI need, and RuntimeError on unbalanced markers.
-    """
-    from nbconvert.preprocessors import ClearOutputPreprocessor
-    from nbgrader.preprocessors import ClearHiddenTests, ClearSolutions  # seconds to import
-
-    begin, end, begin_hidden, end_hidden = MARKERS
+    """The learner's notebook: answers blanked and outputs removed, but for a first picture."""
     notebook = tidy(solution)
-    pictures = {cell.id: copy.deepcopy(cell) for cell in notebook.cells if _is_first_picture(cell)}
-    for preprocessor in (
-        ClearHiddenTests(begin_test_delimeter=begin_hidden, end_test_delimeter=end_hidden, enforce_metadata=False),
-        ClearSolutions(
-            begin_solution_delimeter=begin,
-            end_solution_delimeter=end,
-            code_stub={"python": STUB},
-            text_stub=TEXT_STUB,
-            enforce_metadata=False,  # our cells carry none of nbgrader's grading metadata
-        ),
-        ClearOutputPreprocessor(),
-    ):
-        notebook, _ = preprocessor.preprocess(notebook, {})
-    notebook.cells = [cell for cell in notebook.cells if cell.source.strip()]  # a cell of hidden tests alone
     for cell in notebook.cells:
-        if picture := pictures.get(cell.id):
-            cell.update(outputs=picture.outputs, execution_count=picture.execution_count)
+        if cell.cell_type == "code":
+            cell.source = reader.blank(cell.source)
+            if not _is_first_picture(cell):
+                cell.update(outputs=[], execution_count=None)
         if cell.id in links.IDS:
             cell.source = links.for_learner(cell.source)
     return notebook
@@ -181,7 +130,7 @@ def source_problems(notebook: NotebookNode) -> list[str]:
     found = []
     for number, cell in enumerate(notebook.cells):
         complaints = [*_marker_problems(cell), *_tag_problems(cell), *_code_problems(cell)]
-        found += [f"{_where(number, cell)} {complaint}" for complaint in complaints]
+        found += [f"{runner.where(number, cell)} {complaint}" for complaint in complaints]
     return [*found, *_spoilers(notebook.cells)]
 
 
@@ -197,33 +146,22 @@ def _spoilers(cells: list[NotebookNode]) -> Iterator[str]:
         asked |= here
         told |= {name for name in asked if cell.source.count(f'"{name}"') > (name in here)}
         if asked and IN_WORDS.search(cell.source):
-            yield (
-                f"{_where(number, cell)} says under a prediction what its figure shows: let the words stand in ALT of"
-                " the lesson's module in course_utils/plots, `plots.show(draw.ALT[...])`."
-            )
+            place = runner.where(number, cell)
+            yield f"{place} says under a prediction what its figure shows: show draw.ALT[...], of figures.py."
 
 
 def _marker_problems(cell: NotebookNode) -> Iterator[str]:
-    inside = None
-    for line in cell.source.splitlines():
-        if not MARKER.search(line):
-            continue
-        if line.strip() not in MARKERS:  # nbgrader would overlook it, and the learner would read the answer
-            yield f'has "{line.strip()}", which is none of the markers {", ".join(MARKERS)}.'
-            return
-        _, side, region = line.split(maxsplit=2)
-        region = region.rstrip()
-        if side == "BEGIN" and inside:
-            yield f"has ### BEGIN {region} before ### END {inside}."
-            return
-        if side == "END" and inside != region:
-            yield f"has ### END {region} without its ### BEGIN {region}."
-            return
-        if line.rstrip() == MARKERS[0] and cell.cell_type == "code":
-            yield "has an answer outside a function: left blank, it would stop the lesson."
-        inside = region if side == "BEGIN" else None
-    if inside:
-        yield f"has ### BEGIN {inside} without its ### END {inside}."
+    marked = [line.rstrip() for line in cell.source.splitlines() if MARKER.search(line)]
+    places = [MARKERS.index(line.strip()) for line in marked if line.strip() in MARKERS]  # BEGINs are even
+    strange = [line.strip() for line in marked if line.strip() not in MARKERS]
+    if strange:  # it would be overlooked, and the learner would read the answer
+        yield f'has "{strange[0]}", which is none of the markers {", ".join(MARKERS)}.'
+    elif places[1::2] != [place + 1 for place in places[::2]] or any(place % 2 for place in places[::2]):
+        yield "has a BEGIN without its END, or an END without its BEGIN."
+    elif marked and cell.cell_type != "code":
+        yield "has an answer in its text: only code is blanked."
+    elif MARKERS[0] in marked:
+        yield "has an answer outside a function: left blank, it would stop the lesson."
 
 
 def _tag_problems(cell: NotebookNode) -> Iterator[str]:
@@ -265,7 +203,7 @@ def output_problems(notebook: NotebookNode) -> list[str]:
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
             complaints = (*_output_problems(cell), *_picture_problems(cell))
-            found += [f"{_where(number, cell)} {complaint}" for complaint in complaints]
+            found += [f"{runner.where(number, cell)} {complaint}" for complaint in complaints]
     if (size := len(dumps(notebook).encode())) > MAX_BYTES:
         found.append(f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller pictures.")
     return found
@@ -303,11 +241,6 @@ def _html(output: NotebookNode) -> str:
     return output.get("data", {}).get("text/html", "")
 
 
-def _where(number: int, cell: NotebookNode) -> str:
-    first_line = next(iter(cell.source.strip().splitlines()), "")
-    return f'Cell {number} ("{first_line[:40]}")'  # as in notebook.cells[number]
-
-
 def learner_path(solution: Path) -> Path:
     """Where a solution notebook's learner copy stands."""
     return solution.parent.parent / f"{lesson_of(solution)}.ipynb"
@@ -338,7 +271,7 @@ def update(path: Path) -> list[str]:
         return found
     try:
         notebook = execute(notebook, path.parent)
-    except CellFailed as error:
+    except runner.CellFailed as error:
         return [str(error)]
     if path.read_bytes() != before:
         return [f"{path.name} was saved while it ran: run this again, nothing is written over."]

@@ -13,7 +13,6 @@ head by its number meets the head with this role, where there is one. Where ther
 import argparse
 import itertools
 import json
-import os
 import shutil
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +22,6 @@ from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from nbclient import NotebookClient
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 from tqdm import tqdm
@@ -31,7 +29,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import models, text
 from course_utils._files import DATA, write_checksums, write_text
-from course_utils.author import authoring
+from course_utils.author import authoring, runner
 from course_utils.course import claims, utf8_output
 from course_utils.making import train
 
@@ -136,9 +134,8 @@ def measured(notebook: Path, data: Path, record: Path) -> dict[str, Any]:
     """What every claim of a lesson measures on the models in `data`, by statement; nothing is expected of them."""
     record.unlink(missing_ok=True)
     lesson = authoring.read(notebook)
-    environment = os.environ | {"COURSE_DATA": str(data), claims.MODE: f"record:{record}", "MPLBACKEND": "agg"}
-    client = NotebookClient(lesson, timeout=authoring.CELL_TIMEOUT, kernel_name="python3", allow_errors=True)
-    client.execute(cwd=str(notebook.parent), env=environment)
+    environment = {"COURSE_DATA": str(data), claims.MODE: f"record:{record}", "MPLBACKEND": "agg"}
+    runner.run(lesson, notebook.parent, allow_errors=True, environment=environment)
     facts = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     return {fact["statement"]: fact["value"] for fact in facts if fact["kind"] == "claim"}
 

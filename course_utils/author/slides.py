@@ -14,6 +14,7 @@ from nbformat import NotebookNode
 
 from course_utils._files import NOTEBOOKS
 from course_utils.author import to_html
+from course_utils.course import reader
 
 MOST = 25  # slides
 LINES = 8  # of code beside a picture
@@ -119,8 +120,8 @@ def _section(name: str, cells: list[NotebookNode], row: Row, blanks: dict[str, s
     exercise, others = "", 0
     for cell in cells:
         if cell.cell_type == "markdown":
-            heading = re.search(r"^### (Exercise \d+ · `(\w+)`.*?minutes)(.*)", cell.source, re.MULTILINE | re.DOTALL)
-            exercise = cell.source[heading.start() :] if heading and f"`{heading[2]}`" in row.what else ""
+            found = reader.EXERCISE.search(cell.source)
+            exercise = found[0] if found and f"`{found[1]}`" in row.what else ""
             continue
         if exercise and "raise NotImplementedError" in blanks.get(cell.id, ""):
             yield _blank(name, exercise, blanks[cell.id])
@@ -182,7 +183,7 @@ def _beside(code: str, picture: str) -> list[str]:
 def _blank(section: str, exercise: str, source: str) -> Slide:
     """An exercise: what is asked, before the hints, and the blank."""
     heading, _, asked = exercise.partition("\n\n")
-    asked = asked.split("<details>")[0].split("\n### ")[0]
+    asked = asked.split("<details>")[0]
     stub = re.sub(r"^(import|from) .*\n+", "", source.split("raise NotImplementedError")[0], flags=re.MULTILINE)
     return Slide(section, [*map(str, to_html.markdown(f"{heading}\n\n{asked}")), to_html.code(stub.strip())])
 

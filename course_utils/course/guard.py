@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from transformer_lens import ActivationCache, FactoredMatrix
 
-from course_utils.course.ours import BLANK
 from course_utils.course.questions import Wrong
+from course_utils.course.reader import BLANK
 
 SECONDS = 10.0  # that one call may take; ours take less than one
 PRINTED = 1_000  # characters that are shown of what a function prints

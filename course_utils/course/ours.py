@@ -1,20 +1,14 @@
-"""Ours: solution, hints and stub of each exercise, read from the solutions notebooks, where alone they stand."""
+"""Ours: solution, hints and blank of each exercise, read from the solutions notebooks, where alone they stand."""
 
 import ast
 import functools
-import json
 import linecache
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from course_utils._files import SOLUTIONS
-
-BLANK = "your code here"  # what the stub's NotImplementedError says
-EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)
-HINT = re.compile(r"<details><summary>Hint \d+</summary>\s*(.*?)\s*</details>", re.DOTALL)
-ANSWER = re.compile(r"^( *)### BEGIN SOLUTION\n.*?### END SOLUTION", re.MULTILINE | re.DOTALL)
+from course_utils.course import reader
 
 
 @dataclass(frozen=True)
@@ -35,7 +29,7 @@ class Ours:
     @property
     def stub(self) -> str:
         """The exercise's code cell as the learner first saw it."""
-        return ANSWER.sub(rf'\1raise NotImplementedError("{BLANK}")', self.cell)
+        return reader.blank(self.cell)
 
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
@@ -61,23 +55,13 @@ def find(name: str) -> Ours:
 @functools.cache
 def _all() -> dict[str, Ours]:
     found = {}
-    for path in sorted(SOLUTIONS.glob("*.ipynb")):
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-        text = "\n".join("".join(cell["source"]) for cell in cells if cell["cell_type"] == "markdown")
-        imports = "\n".join(line for source in code for line in _imports(source))
-        _, *parts = EXERCISE.split(text)  # name, text, name, text, …
-        hints = {name: tuple(HINT.findall(part)) for name, part in zip(parts[::2], parts[1::2], strict=True)}
-        for source in code:
-            for name in _functions(source) if ANSWER.search(source) else ():
-                found[name] = Ours(name, source, imports, hints.get(name, ()))
+    for notebook in map(reader.read, sorted(SOLUTIONS.glob("*.ipynb"))):
+        nodes = [node for source in notebook.code for node in _parsed(source).body]
+        imports = "\n".join(ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom))
+        for source in filter(reader.ANSWER.search, notebook.code):
+            for name in _functions(source).keys() & notebook.exercises.keys():
+                found[name] = Ours(name, source, imports, tuple(notebook.exercises[name].hints))
     return found
-
-
-def _imports(source: str) -> Iterator[str]:
-    for node in _parsed(source).body:
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            yield ast.unparse(node)
 
 
 def _functions(source: str) -> dict[str, ast.FunctionDef]:

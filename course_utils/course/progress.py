@@ -5,40 +5,15 @@ It reads the saved notebooks and the last word of every check in them. Nothing e
 
 import argparse
 import html
-import json
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from course_utils._files import NOTEBOOKS
-from course_utils.course import copies, utf8_output
+from course_utils.course import copies, reader, utf8_output
+from course_utils.course.reader import BEST_FIRST, Notebook
 
-EXERCISE = re.compile(r"^### Exercise \d+ · `(\w+)`", re.MULTILINE)
-VERDICT = re.compile(r"^([✓✗○]) (\w+)", re.MULTILINE)
-TITLE = re.compile(r"^# (.+)", re.MULTILINE)
-BEST_FIRST = "✓✗○"
 IN_WORDS = {"✓": "done", "✗": "not right yet", "○": "not tried yet"}
-
-
-@dataclass(frozen=True)
-class Notebook:
-    """What a saved notebook says of itself: its title, and each exercise's cell and mark, by name."""
-
-    path: Path
-    title: str
-    cells: dict[str, str]  # the id of the cell with the exercise's heading
-    marks: dict[str, str]
-    is_begun: bool  # some cell of it was run
-
-    @property
-    def lesson(self) -> str:
-        return self.path.name.split("_")[0]
-
-    def link(self, exercise: str = "") -> str:
-        """The address of the notebook, or of an exercise in it, as JupyterLab goes to it."""
-        return quote(self.path.name) + (f"#cell-id={self.cells[exercise]}" if self.cells.get(exercise) else "")
 
 
 def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
@@ -47,7 +22,7 @@ def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
     Every notebook of a lesson counts (`03_zero_layers.ipynb`, `03_mine.ipynb`): the best mark of an exercise stands.
     Raises FileNotFoundError if there is no lesson in the folder, ValueError if a file is no notebook.
     """
-    return _best(_notebooks(folder))
+    return _best(reader.read_all(folder))
 
 
 def _best(notebooks: list[Notebook]) -> dict[str, dict[str, str]]:
@@ -59,41 +34,17 @@ def _best(notebooks: list[Notebook]) -> dict[str, dict[str, str]]:
     return {lesson: exercises for lesson, exercises in found.items() if exercises}
 
 
-def _notebooks(folder: Path) -> list[Notebook]:
-    paths = sorted(folder.glob("[0-9][0-9]*_*.ipynb"))
-    if not paths:
-        raise FileNotFoundError(f"There is no lesson in {folder}: name the folder that your notebooks are in.")
-    return [_read(path) for path in paths]
-
-
-def _read(path: Path) -> Notebook:
-    try:
-        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts = [(cell.get("id", ""), "".join(cell["source"])) for cell in cells if cell["cell_type"] == "markdown"]
-        outputs = [output for cell in cells for output in cell.get("outputs", [])]
-        printed = "\n".join("".join(output.get("text", "")) for output in outputs)
-        run = [cell for cell in cells if cell.get("execution_count")]
-        tags = [cell.get("metadata", {}).get("tags", []) for cell in run]
-        is_begun = any("first-picture" not in each for each in tags)  # that one comes run
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} is no notebook that can be read: open it in JupyterLab and save it again.") from error
-    verdicts = {name: mark for mark, name in VERDICT.findall(printed)}
-    places = {name: cell for cell, text in texts for name in EXERCISE.findall(text)}
-    title = next((found[1] for _, text in texts if (found := TITLE.search(text))), path.stem)
-    return Notebook(path, title, places, {name: verdicts.get(name, "○") for name in places}, is_begun)
-
-
 class Overview:
     """The progress in a folder as a page with links, and as text where there is no page."""
 
     def __init__(self, folder: Path = Path()):
         from course_utils.course import claims  # it brings torch, for which the command need not wait
 
-        saved = _notebooks(folder)
+        saved = reader.read_all(folder)
         self.marks = _best(saved)
         self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved
         for notebook in sorted(saved, key=lambda notebook: notebook.path.stat().st_mtime):
-            if notebook.cells:
+            if notebook.exercises:
                 self.notebooks[notebook.lesson] = notebook
         self.guesses = claims.guesses()
 
@@ -140,7 +91,8 @@ class Overview:
 
 def _link(notebook: Notebook, text: str, exercise: str = "", label: str = "") -> str:
     hint = f' title="{label}" aria-label="{label}"' if label else ""
-    return f'<a href="{notebook.link(exercise)}"{hint}>{text}</a>'
+    place = f"#cell-id={notebook.exercises[exercise].cell}" if exercise and notebook.exercises[exercise].cell else ""
+    return f'<a href="{quote(notebook.path.name)}{place}"{hint}>{text}</a>'  # as JupyterLab goes to it
 
 
 def _share(exercises: dict[str, str]) -> str:

@@ -7,11 +7,9 @@ import json
 import random
 
 import pytest
-from nbclient import NotebookClient
-from nbformat.v4 import new_code_cell
 
 from course_utils._files import lesson_of
-from course_utils.author import authoring
+from course_utils.author import authoring, runner
 from course_utils.course import claims
 
 UNTRAINED = """
@@ -35,12 +33,10 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.mark.slow
-def test_only_the_claims_fail_on_untrained_weights(path, tmp_path, kernel_config):
+def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     record = tmp_path / "statements"
     notebook = authoring.read(path)
-    notebook.cells.insert(0, new_code_cell(UNTRAINED.format(record.as_posix())))
-    client = NotebookClient(notebook, config=kernel_config, timeout=180, kernel_name="python3", allow_errors=True)
-    client.execute(cwd=str(path.parent))
+    runner.run(notebook, path.parent, first=UNTRAINED.format(record.as_posix()), allow_errors=True)
     broken = [
         f"{output.ename}: {output.evalue}\n{cell.source}"
         for cell in notebook.cells

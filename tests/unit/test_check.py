@@ -7,7 +7,7 @@ import torch
 
 from course_utils import check
 from course_utils.author import authoring
-from course_utils.course import ours
+from course_utils.course import ours, reader
 from course_utils.course.exercises import EXERCISES
 from course_utils.lessons.l11_final_case.checks import Case
 
@@ -57,7 +57,7 @@ def said(capsys, name, answer) -> list[str]:
 
 
 def test_every_exercise_has_its_place():
-    headings = [name for cell in LEARNERS for name in ours.EXERCISE.findall("".join(cell["source"]))]
+    headings = [name for path in authoring.learner_notebooks() for name in reader.read(path).exercises]
     assert sorted(headings) == sorted(EXERCISES)
     assert all(getattr(check, name) is made for name, made in EXERCISES.items())
     assert all(made.mistakes for made in EXERCISES.values())

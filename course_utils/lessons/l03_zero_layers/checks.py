@@ -2,57 +2,42 @@
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from course_utils import bigrams
-from course_utils.course.exercises import Answer, exercise
+from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import random
-from course_utils.course.questions import close, demand, number, pair, tensor
+from course_utils.course.questions import Wrong, close, demand, number, pair, tensor
 
-
-@exercise
-def direct_path(answer: Answer) -> None:
-    """`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers, one row per current token."""
-    W_E, W_U = random(7, 3), random(3, 7, seed=1)
-    means = "[current token, next token]"
-    result = tensor(answer(W_E, W_U), (7, 7), means)
-    louder = W_E.clone()
-    louder[2] *= 2
-    change = (tensor(answer(louder, W_U), (7, 7), means) - result).abs()
-    demand(change[2].sum() > 0, "doubling token 2's embedding leaves its row as it was.")
-    demand(
-        close(change.sum(), change[2].sum()),
-        "doubling token 2's embedding should change row 2 and no other: is the current token on the rows?",
-    )
-    demand(
-        close(tensor(answer(W_E, 2 * W_U), (7, 7), means), 2 * result),
-        "doubling W_U should double every logit: stay with logits, without a softmax.",
-    )
-    for d_vocab, d_model in ((7, 3), (5, 8)):
-        W_E, W_U = random(d_vocab, d_model), random(d_model, d_vocab, seed=1)
-        demand(
-            close(tensor(answer(W_E, W_U), (d_vocab, d_vocab), means), W_E @ W_U),
-            "the shape is right and the numbers are not: which product gives logits, and nothing more?",
-        )
-
-
-def _doubling(W_E: Tensor, W_U: Tensor) -> Tensor:
-    W_E *= 2
-    return W_E @ W_U / 2
-
-
-direct_path.mistakes = {
-    "transposed": (lambda W_E, W_U: (W_E @ W_U).T, "is the current token on the rows?"),
-    "wrong order": (lambda W_E, W_U: W_U @ W_E, "the result has shape [3, 3]; it should be [7, 7]"),
-    "tied": (lambda W_E, W_U: W_E @ W_E.T, "is the current token on the rows?"),
-    "a probability": (lambda W_E, W_U: (W_E @ W_U).softmax(1), "stay with logits, without a softmax"),
-    "a log-probability": (lambda W_E, W_U: (W_E @ W_U).log_softmax(1), "stay with logits, without a softmax"),
-    "centred": (lambda W_E, W_U: (x := W_E @ W_U) - x.mean(1, keepdim=True), "which product gives logits"),
-    "scaled": (lambda W_E, W_U: W_E @ W_U / W_E.shape[1] ** 0.5, "which product gives logits"),
-    "W_E changed": (_doubling, "it changes `W_E`, which it was given"),
-}
+direct_path = compared(
+    "`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers, one row per current token.",
+    returns="[current token, next token]",
+    cases=lambda: {
+        "the shape is right and the numbers are not: which product gives logits, and nothing more?": [
+            (random(V, d_model), random(d_model, V, seed=1)) for V, d_model in ((7, 3), (5, 8))
+        ]
+    },
+    mistakes={
+        "doubling token 2's embedding leaves its row as it was.": lambda E, U: torch.nn.functional.normalize(E) @ U,
+        "doubling token 2's embedding should change row 2 and no other: is the current token on the rows?": (
+            lambda E, U: (E @ U).T,
+            lambda E, U: E @ E.T,
+        ),
+        "doubling W_U should double every logit: stay with logits, without a softmax.": (
+            lambda E, U: (E @ U).softmax(1),
+            lambda E, U: (E @ U).log_softmax(1),
+        ),
+    },
+    also_right={
+        "a loop": lambda E, U: torch.stack([row @ U for row in E]),
+        "numpy, float64": lambda E, U: E.double().numpy() @ U.double().numpy(),
+        "a sum of products": lambda E, U: (E[:, :, None] * U).sum(1),
+    },
+)
 
 
 def _weights(value: object, d_vocab: int, d_model: int | None = None) -> tuple[Tensor, Tensor]:
@@ -65,259 +50,254 @@ def _weights(value: object, d_vocab: int, d_model: int | None = None) -> tuple[T
     return W_E, tensor(weights[1], (d_model, d_vocab), "W_U as [d_model, d_vocab]")
 
 
-@exercise
+@judged
 def exact_weights(answer: Answer) -> None:
-    """`exact_weights(table) → W_E, W_U`: weights whose direct path is a given table, entry by entry."""
+    """`exact_weights(table) → W_E, W_U`: weights whose direct path is a given table; every factorisation is right."""
     for d_vocab in (5, 3, 8):
         table = random(d_vocab, d_vocab, seed=d_vocab).log_softmax(1)
         W_E, W_U = _weights(answer(table), d_vocab)
-        product = W_E @ W_U
+        product, d_model = W_E @ W_U, W_E.shape[1]
+        if close(product, table):
+            continue
         demand(not close(product, table.T), "W_E @ W_U is the table transposed: the current token is on its rows.")
-        demand(not close(product.exp(), table), "W_E @ W_U should be the table itself; its logarithm was taken again.")
         demand(
             not close(product, table.exp()),
             "W_E @ W_U holds probabilities; it should hold what the table holds, their logarithms.",
         )
-        d_model = W_E.shape[1]
         demand(
-            close(product, table) or d_model >= d_vocab,
+            d_model >= d_vocab,
             f"a d_model of {d_model} gives a table of rank {d_model} at most; this one needs as many as it has tokens.",
         )
-        demand(
-            close(product, table),
-            f"for {d_vocab} tokens an entry of W_E @ W_U is {(product - table).abs().max():.2g} away from the table's.",
-        )
-
-
-def _halved(table: Tensor) -> tuple[Tensor, Tensor]:
-    k = len(table) // 2
-    U, S, Vh = torch.linalg.svd(table)
-    return U[:, :k] * S[:k], Vh[:k]
+        away = (product - table).abs().max()
+        raise Wrong(f"for {d_vocab} tokens an entry of W_E @ W_U is {away:.2g} away from the table's.")
 
 
 exact_weights.mistakes = {
-    "transposed": (lambda table: (torch.eye(len(table)), table.T), "is the table transposed"),
-    "probabilities": (lambda table: (torch.eye(len(table)), table.exp()), "it should hold what the table holds"),
-    "logarithm again": (lambda table: (torch.eye(len(table)), (-table).log()), "away from the table's"),
-    "the table twice": (lambda table: (table, table), "away from the table's"),
-    "half of the rank": (_halved, "gives a table of rank 2 at most"),
-    "one matrix": (lambda table: table, "it should return two things, W_E and W_U, not Tensor"),
-    "five tokens": (lambda table: (torch.eye(5), table), "W_E as [d_vocab, d_model]"),
-    "the product": (lambda table: (table, torch.tensor(1.0)), "W_U should be a tensor with two axes"),
-    "table changed": (lambda table: (torch.eye(len(table)), table.exp_().log()), "it changes `table`"),
+    "is the table transposed": lambda table: (torch.eye(len(table)), table.T),
+    "it should hold what the table holds": lambda table: (torch.eye(len(table)), table.exp()),
+    "for 5 tokens an entry of W_E @ W_U is": lambda table: (table, table),
+    "a d_model of 2 gives a table of rank 2 at most": lambda table: (torch.eye(len(table))[:, :2], table[:2]),
+    "W_E as [d_vocab, d_model]": lambda table: (torch.eye(5), table),
+    "W_U should be a tensor with two axes": lambda table: (table, torch.tensor(1.0)),
+}
+exact_weights.also_right = {
+    "the table first, in numpy": lambda table: [table.numpy() / 2, 2 * np.eye(len(table))],
+    "by the SVD": lambda table: ((svd := torch.linalg.svd(table)).U * svd.S, svd.Vh),
+    "QR, float64": lambda table: tuple(torch.linalg.qr(table.double())),
+    "more dimensions than tokens": lambda table: (torch.eye(len(table), 9), torch.cat([table, table, table])[:9]),
 }
 
 
-@exercise
+@judged
 def alphabet_weights(answer: Answer) -> None:
-    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: each of n letters in a ring is followed by the next."""
+    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: each of n letters in a ring is followed by the next.
+
+    A circle that is turned, or gone round in another order, is right, too.
+    """
     for n, scale in ((5, 3.0), (26, 50.0), (4, 1.0), (9, 20.0)):
         W_E, W_U = _weights(answer(n, scale), n, 2)
-        lengths = W_E.norm(dim=1), W_U.norm(dim=0)
-        demand(close(lengths[1], torch.ones(n)), "each column of W_U should have length 1: a point on a circle.")
-        demand(
-            close(lengths[0], torch.full((n,), scale)),
-            f"with a scale of {scale:g} an embedding has length {lengths[0][0]:.3g}.",
-        )
-        logits = W_E @ W_U
-        first, following = logits.argmax(1), (torch.arange(n) + 1) % n
-        best = logits.topk(2, dim=1).values
-        demand(
-            (best[:, 0] - best[:, 1] > 1e-4 * scale / n).all(),
-            f"for n = {n} some letter has two best successors: are two of the directions the same?",
-        )
-        demand(not (first == torch.arange(n)).all(), "every letter predicts itself; it should predict the next one.")
-        demand(
-            not (first == (torch.arange(n) - 1) % n).all(), "every letter predicts the one before it, not the next one."
-        )
-        wrong = first != following
-        demand(
-            wrong.sum() != 1 or not wrong[-1],
-            f"for n = {n} all are right but the last letter: do the angles go once round, in radians?",
-        )
-        demand(not wrong.any(), f"for n = {n} the first guess is wrong for {int(wrong.sum())} of the letters.")
-        lead = best[:, 0] - best[:, 1]
-        demand(
-            (lead.max() - lead.min()) < 1e-2 * lead.max(),
-            "some letters are surer of their successor than others: spread the directions evenly.",
-        )
+        demand(close(W_U.norm(dim=0), torch.ones(n)), "each column of W_U should have length 1: a point on a circle.")
+        length = max(W_E.norm(dim=1), key=lambda length: abs(length - scale))
+        demand(close(length, scale), f"with a scale of {scale:g} an embedding has length {length:.3g}.")
+        best, successors = (W_E @ W_U).topk(2, dim=1)
+        first, letter, lead = successors[:, 0], torch.arange(n), best[:, 0] - best[:, 1]
+        wrong, tied = first != (letter + 1) % n, lead.min() <= 1e-4 * scale / n
+        uneven = lead.max() - lead.min() >= 1e-2 * lead.max()
+        narrow = lead.min() < 0.98 * scale * (1 - math.cos(2 * math.pi / n))
+        last, itself, before = wrong.sum() == 1 and wrong[-1], first == letter, first == (letter - 1) % n
+        for sentence, fails in {
+            f"for n = {n} some letter has two best successors: are two of the directions the same?": tied,
+            "every letter predicts itself; it should predict the next one.": itself.all(),
+            "every letter predicts the one before it, not the next one.": before.all(),
+            f"for n = {n} all are right but the last letter: do the angles go once round, in radians?": last,
+            f"for n = {n} the first guess is wrong for {int(wrong.sum())} of the letters.": wrong.any(),
+            "some letters are surer of their successor than others: spread the directions evenly.": uneven,
+            "the letters fill a part of the circle only; spread them round the whole of it.": narrow,
+        }.items():
+            demand(not fails, sentence)
 
 
-def _ring(angles: Tensor, shifted: Tensor, scale: float, outer: float = 1) -> tuple[Tensor, Tensor]:
-    W_E = scale * torch.stack([angles.cos(), angles.sin()], dim=1)
-    return W_E, outer * torch.stack([shifted.cos(), shifted.sin()])
+def _ring(scale: float, angle: Tensor, before: Tensor | None = None, outer: float = 1) -> tuple[Tensor, Tensor]:
+    """Embeddings at `angle`, and unembeddings at those of the letters before, or where `before` says."""
+    before = angle.roll(1) if before is None else before
+    W_E = scale * torch.stack([angle.cos(), angle.sin()], dim=1)
+    return W_E, outer * torch.stack([before.cos(), before.sin()])
 
 
-def _steps(n: int) -> Tensor:
-    return 2 * math.pi * torch.arange(n) / n
+def _steps(n: int, around: float = 2 * math.pi) -> Tensor:
+    return around * torch.arange(n) / n
+
+
+def _on_a_line(n: int, scale: float) -> tuple[Tensor, Tensor]:
+    x = torch.arange(n) - 1.0
+    return torch.stack([x + 2, torch.ones(n)], 1), torch.stack([x, -x])
+
+
+def _waves(n: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    letter = np.exp(2j * np.pi * np.arange(n) / n)
+    before = np.roll(letter, 1)
+    return scale * np.stack([letter.real, letter.imag], 1), np.stack([before.real, before.imag])
 
 
 alphabet_weights.mistakes = {
-    "itself": (lambda n, s: _ring(_steps(n), _steps(n), s), "every letter predicts itself"),
-    "the letter before": (lambda n, s: _ring(_steps(n), _steps(n) + 2 * math.pi / n, s), "the one before it"),
-    "half a circle": (
-        lambda n, s: _ring(_steps(n) / 2, (_steps(n) - 2 * math.pi / n) / 2, s),
-        "all are right but the last letter",
+    "every letter predicts itself": lambda n, s: _ring(s, _steps(n), _steps(n)),
+    "every letter predicts the one before it": lambda n, s: _ring(s, _steps(n), _steps(n).roll(-1)),
+    "all are right but the last letter: do the angles go once round, in radians?": (
+        lambda n, s: _ring(s, _steps(n, math.pi), _steps(n, math.pi) - math.pi / n),
+        lambda n, s: _ring(s, _steps(n, 360), _steps(n, 360) - 360 / n),
     ),
-    "no closing of the ring": (
-        lambda n, s: _ring(a := torch.linspace(0, 2 * math.pi, n), a.roll(1), s),
-        "has two best successors",
+    "for n = 5 the first guess is wrong for 5 of the letters": lambda n, s: _ring(s, _steps(n), _steps(n).roll(2)),
+    "for n = 5 some letter has two best successors": lambda n, s: _ring(s, torch.linspace(0, 2 * math.pi, n)),
+    "spread the directions evenly": lambda n, s: _ring(s, _steps(n) + 0.3 * _steps(n).sin()),
+    "the letters fill a part of the circle only": lambda n, s: _ring(s, _steps(n, math.pi)),
+    "it should be [5, 2], W_E as": lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)),
+    "it should be [2, 5], W_U as [d_model, d_vocab]": lambda n, s: (_ring(s, _steps(n))[0],) * 2,
+    "with a scale of 3 an embedding has length 1": lambda n, s: _ring(1, _steps(n)),
+    "each column of W_U should have length 1: a point on a circle": (
+        _on_a_line,
+        lambda n, s: _ring(s, _steps(n), outer=s),
     ),
-    "degrees": (lambda n, s: _ring(a := 360 * torch.arange(n) / n, a - 360 / n, s), "do the angles go once round"),
-    "one number": (lambda n, s: (torch.arange(1.0, n + 1)[:, None], torch.ones(1, n)), "it should be [5, 2], W_E as"),
-    "n numbers": (lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)), "it should be [5, 2], W_E as"),
-    "axes of W_E": (
-        lambda n, s: (_ring(_steps(n), _steps(n), s)[0].T, _ring(_steps(n), _steps(n), s)[1]),
-        "the result has shape [2, 5]; it should be [5, 2], W_E as",
-    ),
-    "axes of W_U": (lambda n, s: (_ring(_steps(n), _steps(n), s)[0],) * 2, "W_U as [d_model, d_vocab]"),
-    "scale forgotten": (lambda n, s: _ring(_steps(n), _steps(n) - 2 * math.pi / n, 1), "an embedding has length 1"),
-    "on a line": (
-        lambda n, s: (
-            torch.stack([torch.arange(n) + 1.0, torch.ones(n)], 1),
-            torch.stack([x := torch.arange(n) - 1.0, -x]),
+}
+alphabet_weights.also_right = {
+    "turned, the other way round": lambda n, s: _ring(s, 1 - _steps(n)),
+    "in steps of two or three": lambda n, s: _ring(s, (2 if n % 2 else 3) * _steps(n)),
+    "complex numbers, numpy": _waves,
+}
+
+
+def _two_streams() -> list[tuple[Tensor, int, float]]:
+    short = torch.tensor([0, 1, 2, 1, 2, 1, 3, 0, 2, 2, 3, 4, 0, 3])  # three documents over 6 tokens; 5 never occurs
+    long = torch.randint(0, 9, (400,), generator=torch.Generator().manual_seed(0))
+    long[0] = 0
+    return [(short, 6, 0.5), (short, 8, 2.0), (long, 9, 0.01), (short, 6, 1e6), (torch.tensor([0]), 3, 1.0)]
+
+
+def _counts(tokens: Tensor, d_vocab: int, kept: Callable[[Tensor, Tensor], Tensor] = lambda a, b: b != 0) -> Tensor:
+    """How often each pair occurs, of those that are `kept(current, following)`."""
+    a, b = (ids[kept(tokens[:-1], tokens[1:])] for ids in (tokens[:-1], tokens[1:]))
+    return torch.zeros(d_vocab, d_vocab).index_put_((a, b), torch.ones(len(a)), accumulate=True)
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, Tensor) and not value.isfinite().all():
+        raise Wrong("an entry is infinite or not a number: is alpha added to every count before the division?")
+    return value
+
+
+def _no_distribution(got: Tensor, right: Tensor, *_: object) -> str | None:
+    """What is said of a table whose rows are no log-probabilities."""
+    p, ones = got.exp(), torch.ones(len(got))
+    miss, row = (p.sum(1) - 1).abs().max(0)
+    columns, base_2 = close(p.sum(0), ones), close((2**got).sum(1), ones)
+    found = {
+        "log-probabilities are never above 0.": (got > 1e-6).any(),
+        "each column sums to 1; the next token is on the columns, so each row should.": columns and miss > 1e-3,
+        "all entries together sum to 1; each row should, by itself.": close(p.sum(), 1.0),
+        "these are logarithms to the base 2; the natural logarithm is asked for.": base_2,
+        f"the probabilities of row {row} miss a sum of 1 by {miss:.2g}.": miss > 1e-3,
+    }
+    return next((sentence for sentence, fails in found.items() if fails), None)
+
+
+def _uniform_but_unseen(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
+    """Frequencies of single tokens in the rows of tokens that never occur."""
+    N = _counts(tokens, d_vocab)
+    single = bigrams.add_alpha(N.sum(0).expand(d_vocab, -1), alpha)
+    return torch.where(N.sum(1, keepdim=True) > 0, bigrams.add_alpha(N, alpha), single)
+
+
+def _by_hand(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
+    counts = [[alpha] * d_vocab for _ in range(d_vocab)]
+    for current, following in pairwise(tokens.tolist()):
+        counts[current][following] += following != 0
+    return torch.tensor([[math.log(n / sum(row)) for n in row] for row in counts])
+
+
+def _in_numpy(tokens: Tensor, d_vocab: int, alpha: float) -> np.ndarray:
+    counts, ids = np.full((d_vocab, d_vocab), alpha), tokens.numpy()
+    np.add.at(counts, (ids[:-1][ids[1:] > 0], ids[1:][ids[1:] > 0]), 1)
+    return np.log(counts / counts.sum(1, keepdims=True))
+
+
+def _numbered_pairs(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
+    pairs = (tokens[:-1] * d_vocab + tokens[1:])[tokens[1:] != 0]
+    counts = torch.full((d_vocab, d_vocab), alpha)
+    counts += torch.bincount(pairs, minlength=d_vocab**2).view(d_vocab, d_vocab)
+    return counts.log() - counts.sum(1, keepdim=True).log()
+
+
+bigram_logprobs = compared(
+    "`bigram_logprobs(tokens, d_vocab, alpha) → [V, V]`: add-alpha log-probabilities, documents kept apart.",
+    returns="[current token, next token]",
+    cases=lambda: {"the counts differ: alpha is added once to every pair.": _two_streams()},
+    as_read=_finite,
+    explain=_no_distribution,
+    mistakes={
+        "token 3 ends a document: the start token behind it opens another one, and that pair must not count.": (
+            lambda t, V, alpha: bigrams.add_alpha(_counts(t, V, lambda a, b: b >= 0), alpha)
         ),
-        "a point on a circle",
-    ),
-    "scale on both": (lambda n, s: _ring(_steps(n), _steps(n) - 2 * math.pi / n, s, s), "each column of W_U"),
-    "unevenly": (
-        lambda n, s: _ring(a := _steps(n) + 0.3 * _steps(n).sin(), a.roll(1), s),
-        "spread the directions evenly",
-    ),
-    "26 letters": (lambda n, s: _ring(_steps(26), _steps(26) - 2 * math.pi / 26, s), "it should be [5, 2]"),
-}
+        "the pair (1, 2) stands twice in the stream, so it counts twice.": lambda t, V, alpha: bigrams.add_alpha(
+            _counts(t, V).clamp(max=1), alpha
+        ),
+        "token 4 follows token 3 and token 1 never does: is the current token on the rows?": lambda t, V, alpha: (
+            bigrams.add_alpha(_counts(t, V).T, alpha)
+        ),
+        "with a huge alpha every row should be nearly uniform.": (
+            lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), 0.5)
+        ),
+        "token 1 opens a document: the pair of the start token and the first token belongs to it, and counts.": (
+            lambda t, V, alpha: bigrams.add_alpha(_counts(t[t != 0], V), alpha),
+            lambda t, V, alpha: bigrams.add_alpha(_counts(t, V, lambda a, b: a * b > 0), alpha),
+        ),
+        "the last pair of the stream, (0, 3), does not count, and should.": lambda t, V, alpha: bigrams.add_alpha(
+            _counts(t[:-1], V), alpha
+        ),
+        "token 5 never occurs, so its row should be uniform.": _uniform_but_unseen,
+    },
+    elsewhere={
+        "is alpha added to every count before the division?": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), 0.0),
+        "each column sums to 1": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V).T, alpha).T,
+        "all entries together sum to 1": lambda t, V, alpha: (
+            (N := (_counts(t, V) + alpha).double().log()) - N.logsumexp((0, 1))
+        ),
+        "log-probabilities are never above 0.": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), alpha).exp(),
+        "logarithms to the base 2": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), alpha) / math.log(2),
+        "the probabilities of row 1 miss a sum of 1 by 0.": lambda t, V, alpha: (
+            (N := _counts(t, V) + alpha) / (N.sum(1, keepdim=True) + (torch.arange(V) == 1)[:, None])
+        ).log(),
+    },
+    also_right={
+        "by hand": _by_hand,
+        "numpy": _in_numpy,
+        "numbered pairs": _numbered_pairs,
+    },
+)
 
 
-@exercise
-def bigram_logprobs(answer: Answer) -> None:
-    """`bigram_logprobs(tokens, d_vocab, alpha) → [V, V]`: add-alpha log-probabilities, documents kept apart."""
-    means = "[current token, next token]"
-    tokens = torch.tensor([0, 1, 2, 1, 2, 1, 3, 0, 2, 2, 3, 4, 0, 3])  # three documents over 6 tokens; 5 never occurs
-    value = answer(tokens, 6, 0.5)
-    demand(
-        not isinstance(value, Tensor) or value.isfinite().all(),
-        "an entry is infinite or not a number: is alpha added to every count before the division?",
-    )
-    result = tensor(value, (6, 6), means)
-    demand((result <= 1e-6).all(), "log-probabilities are never above 0.")
-    p = result.exp()
-    demand(
-        not close(p.sum(0), torch.ones(6)),
-        "each column sums to 1; the next token is on the columns, so each row should.",
-    )
-    demand(not close(p.sum(), torch.tensor(1.0)), "all entries together sum to 1; each row should, by itself.")
-    total = p[1].sum().item()
-    demand(
-        not close((result * math.log(2)).exp().sum(1), torch.ones(6)),
-        "these are logarithms to the base 2; the natural logarithm is asked for.",
-    )
-    demand(close(p.sum(1), torch.ones(6)), f"the probabilities of row 1 miss a sum of 1 by {abs(total - 1):.2g}.")
-    demand(close(result[5], result[5, 0]), "token 5 never occurs, so its row should be uniform.")
-    demand(
-        result[3, 4] > result[3, 1],
-        "token 4 follows token 3 and token 1 never does: is the current token on the rows?",
-    )
-    demand(result[1, 2] > result[1, 3], "the pair (1, 2) stands twice in the stream, so it counts twice.")
-    demand(
-        result[0, 1] > result[0, 4],
-        "token 1 opens a document: the pair of the start token and the first token belongs to it, and counts.",
-    )
-    demand(
-        p[3, 0] < 0.2,
-        "token 3 ends a document: the start token behind it opens another one, and that pair must not count.",
-    )
-    demand(
-        result[0, 3] > result[0, 4],
-        "the last pair of the stream, (0, 3), does not count, and should.",
-    )
-    flat = tensor(answer(tokens, 6, 1e6), (6, 6), means).exp()
-    demand((flat - 1 / 6).abs().max() < 1e-3, "with a huge alpha every row should be nearly uniform.")
-    longer = torch.randint(0, 9, (400,), generator=torch.Generator().manual_seed(0))
-    longer[0] = 0
-    for stream, d_vocab, alpha in ((tokens, 6, 0.5), (tokens, 8, 2), (longer, 9, 0.01), (torch.tensor([0]), 3, 1.0)):
-        result = tensor(answer(stream, d_vocab, alpha), (d_vocab, d_vocab), means)
-        expected = bigrams.add_alpha(bigrams.count(stream, d_vocab).to_dense(), alpha)
-        demand(close(result.exp(), expected.exp()), "the counts differ: alpha is added once to every pair.")
+class _Training:
+    """The `train` that an answer is given: it looks at what it gets, and returns a table that was drawn before."""
+
+    def __init__(self, counts: Tensor, hidden: Tensor, logits: Tensor) -> None:
+        self.counts, self.hidden, self.logits, self.calls = counts, hidden, logits, 0
+
+    def __call__(self, kept: Tensor) -> Tensor:
+        self.calls += 1
+        kept = torch.as_tensor(kept).detach().float()
+        demand(kept.shape == self.counts.shape, f"`train` was given shape {list(kept.shape)}, not that of `counts`.")
+        same = kept == self.counts
+        demand(same[~self.hidden].all(), "pairs that are not hidden should keep their counts.")
+        demand((kept[self.hidden] == 0).all(), "`train` still saw hidden pairs: their counts should be 0 before it.")
+        return self.logits.clone()
 
 
-def _counted(d_vocab: int, alpha: float, current: Tensor, following: Tensor) -> Tensor:
-    counts = torch.full((d_vocab, d_vocab), float(alpha))
-    return counts.index_put_((current, following), torch.ones(len(current)), accumulate=True)
-
-
-def _inside(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
-    kept = tokens[1:] != 0
-    return _counted(d_vocab, alpha, tokens[:-1][kept], tokens[1:][kept])
-
-
-def _over_rows(counts: Tensor) -> Tensor:
-    return counts / counts.sum(1, keepdim=True)
-
-
-def _across_documents(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
-    return _over_rows(_counted(d_vocab, alpha, tokens[:-1], tokens[1:])).log()
-
-
-def _every_pair_once(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
-    kept = tokens[1:] != 0
-    counts = torch.full((d_vocab, d_vocab), float(alpha))
-    counts[tokens[:-1][kept], tokens[1:][kept]] += 1
-    return _over_rows(counts).log()
-
-
-bigram_logprobs.mistakes = {
-    "normalised on columns": (
-        lambda t, V, alpha: ((c := _inside(t, V, alpha)) / c.sum(0)).log(),
-        "each column sums to 1",
-    ),
-    "normalised over all": (
-        lambda t, V, alpha: ((c := _inside(t, V, alpha)) / c.sum()).log(),
-        "all entries together sum to 1",
-    ),
-    "pairs across documents": (_across_documents, "the start token behind it opens another one"),
-    "every pair once": (_every_pair_once, "stands twice in the stream, so it counts twice"),
-    "transposed": (lambda t, V, alpha: _over_rows(_inside(t, V, alpha).T).log(), "is the current token on the rows?"),
-    "alpha twice": (lambda t, V, alpha: _over_rows(_inside(t, V, alpha) + alpha).log(), "alpha is added once"),
-    "alpha is always a half": (lambda t, V, alpha: _over_rows(_inside(t, V, 0.5)).log(), "with a huge alpha every row"),
-    "documents' first pairs left out": (
-        lambda t, V, alpha: _across_documents(t[t != 0], V, alpha),
-        "the pair of the start token and the first token belongs to it",
-    ),
-    "the last pair left out": (
-        lambda t, V, alpha: _over_rows(_inside(t[:-1], V, alpha)).log(),
-        "the last pair of the stream",
-    ),
-    "no log": (lambda t, V, alpha: _over_rows(_inside(t, V, alpha)), "log-probabilities are never above 0"),
-    "base 2": (lambda t, V, alpha: _over_rows(_inside(t, V, alpha)).log2(), "logarithms to the base 2"),
-    "no alpha": (
-        lambda t, V, alpha: _over_rows(_inside(t, V, 0)).log(),
-        "is alpha added to every count before the division",
-    ),
-    "six tokens": (lambda t, V, alpha: _over_rows(_inside(t, 6, alpha)).log(), "it should be [8, 8]"),
-}
-
-
-@exercise
-def hidden_lead(answer: Answer) -> None:
-    """`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one."""
-    for d_vocab, seed in ((60, 0), (24, 1), (41, 2)):
-        counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
-        even = (counts == 0).sum(1) % 2 == 0  # an odd number has one median
-        counts[even, (counts == 0).int().argmax(1)[even]] = 1
-        hidden = (random(d_vocab, d_vocab, seed=seed + 9) > 0.3) & (counts > 0)
-        logits = random(d_vocab, d_vocab, seed=seed + 5).exp() + random(d_vocab, 1, seed=seed + 6) + 0.5 * hidden
-        given: list[Tensor] = []
-
-        def train(kept: Tensor, given: list[Tensor] = given, logits: Tensor = logits) -> Tensor:
-            given.append(torch.as_tensor(kept).detach().clone().float())
-            return logits.clone()
-
-        value = number(answer(train, counts, hidden))
-        demand(len(given) > 0, "it never calls `train`.")
-        demand(given[0].shape == counts.shape, f"`train` was given shape {list(given[0].shape)}, not that of `counts`.")
-        demand((given[0][~hidden] == counts[~hidden]).all(), "pairs that are not hidden should keep their counts.")
-        demand((given[0][hidden] == 0).all(), "`train` still saw hidden pairs: their counts should be 0 before it.")
-        _judge_share(value, counts, hidden, logits)
+def _experiment(d_vocab: int, seed: int) -> tuple[_Training, Tensor, Tensor]:
+    counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
+    even = (counts == 0).sum(1) % 2 == 0  # an odd number has one median
+    counts[even, (counts == 0).int().argmax(1)[even]] = 1
+    hidden = (random(d_vocab, d_vocab, seed=seed + 9) > 0.3) & (counts > 0)
+    logits = random(d_vocab, d_vocab, seed=seed + 5).exp() + random(d_vocab, 1, seed=seed + 6) + 0.5 * hidden
+    rounded = logits.round(decimals=1)  # some hidden pairs are equal to the median
+    return _Training(counts.clone(), hidden.clone(), rounded), counts, hidden
 
 
 def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
@@ -325,110 +305,106 @@ def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
     return table.masked_fill(~chosen, torch.nan).nanmedian(dim, keepdim=True).values
 
 
-def _share(table: Tensor, hidden: Tensor, medians: Tensor) -> Tensor:
-    return (table > medians)[hidden].float().mean()
+def _leading(
+    share: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda leads, counts, hidden: leads[hidden].float().mean(),
+    level: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda table, counts, hidden: _medians(table, counts == 0),
+    leads: Callable[[Tensor, Tensor], Tensor] = torch.gt,
+) -> Answer:
+    """Ours, with something to get wrong: what the pairs are compared with, how, and what becomes of those that lead."""
+
+    def answer(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+        table = train(counts * ~hidden)
+        return share(leads(table, level(table, counts, hidden)), counts, hidden)
+
+    return answer
 
 
-def _judge_share(value: float, counts: Tensor, hidden: Tensor, table: Tensor) -> None:
-    """Name what a wrong number is; the right one is `_share` over the medians of the absent pairs."""
-    absent = counts == 0
-    medians = _medians(table, absent)
-    right, leads = _share(table, hidden, medians), table > medians
-    mean = table.masked_fill(~absent, torch.nan).nanmean(1, keepdim=True)
-    by_row = (leads & hidden).sum(1)[hidden.any(1)] / hidden.sum(1)[hidden.any(1)]
-    named = {
-        "that is how often a hidden pair is *below* the median absent one.": 1 - right,
-        "that is how many hidden pairs lead; their share is asked for, between 0 and 1.": (leads & hidden).sum(),
-        "that is the share in per cent; return it as a number between 0 and 1.": 100 * right,
-        "that is a share of the whole table; it should be one of the hidden pairs.": (leads & hidden).float().mean(),
-        "that is the share of all pairs that lead; only hidden ones should be counted.": leads.float().mean(),
-        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _share(
-            table, hidden, _medians(table, absent | hidden)
+def _row_by_row(train: Answer, counts: Tensor, hidden: Tensor) -> float:
+    kept = counts.clone()
+    kept[hidden] = 0
+    found: list[bool] = []
+    for logits, occurs, chosen in zip(train(kept), counts, hidden, strict=True):
+        median = logits[occurs == 0].median()
+        found += [bool(logit > median) for logit in logits[chosen]]
+    return sum(found) / len(found)
+
+
+def _medians_of_numpy(train: Answer, counts: Tensor, hidden: Tensor) -> np.floating:
+    table = train(torch.where(hidden, 0, counts)).double().numpy()
+    medians = np.nanmedian(np.where(counts.numpy() == 0, table, np.nan), axis=1, keepdims=True)
+    return (table > medians)[hidden.numpy()].mean()
+
+
+def _sorted(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
+    table, absent = train(counts.masked_fill(hidden, 0)), counts == 0
+    ordered = table.masked_fill(~absent, torch.inf).sort(dim=1).values
+    median = ordered.gather(1, absent.sum(1, keepdim=True) // 2)
+    return ((table > median) & hidden).sum() / hidden.sum()
+
+
+hidden_lead = compared(
+    "`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one.",
+    returns="a share",
+    cases=lambda: {
+        "that is not the share of hidden pairs above the median absent pair of their row.": [
+            _experiment(60, 0),
+            _experiment(24, 1),
+            _experiment(41, 2),
+        ]
+    },
+    as_read=number,
+    explain=lambda got, right, train, *_: "it never calls `train`." if train.calls == 1 else None,  # ours called it
+    mistakes={
+        "that is how often a hidden pair is *below* the median absent one.": (
+            _leading(leads=torch.lt),
+            _leading(leads=torch.le),
         ),
-        "the hidden pairs should be compared with absent pairs, not with all others.": _share(
-            table, hidden, _medians(table, ~hidden)
+        "a hidden pair that equals the median does not lead: it should be above, `>`.": _leading(leads=torch.ge),
+        "that is how many hidden pairs lead; their share is asked for, between 0 and 1.": _leading(
+            lambda leads, c, h: leads[h].sum()
         ),
-        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _share(
-            table, hidden, _medians(table, ~hidden & ~absent)
+        "that is the share in per cent; return it as a number between 0 and 1.": _leading(
+            lambda leads, c, h: 100 * leads[h].float().mean()
         ),
-        "the hidden pairs should be compared with absent pairs, not with the whole row.": _share(
-            table, hidden, table.median(1, keepdim=True).values
+        "that is a share of the whole table; it should be one of the hidden pairs.": _leading(
+            lambda leads, c, h: (leads & h).float().mean()
         ),
-        "one median serves all rows there; each row needs its own.": _share(table, hidden, table[absent].median()),
-        "the medians are those of columns; each row, a current token, needs its own.": _share(
-            table, hidden, _medians(table, absent, 0)
+        "that is the share of all pairs that lead; only hidden ones should be counted.": _leading(
+            lambda leads, c, h: leads.float().mean()
         ),
-        "that compares with the mean of a row's absent pairs; the median is asked for.": _share(table, hidden, mean),
-        "each hidden pair should count once, however often it occurs.": (counts * hidden * leads).sum()
-        / (counts * hidden).sum(),
-        "each hidden pair should count once, not each row.": by_row.mean(),
-    }
-    for sentence, wrong in named.items():
-        demand(close(value, right) or not close(value, wrong), sentence)
-    demand(close(value, right), "that is not the share of hidden pairs above the median absent pair of their row.")
-
-
-def _table(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    return train(counts * ~hidden)
-
-
-def _against(chosen: Callable[[Tensor, Tensor], Tensor], dim: int = 1) -> Answer:
-    """An answer that compares the hidden pairs with the median of the pairs that `chosen(counts, hidden)` says."""
-    return lambda train, c, h: _share(t := _table(train, c, h), h, _medians(t, chosen(c, h), dim))
-
-
-def _leading(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    table = _table(train, counts, hidden)
-    return table > _medians(table, counts == 0)
-
-
-def _changing(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    absent = counts == 0
-    counts[hidden] = 0
-    return _share(table := train(counts), hidden, _medians(table, absent))
-
-
-hidden_lead.mistakes = {
-    "trained on all": (
-        lambda train, c, h: _share(t := train(c), h, _medians(t, c == 0)),
-        "`train` still saw hidden pairs",
-    ),
-    "trained on the hidden": (
-        lambda train, c, h: _share(t := train(c * h), h, _medians(t, c == 0)),
-        "should keep their counts",
-    ),
-    "never trained": (lambda train, c, h: _share(c, h, _medians(c, c == 0)), "it never calls `train`"),
-    "hidden among the absent": (_against(lambda c, h: c * ~h == 0), "the hidden pairs are among the absent ones"),
-    "against all others": (_against(lambda c, h: ~h), "not with all others"),
-    "against the kept": (_against(lambda c, h: ~h & (c > 0)), "those that were kept"),
-    "against the row": (_against(lambda c, h: c >= 0), "not with the whole row"),
-    "medians of columns": (_against(lambda c, h: c == 0, 0), "the medians are those of columns"),
-    "one median": (
-        lambda train, c, h: _share(t := _table(train, c, h), h, t[c == 0].median()),
-        "one median serves all rows",
-    ),
-    "the mean": (
-        lambda train, c, h: _share(
-            t := _table(train, c, h), h, t.masked_fill(c > 0, torch.nan).nanmean(1, keepdim=True)
+        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _leading(
+            level=lambda table, c, h: _medians(table, h | (c == 0))
         ),
-        "the median is asked for",
-    ),
-    "below": (lambda train, c, h: (~_leading(train, c, h))[h].float().mean(), "is *below* the median"),
-    "how many": (lambda train, c, h: _leading(train, c, h)[h].sum(), "how many hidden pairs lead"),
-    "per cent": (lambda train, c, h: 100 * _leading(train, c, h)[h].float().mean(), "in per cent"),
-    "of the whole table": (lambda train, c, h: (_leading(train, c, h) & h).float().mean(), "of the whole table"),
-    "all pairs": (lambda train, c, h: _leading(train, c, h).float().mean(), "only hidden ones should be counted"),
-    "weighted": (
-        lambda train, c, h: (c * h * _leading(train, c, h)).sum() / (c * h).sum(),
-        "however often it occurs",
-    ),
-    "by row": (
-        lambda train, c, h: ((_leading(train, c, h) & h).sum(1) / h.sum(1)).nanmean(),
-        "count once, not each row",
-    ),
-    "difference of means": (
-        lambda train, c, h: (t := _table(train, c, h))[h].mean() - t[c == 0].mean(),
-        "the share of hidden pairs above the median",
-    ),
-    "counts changed": (_changing, "it changes `counts`, which it was given"),
-}
+        "the hidden pairs should be compared with absent pairs, not with all others.": _leading(
+            level=lambda table, c, h: _medians(table, ~h)
+        ),
+        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _leading(
+            level=lambda table, c, h: _medians(table, ~h & (c > 0))
+        ),
+        "the hidden pairs should be compared with absent pairs, not with the whole row.": _leading(
+            level=lambda table, c, h: table.median(1, keepdim=True).values
+        ),
+        "one median serves all rows there; each row needs its own.": _leading(
+            level=lambda table, c, h: table[c == 0].median()
+        ),
+        "the medians are those of columns; each row, a current token, needs its own.": _leading(
+            level=lambda table, c, h: _medians(table, c == 0, 0)
+        ),
+        "that compares with the mean of a row's absent pairs; the median is asked for.": _leading(
+            level=lambda table, c, h: table.masked_fill(c > 0, torch.nan).nanmean(1, keepdim=True)
+        ),
+        "each hidden pair should count once, however often it occurs.": _leading(
+            lambda leads, c, h: (c * h * leads).sum() / (c * h).sum()
+        ),
+        "each hidden pair should count once, not each row.": _leading(
+            lambda leads, c, h: ((leads & h).sum(1) / h.sum(1)).nanmean()
+        ),
+    },
+    elsewhere={
+        "it never calls `train`.": lambda train, c, h: (c > c.median())[h].float().mean(),
+        "`train` was given shape [60], not that of `counts`.": lambda train, c, h: train(c.sum(1)),
+        "`train` still saw hidden pairs: their counts should be 0 before it.": lambda train, c, h: train(c).mean(),
+        "pairs that are not hidden should keep their counts.": lambda train, c, h: train(c * h).mean(),
+    },
+    also_right={"row by row": _row_by_row, "numpy, float64": _medians_of_numpy, "sorted": _sorted},
+)

@@ -4,143 +4,125 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
+from transformer_lens import ActivationCache, HookedTransformer
 
 from course_utils import heads, models, text
-from course_utils.course.exercises import Answer, exercise
+from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import passes, random, tiny_model
 from course_utils.course.questions import Wrong, close, demand, four_circuits, tensor
 
-Hooks = list[tuple[str, Callable[..., Any]]]
-
-
-@exercise
-def induction_targets(answer: Answer) -> None:
-    """`induction_targets(tokens) → [dest, src]`: true where the source followed an earlier copy of dest's token."""
-
-    def marked(*tokens: int) -> Tensor:
-        result = tensor(answer(torch.tensor(tokens)), (len(tokens), len(tokens)), "[dest, src]")
-        demand(((result == 0) | (result == 1)).all(), "it should hold True and False, and it holds other numbers.")
-        return result
-
-    result = marked(0, 4, 7, 9, 4, 8)  # dest 4 holds the same token as position 1, and 2 came after that
-    demand(
-        not result[2, 4] or result[4, 2],
-        "in 0 4 7 9 4 8 the second 4 stands at position 4 and looks at position 2: the destination is on the rows.",
-    )
-    demand(
-        not result[4, 1], "in 0 4 7 9 4 8 you mark the earlier 4 itself; an induction head looks at what came after it."
-    )
-    demand(not result[4, 0], "in 0 4 7 9 4 8 you mark what came before the earlier 4, not what came after it.")
-    demand(
-        not result.triu(1).any(),
-        "you mark sources after their destination; a head can't look into the future.",
-    )
-    demand(result[4, 2], "in 0 4 7 9 4 8 the 7 at position 2 followed the earlier 4: the second 4 should look there.")
-    demand(not marked(0, 1, 2, 3, 4).any(), "where no token occurs twice, there is nothing to mark.")
-    result = marked(0, 4, 7, 4, 8, 4)
-    demand(result[5, 2] and result[5, 4], "in 0 4 7 4 8 4 the last 4 has two earlier copies; mark what followed each.")
-    demand(
-        marked(0, 4, 4)[2, 2],
-        "in 0 4 4 the second 4 is itself what came after the first: a head may look at its own position.",
-    )
-    demand(marked(4, 7, 4)[2, 1], "in 4 7 4 the first 4, at position 0, is an earlier copy like any other.")
-    for size in (9, 14):
-        tokens = 700 * torch.randint(0, 4, (size,), generator=torch.Generator().manual_seed(size))
-        expected = torch.zeros(size, size)
-        for dest in range(size):
-            for copy in range(dest):
-                expected[dest, copy + 1] = float(tokens[copy] == tokens[dest])
-        demand(
-            close(marked(*tokens.tolist()), expected),
-            f"in {size} random tokens something is marked that should not be, or missing.",
-        )
-    marks = answer(torch.tensor([0, 4, 7, 4]))
-    demand(marks.dtype == torch.bool, "it should hold True and False, which pick entries of a pattern, not 1 and 0.")
+FUTURE = "you mark sources after their destination; a head can't look into the future."
+NUMBERS = "it should hold True and False, and it holds other numbers."
 
 
 def _copies(tokens: Tensor) -> Tensor:
     """[dest, src]: an earlier copy of the same token."""
-    return (tokens[:, None] == tokens[None, :]).tril(-1)
+    return (tokens[:, None] == tokens).tril(-1)
 
 
-def _shifted(marks: Tensor, by: int) -> Tensor:
-    """The marks moved along the sources, dropping what falls off."""
-    result = torch.zeros_like(marks)
-    if by > 0:
-        result[:, by:] = marks[:, :-by]
-    else:
-        result[:, :by] = marks[:, -by:]
-    return result
+def _marks(tokens: Tensor, by: int = 1) -> Tensor:
+    return _copies(tokens).roll(by, 1)
 
 
-def _last_copy_only(tokens: Tensor) -> Tensor:
-    marks = _copies(tokens)
-    return _shifted(marks & (marks.long().flip(1).cumsum(1).flip(1) == 1), 1)
+def _true_or_false(marks: Any) -> Any:
+    if isinstance(marks, Tensor) and marks.dtype != torch.bool:
+        demand(((marks == 0) | (marks == 1)).all(), NUMBERS)
+        raise Wrong("it should hold True and False, which pick entries of a pattern, not 1 and 0.")
+    return marks
 
 
-def _first_copy_only_marked(tokens: Tensor) -> Tensor:
-    marks = _copies(tokens)
-    return _shifted(marks & (marks.long().cumsum(1) == 1), 1)
+def _drawn(size: int) -> list[int]:
+    return (700 * torch.randint(0, 4, (size,), generator=torch.Generator().manual_seed(size))).tolist()
 
 
-def _hiding_start(tokens: Tensor) -> Tensor:
-    tokens[0] = -1
-    return _shifted(_copies(tokens), 1)
+def _copy_by_copy(tokens: Tensor) -> Tensor:
+    marks = torch.zeros(len(tokens), len(tokens), dtype=torch.bool)
+    for dest in range(len(tokens)):
+        for copy in range(dest):
+            marks[dest, copy + 1] = bool(tokens[copy] == tokens[dest])
+    return marks
 
 
-induction_targets.mistakes = {
-    "the copy itself": (_copies, "you mark the earlier 4 itself"),
-    "before the copy": (lambda t: _shifted(_copies(t), -1), "you mark what came before the earlier 4"),
-    "two behind the copy": (lambda t: _shifted(_copies(t), 2), "the second 4 should look there"),
-    "transposed": (lambda t: _shifted(_copies(t), 1).T, "the destination is on the rows"),
-    "itself a copy of itself": (lambda t: _shifted((t[:, None] == t).tril(), 1), "can't look into the future"),
-    "the future": (lambda t: _shifted(t[:, None] == t, 1), "can't look into the future"),
-    "the last copy only": (_last_copy_only, "the last 4 has two earlier copies"),
-    "the first copy only": (_first_copy_only_marked, "the last 4 has two earlier copies"),
-    "its own position left out": (lambda t: _shifted(_copies(t), 1).tril(-1), "a head may look at its own position"),
-    "wrapped around": (
-        lambda t: (t[:, None] == t).fill_diagonal_(False).roll(1, 1),
-        "can't look into the future",
-    ),
-    "where the next token agrees": (
-        lambda t: _shifted(_copies(t), 1) & (t == t.roll(-1)[:, None]),
-        "the second 4 should look there",
-    ),
-    "shares of attention": (
-        lambda t: (marks := _shifted(_copies(t), 1).float()) / marks.sum(1, keepdim=True).clamp(min=1),
-        "and it holds other numbers",
-    ),
-    "the start token is none": (
-        lambda t: _shifted(_copies(t), 1) & (t != t[0])[:, None],
-        "is an earlier copy like any other",
-    ),
-    "only the first ten tokens": (
-        lambda t: _shifted(_copies(t), 1) & (torch.arange(len(t)) < 10),
-        "in 14 random tokens something is marked",
-    ),
-    "nothing": (lambda t: torch.zeros(len(t), len(t)), "the second 4 should look there"),
-    "the tokens changed": (_hiding_start, "it changes `tokens`, which it was given"),
-}
+FOLLOWED = "in 0 4 7 9 4 8 the 7 at position 2 followed the earlier 4: the second 4 should look there."
+induction_targets = compared(
+    "`induction_targets(tokens) → [dest, src]`: true where the source followed an earlier copy of dest's token.",
+    returns="[dest, src]",
+    cases=lambda: {
+        sentence: (torch.tensor(tokens),)
+        for sentence, tokens in {
+            "in 0 4 7 4 8 4 the last 4 has two earlier copies; mark what followed each.": [0, 4, 7, 4, 8, 4],
+            FOLLOWED: [0, 4, 7, 9, 4, 8],
+            "where no token occurs twice, there is nothing to mark.": [0, 1, 2, 3, 4],
+            "in 0 4 4 the second 4 is itself what came after the first: a head may look at its own position.": [
+                0,
+                4,
+                4,
+            ],
+            "in 4 7 4 the first 4, at position 0, is an earlier copy like any other.": [4, 7, 4],
+            "in 9 random tokens something is marked that should not be, or missing.": _drawn(9),
+            "in 14 random tokens something is marked that should not be, or missing.": _drawn(14),
+        }.items()
+    },
+    mistakes={
+        "in 0 4 7 9 4 8 the second 4 stands at position 4 and looks at position 2: the destination is on the rows.": (
+            lambda t: _marks(t).T
+        ),
+        "in 0 4 7 9 4 8 you mark the earlier 4 itself; an induction head looks at what came after it.": (
+            _copies,
+            lambda t: _copies(t) | _marks(t),
+            lambda t: torch.ones_like(_marks(t)).tril(),
+        ),
+        "in 0 4 7 9 4 8 you mark what came before the earlier 4, not what came after it.": (
+            lambda t: _marks(t, -1),
+            lambda t: _marks(t, -1) | _marks(t),
+        ),
+        FOLLOWED: lambda t: _marks(t, 2),
+    },
+    elsewhere={
+        FUTURE: (
+            lambda t: (t[:, None] == t).tril().roll(1, 1),
+            lambda t: (t[:, None] == t).roll(1, 1),
+            lambda t: (t[:, None] == t).fill_diagonal_(False).roll(1, 1),
+        ),
+        NUMBERS: lambda t: _marks(t) / _marks(t).sum(1, keepdim=True).clamp(min=1),
+        "which pick entries of a pattern, not 1 and 0": lambda t: _marks(t).long(),
+        "the last 4 has two earlier copies": lambda t: _marks(t) & (_marks(t).cumsum(1) == 1),
+        "there is nothing to mark": lambda t: _marks(t) if _marks(t).any() else ~_marks(t).triu(),
+        "a head may look at its own position": lambda t: _marks(t).tril(-1),
+        "is an earlier copy like any other": lambda t: _marks(t) & (t != t[0])[:, None],
+        "in 14 random tokens something is marked": lambda t: _marks(t) & (torch.arange(len(t)) < 10),
+    },
+    also_right={
+        "two loops": _copy_by_copy,
+        "numpy": lambda t: np.pad(np.tril(t.numpy()[:, None] == t.numpy(), -1)[:, :-1], ((0, 0), (1, 0))),
+        "the token before each source": lambda t: (t[:, None] == torch.cat([t[:1] - 1, t[:-1]])).tril(),
+        "one-hot rows": lambda t: (torch.eye(2101)[t] @ torch.eye(2101)[t].T).tril(-1).roll(1, 1).bool(),
+    },
+    explain=lambda got, right, tokens: FUTURE if got.triu(1).any() else None,
+    as_read=_true_or_false,
+)
 
 
-@exercise
+@judged
 def induction_by_hand(answer: Answer) -> None:
-    """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: the circuits of two heads that do induction together."""
+    """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: the circuits of two heads that do induction together.
+
+    Any that do: scores and sizes are free, and so is where the label stands.
+    """
     for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
         circuits = four_circuits(answer(V, n_ctx), 2 * V + n_ctx, "2 · V + n_ctx")
         built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
         tokens = passes(V, n_ctx, period)
-        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
+        logits, run = built.run_with_cache(tokens)
         _demand_looking_back(run["pattern", 0][:, 0])
         _demand_label(run["resid_post", 0], tokens, V)
         _demand_following(run["pattern", 1][:, 0], period)
-        said, right = logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 2 :]
-        own = (said == tokens[:, period + 1 : -1]).float().mean()
+        said, now, right = logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 1 : -1], tokens[:, period + 2 :]
         demand(
-            own < 0.5,
+            (said == now).float().mean() < 0.5,
             "the second head looks at B, but the model says A again: the direct path gives A's own logit 10. Let what "
             "is copied be louder than that.",
         )
@@ -153,33 +135,26 @@ def induction_by_hand(answer: Answer) -> None:
 
 def _demand_looking_back(pattern: Tensor) -> None:
     """Demand that the first head attends one back."""
-    n = pattern.shape[-1]
-    share = {back: pattern.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2)}
-    demand(share[0] < 0.5, "the first head looks at its own position, not at the one before.")
-    demand(share[2] < 0.5, "the first head looks two back.")
-    even = (1 / torch.arange(4, n + 1)).mean().item()
+    own, one, two = (pattern.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
+    demand(own < 0.5, "the first head looks at its own position, not at the one before.")
+    demand(two < 0.5, "the first head looks two back.")
+    even = (1 / torch.arange(4, pattern.shape[-1] + 1)).mean().item()
     demand(
-        abs(share[1] - even) > 0.05,
+        abs(one - even) > 0.05,
         "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at n − 1.",
     )
-    demand(
-        share[1] > 0.98,
-        f"the first head gives the token before it {share[1]:.2f} of its attention: make its scores larger.",
-    )
+    demand(one > 0.98, f"the first head gives the token before it {one:.2f} of its attention: make its scores larger.")
 
 
 def _demand_label(stream: Tensor, tokens: Tensor, V: int) -> None:
     """Demand that the current token stays as it is between the layers, and the token before is written somewhere."""
-    now = torch.nn.functional.one_hot(tokens, V).float()
+    now, written = torch.nn.functional.one_hot(tokens, V), stream[..., V:].abs().max() > 1e-5
     demand(
-        close(stream[..., :V], now) or not close(stream[..., V:], torch.zeros_like(stream[..., V:])),
+        close(stream[..., :V], now) or written,
         "what the first head writes lands on the dimensions of the token itself; a key can't tell “I am A” from “I come"
         " after A” then. Write it where the stream is empty.",
     )
-    demand(
-        not close(stream[..., V:], torch.zeros_like(stream[..., V:])),
-        "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions.",
-    )
+    demand(written, "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions.")
 
 
 def _demand_following(pattern: Tensor, period: int) -> None:
@@ -195,110 +170,93 @@ def _demand_following(pattern: Tensor, period: int) -> None:
 
     demand(share(0) < 0.5, "the second head looks at the earlier A itself: let its key read what the first head wrote.")
     demand(share(-1) < 0.5, "the second head looks at what stood before the earlier A: are query and key exchanged?")
-    right = share(1)
     demand(
-        right > 0.98,
-        f"the second head gives the earlier B {right:.2f} of its attention: its query should hold the token, its key "
-        "the token before, and the scores should be large.",
+        share(1) > 0.98,
+        f"the second head gives the earlier B {share(1):.2f} of its attention: its query should hold the token, its "
+        "key the token before, and the scores should be large.",
     )
 
 
-def _by_hand(**wrong: Any) -> Answer:
-    """Our answer, or one that is wrong in one of its matrices or sizes."""
+def _by_hand(
+    *,
+    back: int = -1,
+    sharp: float = 30,
+    OV1: tuple[str, str] = ("token", "label"),
+    QK2: tuple[str, str] = ("token", "label"),
+    match: float = 30,
+    OV2: tuple[str, str] = ("token", "token"),
+    loud: float = 2,
+    label: Callable[[int], Tensor] = torch.eye,
+) -> Answer:
+    """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
 
     def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
-        token, place, before = slice(0, V), slice(V, V + n_ctx), slice(V + n_ctx, 2 * V + n_ctx)
-        QK1, OV1, QK2, OV2 = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
-        QK1[place, place] = wrong.get("sharp", 30) * wrong.get("back", torch.diag)(torch.ones(n_ctx - 1), -1)
-        OV1[token, token if "over" in wrong else before] = torch.eye(V)
-        QK2[token, before] = wrong.get("match", 30) * torch.eye(V)
-        OV2[token, token] = wrong.get("loud", 2) * torch.eye(V)
-        if "change" in wrong:
-            return wrong["change"](QK1, OV1, QK2, OV2, token, place, before)
-        return QK1, OV1, QK2, OV2
+        part = {"token": slice(V), "place": slice(V, V + n_ctx), "label": slice(V + n_ctx, None)}
+        made = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
+        one_back = torch.diag(torch.ones(n_ctx - abs(back)), back)
+        blocks = ("place", "place"), OV1, QK2, OV2
+        values = sharp * one_back, label(V), match * label(V), loud * torch.eye(V)
+        for matrix, (rows, columns), value in zip(made, blocks, values, strict=True):
+            matrix[part[rows], part[columns]] = value
+        return tuple(made)
 
     return answer
 
 
-def _moved(M: Tensor, rows: slice, columns: slice, to: tuple[slice, slice], by: float = 1) -> Tensor:
-    """A matrix with one block put somewhere else."""
-    result = torch.zeros_like(M)
-    result[to] = by * M[rows, columns]
-    return result
+def _entry_by_entry(V: int, n_ctx: int) -> list[np.ndarray]:
+    """In numpy; the first head's scores fall with the distance from one back."""
+    QK1, OV1, QK2, OV2 = np.zeros((4, 2 * V + n_ctx, 2 * V + n_ctx))
+    for query in range(n_ctx):
+        for key in range(n_ctx):
+            QK1[V + query, V + key] = -20 * (query - 1 - key) ** 2
+    for token in range(V):
+        OV1[token, V + n_ctx + token] = 3
+        QK2[token, V + n_ctx + token] = 15
+        OV2[token, token] = 5
+    return [QK1, OV1, QK2, OV2]
 
 
 induction_by_hand.mistakes = {
-    "one matrix": (lambda V, n: _by_hand()(V, n)[0], "it should return four matrices"),
-    "no spare dimensions": (lambda V, n: list(torch.zeros(4, V + n, V + n)), "with d_model = 2 · V + n_ctx"),
-    "QK1 transposed": (
-        _by_hand(change=lambda a, b, c, d, *_: (a.T, b, c, d)),
-        "looks at all positions alike",
-    ),
-    "looks at itself": (
-        _by_hand(change=lambda a, b, c, d, t, p, _: (a + 90 * torch.diag(_ones(a, p)), b, c, d)),
-        "at its own position",
-    ),
-    "looks two back": (
-        _by_hand(change=lambda a, b, c, d, *_: (a @ a / 30, b, c, d)),
-        "the first head looks two back",
-    ),
-    "scores of 1": (_by_hand(sharp=1), "make its scores larger"),
-    "written over the token": (_by_hand(over=True), "“I am A”"),
-    "OV1 transposed": (_by_hand(change=lambda a, b, c, d, *_: (a, b.T, c, d)), "writes nothing into the stream"),
-    "no OV1": (_by_hand(change=lambda a, b, c, d, *_: (a, 0 * b, c, d)), "writes nothing into the stream"),
-    "looks for the token itself": (
-        _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, _moved(c, t, s, (t, t)), d)),
-        "looks at the earlier A itself",
-    ),
-    "QK2 transposed": (
-        _by_hand(change=lambda a, b, c, d, *_: (a, b, c.T, d)),
-        "at what stood before the earlier A",
-    ),
-    "a soft match": (_by_hand(match=1), "of its attention: its query should hold the token"),
-    "too quiet": (_by_hand(loud=0.5), "louder than that"),
-    "as loud as the direct path": (_by_hand(loud=1), "is it loud enough"),
-    "copies the label": (
-        _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, c, _moved(d, t, t, (s, t)))),
-        "but the model says A again",
-    ),
-    "OV2 does nothing": (_by_hand(loud=0), "louder than that"),
-    "lowers what it copies": (_by_hand(loud=-30), "louder than that"),
-    "copies into the spare part": (
-        _by_hand(change=lambda a, b, c, d, t, p, s: (a, b, c, _moved(d, t, t, (t, s)))),
-        "louder than that",
-    ),
-    "the next token's name": (
-        _by_hand(change=lambda a, b, c, d, *_: (a, b, c, d.roll(1, 1))),
-        "the model does not say B",
-    ),
-    "seven tokens built in": (lambda V, n: _by_hand()(7, n), "with d_model = 2 · V + n_ctx"),
+    "with d_model = 2 · V + n_ctx": lambda V, n_ctx: _by_hand()(7, n_ctx),
+    "the first head looks at all positions alike": _by_hand(back=1),
+    "the first head looks at its own position": _by_hand(back=0),
+    "the first head looks two back": _by_hand(back=-2),
+    "make its scores larger": _by_hand(sharp=1),
+    "“I am A”": _by_hand(OV1=("token", "token")),
+    "the first head writes nothing into the stream": _by_hand(OV1=("label", "token")),
+    "looks at the earlier A itself": _by_hand(QK2=("token", "token")),
+    "at what stood before the earlier A": _by_hand(QK2=("label", "token")),
+    "of its attention: its query should hold the token": _by_hand(match=1),
+    "but the model says A again": (_by_hand(loud=0.5), _by_hand(OV2=("label", "token"))),
+    "and is it loud enough": _by_hand(loud=1),
+}
+induction_by_hand.also_right = {
+    "entry by entry": _entry_by_entry,
+    "labels in another order, and louder": _by_hand(label=lambda V: torch.eye(V).flip(0), loud=9),
+    "labels in a random basis": _by_hand(label=lambda V: torch.linalg.qr(random(V, V))[0], sharp=99),
 }
 
 
-def _ones(like: Tensor, where: slice) -> Tensor:
-    """A vector of ones at some places."""
-    result = torch.zeros(len(like))
-    result[where] = 1
-    return result
-
-
-@exercise
+@judged
 def move_label(answer: Answer) -> None:
-    """`move_label(model, label, src, target) → hooks`: `label` moved from layer 1's keys at src to those at target."""
+    """`move_label(model, label, src, target) → hooks`: `label` moved from layer 1's keys at src to those at target.
+
+    Hooks can be written in many ways: these are known by what the model does with them.
+    """
     sizes: tuple[dict[str, int], ...] = ({}, {"n_heads": 2, "d_head": 5, "d_model": 12})
     for config, tokens in zip(sizes, ([[0, 7, 3, 9, 11, 3], [0, 2, 2, 5, 8, 1]], [[0, 4, 6, 1, 9]] * 3), strict=True):
         model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
         label = random(len(batch), model.cfg.d_model, seed=3)
+        read = torch.einsum("bm,hmd->bhd", label, model.W_K[1])
         for src, target in ((2, 4), (3, 1)):
-            what = f"a label moved from {src} to {target}"
+            hooks = _hooks(answer(model, label, src, target))
             plain, asked = (
-                _doors(model, batch, []),
-                _doors(model, batch, _hooks(answer(model, label, src, target)), what),
+                _run(model, batch, [], ""),
+                _run(model, batch, hooks, f"a label moved from {src} to {target}"),
             )
-            read = torch.einsum("bm,hmd->bhd", label, model.W_K[1])
-            given = asked["k"] - plain["k"]
-            other = next((d for d in "qv" if not close(plain[d], asked[d])), "")
-            demand(close(plain["z0"], asked["z0"]), "layer 0 is changed: only keys of layer 1 should move.")
+            given = asked["k", 1] - plain["k", 1]
+            other = next((door for door in "qv" if not close(plain[door, 1], asked[door, 1])), "")
+            demand(close(plain["z", 0], asked["z", 0]), "layer 0 is changed: only keys of layer 1 should move.")
             demand(not other, f'the "{other}" of layer 1 move too: a label in the key is read in the keys alone.')
             demand(given.any(), "no key of layer 1 changes: does the function return the keys that it changed?")
             elsewhere = [p for p in range(batch.shape[1]) if p not in (src, target)]
@@ -312,99 +270,104 @@ def move_label(answer: Answer) -> None:
             )
 
 
-def _hooks(given: Any) -> Hooks:
+def _hooks(given: Any) -> list[tuple]:
     """An answer as hooks: pairs of a name and a function."""
     pairs = list(given) if isinstance(given, tuple | list) else []
     demand(not (pairs and isinstance(pairs[0], str)), "put the one hook into a list: [(name, function)].")
     if not pairs or not all(isinstance(p, tuple | list) and len(p) == 2 and callable(p[1]) for p in pairs):
         raise Wrong("it should return a list of hooks, pairs of a name and a function: [(name, function), …].")
-    return [(str(name), function) for name, function in pairs]
+    return [tuple(pair) for pair in pairs]
 
 
-def _doors(model: HookedTransformer, tokens: Tensor, hooks: Hooks, what: str = "") -> dict[str, Tensor]:
-    """What passes layer 1's doors, and what layer 0 moved, when the model runs with these hooks."""
-    seen: dict[str, Tensor] = {}
-
-    def look(x: Tensor, hook: Any) -> None:
-        seen[hook.name] = x.clone()
-
-    watched = {door: f"blocks.1.attn.hook_{door}" for door in "qkv"} | {"z0": "blocks.0.attn.hook_z"}
-    if unknown := [name for name, _ in hooks if name not in model.hook_dict]:
+def _run(model: HookedTransformer, tokens: Tensor, hooks: list[tuple], asked: str) -> ActivationCache:
+    """What a run with these hooks computes."""
+    if unknown := [name for name, _ in hooks if not callable(name) and name not in model.hook_dict]:
         raise Wrong(f"the model has no activation called {unknown[0]!r}; model.hook_dict lists them all.")
     try:
-        with model.hooks(fwd_hooks=[*hooks, *((name, look) for name in watched.values())]):
-            model(tokens)
+        with model.hooks(fwd_hooks=hooks):
+            return model.run_with_cache(tokens)[1]
     except Exception as error:
-        raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {what}.") from error
-    return {door: seen[name] for door, name in watched.items()}
+        raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {asked}.") from error
 
 
-def _our_move(
-    model: HookedTransformer, label: Tensor, src: int, target: int, away: float = 1, there: float = 1, door: str = "k"
-) -> Hooks:
-    read = torch.einsum("bm,hmd->bhd", label, getattr(model, f"W_{door.upper()}")[1])
+def _move(away: float = 1, there: float = 1, door: str = "k", layer: int = 1) -> Answer:
+    def answer(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
+        read = torch.einsum("bm,hmd->bhd", label, getattr(model, f"W_{door.upper()}")[layer])
+
+        def move(x: Tensor, hook: Any) -> Tensor:
+            x[:, src] -= away * read
+            x[:, target] += there * read
+            return x
+
+        return [(f"blocks.{layer}.attn.hook_{door}", move)]
+
+    return answer
+
+
+def _hooked(change: Callable[[Tensor, Tensor, int, int], Any], name: str = "blocks.1.attn.hook_k") -> Answer:
+    """An answer that does this at an activation: `change(activation, label, src, target)`."""
+    return lambda model, label, src, target: [(name, lambda x, hook: change(x.clone(), label, src, target))]
+
+
+def _two_hooks(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
+    return [*_move(there=0)(model, label, src, target), *_move(away=0)(model, label, src, target)]
+
+
+def _head_by_head(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
+    """On a copy, by `index_add`, and with a name that is a filter, as the library allows."""
 
     def move(k: Tensor, hook: Any) -> Tensor:
-        k = k.clone()
-        k[:, src] -= away * read
-        k[:, target] += there * read
-        return k
+        moved = [torch.stack([-label @ W_K, label @ W_K], 1) for W_K in model.blocks[1].attn.W_K]
+        return k.index_add(1, torch.tensor([src, target]), torch.stack(moved, 2))
 
-    return [(f"blocks.1.attn.hook_{door}", move)]
+    return ((lambda name: name == "blocks.1.attn.hook_k", move),)
 
 
-def _swapping(model: HookedTransformer, label: Tensor, src: int, target: int) -> Hooks:
-    def swap(k: Tensor, hook: Any) -> Tensor:
-        k = k.clone()
-        k[:, [src, target]] = k[:, [target, src]]
-        return k
+def _with_a_mask(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
+    def move(k: Tensor, hook: Any) -> Tensor:
+        at = torch.arange(k.shape[1])
+        sign = (at == target).double() - (at == src).double()
+        read = torch.tensordot(label.double(), model.W_K[1].double(), ([1], [1]))  # [batch, head, d_head]
+        return (k + sign[None, :, None, None] * read[:, None]).float()
 
-    return [("blocks.1.attn.hook_k", swap)]
-
-
-def _in_the_stream(model: HookedTransformer, label: Tensor, src: int, target: int) -> Hooks:
-    def move(x: Tensor, hook: Any) -> Tensor:
-        x = x.clone()
-        x[:, src] -= label
-        x[:, target] += label
-        return x
-
-    return [("blocks.1.hook_resid_pre", move)]
+    return [["blocks.1.attn.hook_k", move]]
 
 
 move_label.mistakes = {
-    "only added": (lambda m, x, s, t: _our_move(m, x, s, t, away=0), "the label stays at src"),
-    "only taken out": (lambda m, x, s, t: _our_move(m, x, s, t, there=0), "is taken out at src, and arrives nowhere"),
-    "signs exchanged": (lambda m, x, s, t: _our_move(m, x, s, t, -1, -1), "the signs are exchanged"),
-    "from target to src": (lambda m, x, s, t: _our_move(m, x, t, s), "the signs are exchanged"),
-    "in the queries": (lambda m, x, s, t: _our_move(m, x, s, t, door="q"), 'the "q" of layer 1 move too'),
-    "in the stream": (_in_the_stream, 'the "q" of layer 1 move too'),
-    "half a label": (lambda m, x, s, t: _our_move(m, x, s, t, 0.5, 0.5), "by something else than what W_K[1] reads"),
-    "whole keys swapped": (_swapping, "by something else than what W_K[1] reads"),
-    "one further": (lambda m, x, s, t: _our_move(m, x, s, t - 1), "keys at other positions"),
-    "the first label for all": (
-        lambda m, x, s, t: _our_move(m, x[:1].expand_as(x), s, t),
-        "by something else than what W_K[1] reads",
+    "the label stays at src": _move(away=0),
+    "is taken out at src, and arrives nowhere": _move(there=0),
+    "the signs are exchanged": (_move(-1, -1), lambda m, x, s, t: _move()(m, x, t, s)),
+    'the "q" of layer 1 move too': _move(door="q"),
+    "layer 0 is changed": _move(layer=0),
+    "by something else than what W_K[1] reads": (
+        _move(0.5, 0.5),
+        _hooked(lambda k, x, s, t: k[:, [t if p == s else s if p == t else p for p in range(k.shape[1])]]),
+        lambda m, x, s, t: _move()(m, x[:1].expand_as(x), s, t),
     ),
-    "nothing": (lambda m, x, s, t: _our_move(m, 0 * x, s, t), "no key of layer 1 changes"),
-    "no list": (lambda m, x, s, t: x, "it should return a list of hooks"),
+    "keys at other positions": lambda m, x, s, t: _move()(m, x, s, t - 1),
+    "no key of layer 1 changes": _hooked(lambda k, x, s, t: None),
+    "the model with your hooks stops": _hooked(lambda k, x, s, t: k + x),
+    "the model has no activation called 'blocks.1.hook_k'": _hooked(lambda k, x, s, t: k, "blocks.1.hook_k"),
+    "put the one hook into a list": lambda *given: _move()(*given)[0],
+    "it should return a list of hooks": lambda m, x, s, t: x,
 }
+move_label.also_right = {"two hooks": _two_hooks, "head by head": _head_by_head, "with a mask": _with_a_mask}
 
 CAUGHT, TIMES = 0.15, 8  # what a rule must catch of the mystery head's attention, and how many times its fair share
 
 
-@exercise
+@judged
 def mystery_targets(answer: Answer) -> None:
-    """`mystery_targets(words) → [dest, src]`: a rule for where head 1.0 looks in prose, beyond the start token."""
+    """`mystery_targets(words) → [dest, src]`: a rule for where head 1.0 looks in prose, beyond the start token.
+
+    Any rule that catches enough of its attention, and much more than even attention would.
+    """
     caught = fair = total = 0.0
     for words, pattern in _mystery():
         n = len(words)
         rule = tensor(answer(list(words)), (n, n), "[dest, src]")
-        demand(((rule == 0) | (rule == 1)).all(), "it should hold True and False, and it holds other numbers.")
-        demand(
-            not rule.triu(1).any(),
-            "you mark sources after their destination; a head can't look into the future.",
-        )
+        demand(((rule == 0) | (rule == 1)).all(), NUMBERS)
+        demand(not rule.triu(1).any(), FUTURE)
         demand(
             rule[:, 1:].any(),
             "it marks nothing beyond the start token; that the head rests there, you know already. In your "
@@ -433,24 +396,35 @@ def _mystery() -> list[tuple[list[str], Tensor]]:
 
 def _words(chosen: Callable[[str], bool]) -> Answer:
     """A rule that marks earlier words of one kind."""
+    return lambda words: torch.tensor([chosen(word) for word in words]).expand(len(words), -1).tril()
 
-    def answer(words: list[str]) -> Tensor:
-        return torch.tensor([chosen(word) for word in words]).expand(len(words), -1).tril()
 
-    return answer
+def _lists_of_marks(words: list[str]) -> np.ndarray:
+    return np.array(
+        [[src <= dest and word[-1] == "\n" for src, word in enumerate(words)] for dest in range(len(words))]
+    )
+
+
+def _last_ten_breaks(words: list[str]) -> Tensor:
+    """As 1 and 0; the start token is marked, too."""
+    marks = torch.zeros(len(words), len(words))
+    for dest in range(len(words)):
+        marks[dest, [0, *[src for src in range(dest + 1) if "\n" in words[src]][-10:]]] = 1
+    return marks
 
 
 mystery_targets.mistakes = {
-    "everything": (_words(lambda word: True), "1.0 times what even attention would give"),
-    "punctuation": (_words(lambda word: not any(map(str.isalnum, word))), "times what even attention would give"),
-    "the token before": (
-        lambda words: torch.eye(len(words)).roll(-1, 1).T.triu(0).tril(0) + torch.diag(torch.ones(len(words) - 1), -1),
-        "times what even attention would give",
+    "1.0 times what even attention would give": _words(lambda word: True),
+    "times what even attention would give": (
+        _words(lambda word: not any(map(str.isalnum, word))),
+        lambda words: torch.diag(torch.ones(len(words) - 1), -1),
     ),
-    "its own position": (lambda words: torch.eye(len(words)), "times what even attention would give"),
-    "the start token": (_words(lambda word: word == text.START), "it marks nothing beyond the start token"),
-    "the future": (lambda words: torch.ones(len(words), len(words)), "can't look into the future"),
-    "shares": (lambda words: torch.ones(len(words), len(words)).tril() / len(words), "it holds other numbers"),
-    "one row": (lambda words: torch.tensor(["\n" in word for word in words]), "the result has shape"),
-    "full stops": (_words(lambda word: "." in word), "times what even attention would give"),
+    "it marks nothing beyond the start token": _words(lambda word: word == text.START),
+    FUTURE: lambda words: torch.ones(len(words), len(words)),
+    NUMBERS: lambda words: torch.ones(len(words), len(words)).tril() / len(words),
+}
+mystery_targets.also_right = {
+    "words that end in a break": _lists_of_marks,
+    "breaks of any kind": _words(lambda word: len(word.splitlines()) != 1 or word.splitlines()[0] != word),
+    "the last ten breaks": _last_ten_breaks,
 }

@@ -11,7 +11,7 @@ from matplotlib.colors import Normalize
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, arrow, streams
 from course_utils.text import visible
 
 WIDTH = 100  # characters of a line
@@ -59,39 +59,8 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     plots.show(MEASURED if any(steps) else DRAWN)
 
 
-def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
-    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what is to come at n."""
-    axes = plt.subplots(figsize=(9.6, height))[1]
-    for x, token, place in zip((1, 3.4, 8), tokens, ("j", "j + 1", "n"), strict=True):
-        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
-        box(axes, x, 0, token)
-        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
-    box(axes, 8, 5.2, f"{to_come} ?", "#ffe9d6")
-    axes.text(5.7, 0, "· · ·", ha="center", va="center")
-    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
-        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
-        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
-    axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
-    axes.axis("off")
-    return axes
-
-
 def _step(name: str, found: str) -> str:
     return f"{name}\n{found}" if found else name
-
-
-def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
-    """Draw a token in its box."""
-    style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
-    axes.text(x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False)
-
-
-def arrow(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str = "-", bend: float = 0
-) -> None:
-    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` lifts it off the straight line."""
-    style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
-    axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
 
 
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:

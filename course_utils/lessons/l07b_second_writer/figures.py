@@ -8,8 +8,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.lessons.l07_induction_heads.figures import arrow, box, streams
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, arrow, box, streams
 
 LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 
