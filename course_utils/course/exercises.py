@@ -48,6 +48,7 @@ class Exercise:
         self.mistakes: Mapping[str, Answers] = {}  # a sentence, or a part of it → answers that must get it
         self.elsewhere: Mapping[str, Answers] = {}  # the same, where what reads or guards answers says the sentence
         self.also_right: Mapping[str, Answer] = {}  # other right answers, which must get ✓
+        self.cases: Callable[[], Cases] | None = None  # of an exercise that is compared with ours
         self.attempted = False
         self.mark = ""  # of the last answer: ✓, ✗ or ○
         self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
@@ -147,13 +148,13 @@ def compared(
         return read(as_read(value), right, returns)
 
     def check(answer: Answer) -> None:
-        for number, (otherwise, arguments) in enumerate(_each(cases())):
+        for number, (otherwise, arguments) in enumerate(each(cases())):
             right = as_read(ours.find(name).function(*arguments))
             got = result(answer(*arguments), right)
             if same(got, right):
                 continue
             for sentence, wrong in _one_by_one(mistakes):
-                _, anew = list(_each(cases()))[number]
+                _, anew = list(each(cases()))[number]
                 try:
                     is_this = same(got, result(wrong(*anew), right))
                 except Exception:  # a mistake may fit other cases only
@@ -163,7 +164,7 @@ def compared(
             raise Wrong(explain(got, right, *arguments) or otherwise)
 
     made = Exercise(name, check)
-    made.mistakes, made.elsewhere, made.also_right = mistakes, elsewhere or {}, also_right
+    made.mistakes, made.elsewhere, made.also_right, made.cases = mistakes, elsewhere or {}, also_right, cases
     return made
 
 
@@ -173,7 +174,8 @@ def _one_by_one(mistakes: Mapping[str, Answers]) -> Iterator[tuple[str, Answer]]
             yield sentence, answer
 
 
-def _each(cases: Cases) -> Iterator[tuple[str, tuple]]:
+def each(cases: Cases) -> Iterator[tuple[str, tuple]]:
+    """Each case: what is said of an answer that fails there, and the arguments."""
     for sentence, given in cases.items():
         for arguments in given if isinstance(given, list) else [given]:
             yield sentence, arguments

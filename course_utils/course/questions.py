@@ -103,7 +103,7 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
     if isinstance(a, Tensor | Real) and isinstance(b, Tensor | Real) and not isinstance(a, bool):
-        return close(a, b)
+        return torch.as_tensor(a).shape == torch.as_tensor(b).shape and close(a, b)
     return a == b
 
 

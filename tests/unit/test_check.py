@@ -8,7 +8,8 @@ import torch
 from course_utils import check
 from course_utils.author import authoring
 from course_utils.course import ours, reader
-from course_utils.course.exercises import EXERCISES
+from course_utils.course.exercises import EXERCISES, each
+from course_utils.course.questions import same
 from course_utils.lessons.l11_final_case.checks import Case
 
 assert check  # it brings all exercises
@@ -97,10 +98,61 @@ def test_another_right_answer_is_right(capsys, name, way):
     assert capsys.readouterr().out.splitlines()[0] == f"✓ {name}"
 
 
-@pytest.mark.parametrize("kind", NONSENSE)
 @pytest.mark.parametrize("name", EXERCISES)
-def test_nonsense_gets_a_sentence(capsys, name, kind):
-    assert said(capsys, name, NONSENSE[kind])[0].startswith(f"✗ {name}: ")
+def test_nonsense_gets_a_sentence(capsys, name):
+    for kind, nonsense in NONSENSE.items():
+        assert said(capsys, name, nonsense)[0].startswith(f"✗ {name}: "), kind
+
+
+def _others(result):
+    """Results near the right one that are not right, by what is wrong with them."""
+    if isinstance(result, bool | str):
+        yield "another", (not result) if isinstance(result, bool) else f"{result}!"
+    elif isinstance(result, tuple | list) and any(isinstance(one, torch.Tensor) for one in result):
+        for number, one in enumerate(result):
+            for kind, other in _others(one):
+                yield f"{kind}, thing {number}", type(result)([*result[:number], other, *result[number + 1 :]])
+        yield "one missing", result[:-1]
+    elif isinstance(result, tuple | list):
+        yield "one more", [*result, *result[:1], 7]
+    elif isinstance(result, torch.Tensor) and result.ndim:
+        noise = torch.rand(result.shape, generator=torch.Generator().manual_seed(0)) + 0.5
+        x = result.double()
+        yield from {"negated": -x, "scaled": 1.5 * x, "noisy": x + 0.01 * noise, "constant": 0 * x + x.mean()}.items()
+        yield from {"axes turned": x.mT if x.ndim > 1 else x.flip(0), "shifted": x.roll(1, -1)}.items()
+        yield from {"an axis more": x[None], "one entry": x.flatten()[0]}.items()
+    elif isinstance(result, int | float | torch.Tensor):
+        yield from {"negated": -result, "scaled": 1.5 * result, "one more": result + 1}.items()
+
+
+COMPARED = [name for name, made in EXERCISES.items() if made.cases]
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_a_result_that_is_near_ours_is_wrong(capsys, name):
+    right = ours.find(name).function
+    results = [right(*arguments) for _, arguments in each(EXERCISES[name].cases())]
+    for kind, _ in _others(results[0]):
+        made = [dict(_others(one)).get(kind, one) for one in results]
+        if not all(same(other, one) for other, one in zip(made, results, strict=True)):  # negated zeros are the same
+            given = iter(made)
+            assert said(capsys, name, lambda *_, given=given: next(given))[0].startswith(f"✗ {name}: "), kind
+
+
+@pytest.mark.parametrize("name", COMPARED)
+def test_arguments_are_left_as_they_are(capsys, name):
+    _, first = next(each(EXERCISES[name].cases()))
+    places = [number for number, one in enumerate(first) if isinstance(one, torch.Tensor | torch.nn.Module)]
+
+    def spoils(*arguments):
+        result = ours.find(name).function(*arguments)
+        tensor = arguments[places[0]]
+        tensor = next(tensor.parameters()) if isinstance(tensor, torch.nn.Module) else tensor
+        tensor.data.view(-1)[0] = 1 - tensor.data.view(-1)[0]
+        return result
+
+    if places:
+        assert "it changes `" in said(capsys, name, spoils)[0]
 
 
 @pytest.mark.parametrize("name", EXERCISES)

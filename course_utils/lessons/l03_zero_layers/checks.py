@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils import bigrams
+from course_utils.bigrams import add_alpha
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.questions import Wrong, close, demand, number, pair, tensor
@@ -128,11 +128,6 @@ def _steps(n: int, around: float = 2 * math.pi) -> Tensor:
     return around * torch.arange(n) / n
 
 
-def _on_a_line(n: int, scale: float) -> tuple[Tensor, Tensor]:
-    x = torch.arange(n) - 1.0
-    return torch.stack([x + 2, torch.ones(n)], 1), torch.stack([x, -x])
-
-
 def _waves(n: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     letter = np.exp(2j * np.pi * np.arange(n) / n)
     before = np.roll(letter, 1)
@@ -153,10 +148,7 @@ alphabet_weights.mistakes = {
     "it should be [5, 2], W_E as": lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)),
     "it should be [2, 5], W_U as [d_model, d_vocab]": lambda n, s: (_ring(s, _steps(n))[0],) * 2,
     "with a scale of 3 an embedding has length 1": lambda n, s: _ring(1, _steps(n)),
-    "each column of W_U should have length 1: a point on a circle": (
-        _on_a_line,
-        lambda n, s: _ring(s, _steps(n), outer=s),
-    ),
+    "each column of W_U should have length 1: a point on a circle": lambda n, s: _ring(s, _steps(n), outer=s),
 }
 alphabet_weights.also_right = {
     "turned, the other way round": lambda n, s: _ring(s, 1 - _steps(n)),
@@ -165,14 +157,13 @@ alphabet_weights.also_right = {
 }
 
 
-def _two_streams() -> list[tuple[Tensor, int, float]]:
+def _streams() -> list[tuple[Tensor, int, float]]:
     short = torch.tensor([0, 1, 2, 1, 2, 1, 3, 0, 2, 2, 3, 4, 0, 3])  # three documents over 6 tokens; 5 never occurs
-    long = torch.randint(0, 9, (400,), generator=torch.Generator().manual_seed(0))
-    long[0] = 0
+    long = torch.cat([torch.tensor([0]), torch.randint(0, 9, (400,), generator=torch.Generator().manual_seed(0))])
     return [(short, 6, 0.5), (short, 8, 2.0), (long, 9, 0.01), (short, 6, 1e6), (torch.tensor([0]), 3, 1.0)]
 
 
-def _counts(tokens: Tensor, d_vocab: int, kept: Callable[[Tensor, Tensor], Tensor] = lambda a, b: b != 0) -> Tensor:
+def _N(tokens: Tensor, d_vocab: int, kept: Callable[[Tensor, Tensor], Tensor] = lambda a, b: b != 0) -> Tensor:
     """How often each pair occurs, of those that are `kept(current, following)`."""
     a, b = (ids[kept(tokens[:-1], tokens[1:])] for ids in (tokens[:-1], tokens[1:]))
     return torch.zeros(d_vocab, d_vocab).index_put_((a, b), torch.ones(len(a)), accumulate=True)
@@ -199,13 +190,6 @@ def _no_distribution(got: Tensor, right: Tensor, *_: object) -> str | None:
     return next((sentence for sentence, fails in found.items() if fails), None)
 
 
-def _uniform_but_unseen(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
-    """Frequencies of single tokens in the rows of tokens that never occur."""
-    N = _counts(tokens, d_vocab)
-    single = bigrams.add_alpha(N.sum(0).expand(d_vocab, -1), alpha)
-    return torch.where(N.sum(1, keepdim=True) > 0, bigrams.add_alpha(N, alpha), single)
-
-
 def _by_hand(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
     counts = [[alpha] * d_vocab for _ in range(d_vocab)]
     for current, following in pairwise(tokens.tolist()):
@@ -229,48 +213,43 @@ def _numbered_pairs(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
 bigram_logprobs = compared(
     "`bigram_logprobs(tokens, d_vocab, alpha) → [V, V]`: add-alpha log-probabilities, documents kept apart.",
     returns="[current token, next token]",
-    cases=lambda: {"the counts differ: alpha is added once to every pair.": _two_streams()},
+    cases=lambda: {"the counts differ: alpha is added once to every pair.": _streams()},
     as_read=_finite,
     explain=_no_distribution,
     mistakes={
         "token 3 ends a document: the start token behind it opens another one, and that pair must not count.": (
-            lambda t, V, alpha: bigrams.add_alpha(_counts(t, V, lambda a, b: b >= 0), alpha)
+            lambda t, V, alpha: add_alpha(_N(t, V, lambda a, b: b >= 0), alpha)
         ),
-        "the pair (1, 2) stands twice in the stream, so it counts twice.": lambda t, V, alpha: bigrams.add_alpha(
-            _counts(t, V).clamp(max=1), alpha
+        "the pair (1, 2) stands twice in the stream, so it counts twice.": (
+            lambda t, V, alpha: add_alpha(_N(t, V).clamp(max=1), alpha)
         ),
-        "token 4 follows token 3 and token 1 never does: is the current token on the rows?": lambda t, V, alpha: (
-            bigrams.add_alpha(_counts(t, V).T, alpha)
+        "token 4 follows token 3 and token 1 never does: is the current token on the rows?": (
+            lambda t, V, alpha: add_alpha(_N(t, V).T, alpha)
         ),
-        "with a huge alpha every row should be nearly uniform.": (
-            lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), 0.5)
-        ),
+        "with a huge alpha every row should be nearly uniform.": lambda t, V, alpha: add_alpha(_N(t, V), 0.5),
         "token 1 opens a document: the pair of the start token and the first token belongs to it, and counts.": (
-            lambda t, V, alpha: bigrams.add_alpha(_counts(t[t != 0], V), alpha),
-            lambda t, V, alpha: bigrams.add_alpha(_counts(t, V, lambda a, b: a * b > 0), alpha),
+            lambda t, V, alpha: add_alpha(_N(t[t != 0], V), alpha),
+            lambda t, V, alpha: add_alpha(_N(t, V, lambda a, b: a * b > 0), alpha),
         ),
-        "the last pair of the stream, (0, 3), does not count, and should.": lambda t, V, alpha: bigrams.add_alpha(
-            _counts(t[:-1], V), alpha
+        "the last pair of the stream, (0, 3), does not count, and should.": (
+            lambda t, V, alpha: add_alpha(_N(t[:-1], V), alpha)
         ),
-        "token 5 never occurs, so its row should be uniform.": _uniform_but_unseen,
+        "token 5 never occurs, so its row should be uniform.": lambda t, V, alpha: add_alpha(
+            torch.where((N := _N(t, V)).sum(1, keepdim=True) > 0, N, N.sum(0)), alpha
+        ),
     },
     elsewhere={
-        "is alpha added to every count before the division?": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), 0.0),
-        "each column sums to 1": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V).T, alpha).T,
-        "all entries together sum to 1": lambda t, V, alpha: (
-            (N := (_counts(t, V) + alpha).double().log()) - N.logsumexp((0, 1))
-        ),
-        "log-probabilities are never above 0.": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), alpha).exp(),
-        "logarithms to the base 2": lambda t, V, alpha: bigrams.add_alpha(_counts(t, V), alpha) / math.log(2),
-        "the probabilities of row 1 miss a sum of 1 by 0.": lambda t, V, alpha: (
-            (N := _counts(t, V) + alpha) / (N.sum(1, keepdim=True) + (torch.arange(V) == 1)[:, None])
+        "is alpha added to every count before the division?": lambda t, V, alpha: add_alpha(_N(t, V), 0.0),
+        "each column sums to 1": lambda t, V, alpha: add_alpha(_N(t, V).T, alpha).T,
+        "all entries together sum to 1": lambda t, V, alpha: ((N := _N(t, V) + alpha) / N.sum()).log(),
+        "log-probabilities are never above 0.": lambda t, V, alpha: add_alpha(_N(t, V), alpha).exp(),
+        "logarithms to the base 2": lambda t, V, alpha: add_alpha(_N(t, V), alpha) / math.log(2),
+        "the probabilities of row 0 miss a sum of 1 by 0.23": lambda t, V, alpha: (
+            ((N := _N(t, V)) + alpha) / (N.sum(1, keepdim=True) + V)
         ).log(),
+        "the counts differ: alpha is added once to every pair.": lambda t, V, alpha: add_alpha(_N(t, V), 2 * alpha),
     },
-    also_right={
-        "by hand": _by_hand,
-        "numpy": _in_numpy,
-        "numbered pairs": _numbered_pairs,
-    },
+    also_right={"by hand": _by_hand, "numpy": _in_numpy, "numbered pairs": _numbered_pairs},
 )
 
 
@@ -306,50 +285,61 @@ def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
 
 
 def _leading(
-    share: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda leads, counts, hidden: leads[hidden].float().mean(),
-    level: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda table, counts, hidden: _medians(table, counts == 0),
+    share: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda x, counts, hidden: _mean(x[hidden]),
+    level: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda table, absent, hidden: _medians(table, absent),
     leads: Callable[[Tensor, Tensor], Tensor] = torch.gt,
 ) -> Answer:
     """Ours, with something to get wrong: what the pairs are compared with, how, and what becomes of those that lead."""
 
     def answer(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
         table = train(counts * ~hidden)
-        return share(leads(table, level(table, counts, hidden)), counts, hidden)
+        return share(leads(table, level(table, counts == 0, hidden)), counts, hidden)
 
     return answer
 
 
-def _row_by_row(train: Answer, counts: Tensor, hidden: Tensor) -> float:
-    kept = counts.clone()
-    kept[hidden] = 0
-    found: list[bool] = []
-    for logits, occurs, chosen in zip(train(kept), counts, hidden, strict=True):
-        median = logits[occurs == 0].median()
-        found += [bool(logit > median) for logit in logits[chosen]]
-    return sum(found) / len(found)
+def _mean(holds: Tensor) -> Tensor:
+    return holds.float().mean()
 
 
-def _medians_of_numpy(train: Answer, counts: Tensor, hidden: Tensor) -> np.floating:
+_SHARES = {  # of x, which pairs lead
+    "that is how many hidden pairs lead; their share is asked for, between 0 and 1.": lambda x, c, h: x[h].sum(),
+    "that is the share in per cent; return it as a number between 0 and 1.": lambda x, c, h: 100 * _mean(x[h]),
+    "that is a share of the whole table; it should be one of the hidden pairs.": lambda x, c, h: _mean(x & h),
+    "that is the share of all pairs that lead; only hidden ones should be counted.": lambda x, c, h: _mean(x),
+    "each hidden pair should count once, however often it occurs.": lambda x, c, h: (c * h * x).sum() / (c * h).sum(),
+    "each hidden pair should count once, not each row.": lambda x, c, h: ((x & h).sum(1) / h.sum(1)).nanmean(),
+}
+_LEVELS = {  # of the table t, the absent pairs a and the hidden ones h
+    "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": (
+        lambda t, a, h: _medians(t, a | h)
+    ),
+    "the hidden pairs should be compared with absent pairs, not with all others.": lambda t, a, h: _medians(t, ~h),
+    "the hidden pairs should be compared with absent pairs, not with those that were kept.": (
+        lambda t, a, h: _medians(t, ~h & ~a)
+    ),
+    "the hidden pairs should be compared with absent pairs, not with the whole row.": (
+        lambda t, a, h: t.median(1, keepdim=True).values
+    ),
+    "one median serves all rows there; each row needs its own.": lambda t, a, h: t[a].median(),
+    "the medians are those of columns; each row, a current token, needs its own.": lambda t, a, h: _medians(t, a, 0),
+    "that compares with the mean of a row's absent pairs; the median is asked for.": (
+        lambda t, a, h: t.masked_fill(~a, torch.nan).nanmean(1, keepdim=True)
+    ),
+}
+
+
+def _in_numpy_too(train: Answer, counts: Tensor, hidden: Tensor) -> np.floating:
     table = train(torch.where(hidden, 0, counts)).double().numpy()
     medians = np.nanmedian(np.where(counts.numpy() == 0, table, np.nan), axis=1, keepdims=True)
     return (table > medians)[hidden.numpy()].mean()
 
 
-def _sorted(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-    table, absent = train(counts.masked_fill(hidden, 0)), counts == 0
-    ordered = table.masked_fill(~absent, torch.inf).sort(dim=1).values
-    median = ordered.gather(1, absent.sum(1, keepdim=True) // 2)
-    return ((table > median) & hidden).sum() / hidden.sum()
-
-
 hidden_lead = compared(
     "`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one.",
-    returns="a share",
     cases=lambda: {
         "that is not the share of hidden pairs above the median absent pair of their row.": [
-            _experiment(60, 0),
-            _experiment(24, 1),
-            _experiment(41, 2),
+            _experiment(d_vocab, seed) for d_vocab, seed in ((60, 0), (24, 1), (41, 2))
         ]
     },
     as_read=number,
@@ -360,51 +350,23 @@ hidden_lead = compared(
             _leading(leads=torch.le),
         ),
         "a hidden pair that equals the median does not lead: it should be above, `>`.": _leading(leads=torch.ge),
-        "that is how many hidden pairs lead; their share is asked for, between 0 and 1.": _leading(
-            lambda leads, c, h: leads[h].sum()
-        ),
-        "that is the share in per cent; return it as a number between 0 and 1.": _leading(
-            lambda leads, c, h: 100 * leads[h].float().mean()
-        ),
-        "that is a share of the whole table; it should be one of the hidden pairs.": _leading(
-            lambda leads, c, h: (leads & h).float().mean()
-        ),
-        "that is the share of all pairs that lead; only hidden ones should be counted.": _leading(
-            lambda leads, c, h: leads.float().mean()
-        ),
-        "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": _leading(
-            level=lambda table, c, h: _medians(table, h | (c == 0))
-        ),
-        "the hidden pairs should be compared with absent pairs, not with all others.": _leading(
-            level=lambda table, c, h: _medians(table, ~h)
-        ),
-        "the hidden pairs should be compared with absent pairs, not with those that were kept.": _leading(
-            level=lambda table, c, h: _medians(table, ~h & (c > 0))
-        ),
-        "the hidden pairs should be compared with absent pairs, not with the whole row.": _leading(
-            level=lambda table, c, h: table.median(1, keepdim=True).values
-        ),
-        "one median serves all rows there; each row needs its own.": _leading(
-            level=lambda table, c, h: table[c == 0].median()
-        ),
-        "the medians are those of columns; each row, a current token, needs its own.": _leading(
-            level=lambda table, c, h: _medians(table, c == 0, 0)
-        ),
-        "that compares with the mean of a row's absent pairs; the median is asked for.": _leading(
-            level=lambda table, c, h: table.masked_fill(c > 0, torch.nan).nanmean(1, keepdim=True)
-        ),
-        "each hidden pair should count once, however often it occurs.": _leading(
-            lambda leads, c, h: (c * h * leads).sum() / (c * h).sum()
-        ),
-        "each hidden pair should count once, not each row.": _leading(
-            lambda leads, c, h: ((leads & h).sum(1) / h.sum(1)).nanmean()
-        ),
-    },
+    }
+    | {sentence: _leading(share) for sentence, share in _SHARES.items()}
+    | {sentence: _leading(level=level) for sentence, level in _LEVELS.items()},
     elsewhere={
         "it never calls `train`.": lambda train, c, h: (c > c.median())[h].float().mean(),
         "`train` was given shape [60], not that of `counts`.": lambda train, c, h: train(c.sum(1)),
         "`train` still saw hidden pairs: their counts should be 0 before it.": lambda train, c, h: train(c).mean(),
         "pairs that are not hidden should keep their counts.": lambda train, c, h: train(c * h).mean(),
     },
-    also_right={"row by row": _row_by_row, "numpy, float64": _medians_of_numpy, "sorted": _sorted},
+    also_right={
+        "row by row": lambda train, c, h: (
+            torch.cat([row[hide] > row[n == 0].median() for row, n, hide in zip(train(c * ~h), c, h, strict=True)])
+            .float()
+            .mean()
+            .item()
+        ),
+        "numpy, float64": _in_numpy_too,
+        "quantiles": _leading(level=lambda t, a, h: t.masked_fill(~a, torch.nan).nanquantile(0.5, 1, keepdim=True)),
+    },
 )

@@ -38,15 +38,8 @@ def _drawn(size: int) -> list[int]:
     return (700 * torch.randint(0, 4, (size,), generator=torch.Generator().manual_seed(size))).tolist()
 
 
-def _copy_by_copy(tokens: Tensor) -> Tensor:
-    marks = torch.zeros(len(tokens), len(tokens), dtype=torch.bool)
-    for dest in range(len(tokens)):
-        for copy in range(dest):
-            marks[dest, copy + 1] = bool(tokens[copy] == tokens[dest])
-    return marks
-
-
 FOLLOWED = "in 0 4 7 9 4 8 the 7 at position 2 followed the earlier 4: the second 4 should look there."
+ITSELF = "in 0 4 4 the second 4 is itself what came after the first: a head may look at its own position."
 induction_targets = compared(
     "`induction_targets(tokens) → [dest, src]`: true where the source followed an earlier copy of dest's token.",
     returns="[dest, src]",
@@ -56,11 +49,7 @@ induction_targets = compared(
             "in 0 4 7 4 8 4 the last 4 has two earlier copies; mark what followed each.": [0, 4, 7, 4, 8, 4],
             FOLLOWED: [0, 4, 7, 9, 4, 8],
             "where no token occurs twice, there is nothing to mark.": [0, 1, 2, 3, 4],
-            "in 0 4 4 the second 4 is itself what came after the first: a head may look at its own position.": [
-                0,
-                4,
-                4,
-            ],
+            ITSELF: [0, 4, 4],
             "in 4 7 4 the first 4, at position 0, is an earlier copy like any other.": [4, 7, 4],
             "in 9 random tokens something is marked that should not be, or missing.": _drawn(9),
             "in 14 random tokens something is marked that should not be, or missing.": _drawn(14),
@@ -83,20 +72,21 @@ induction_targets = compared(
     },
     elsewhere={
         FUTURE: (
-            lambda t: (t[:, None] == t).tril().roll(1, 1),
             lambda t: (t[:, None] == t).roll(1, 1),
             lambda t: (t[:, None] == t).fill_diagonal_(False).roll(1, 1),
         ),
         NUMBERS: lambda t: _marks(t) / _marks(t).sum(1, keepdim=True).clamp(min=1),
         "which pick entries of a pattern, not 1 and 0": lambda t: _marks(t).long(),
         "the last 4 has two earlier copies": lambda t: _marks(t) & (_marks(t).cumsum(1) == 1),
-        "there is nothing to mark": lambda t: _marks(t) if _marks(t).any() else ~_marks(t).triu(),
-        "a head may look at its own position": lambda t: _marks(t).tril(-1),
+        "there is nothing to mark": lambda t: _marks(t) if _marks(t).any() else torch.eye(len(t)).bool(),
+        ITSELF: lambda t: _marks(t).tril(-1),
         "is an earlier copy like any other": lambda t: _marks(t) & (t != t[0])[:, None],
         "in 14 random tokens something is marked": lambda t: _marks(t) & (torch.arange(len(t)) < 10),
     },
     also_right={
-        "two loops": _copy_by_copy,
+        "entry by entry": lambda t: torch.tensor(
+            [[0 < src <= dest and bool(t[src - 1] == t[dest]) for src in range(len(t))] for dest in range(len(t))]
+        ),
         "numpy": lambda t: np.pad(np.tril(t.numpy()[:, None] == t.numpy(), -1)[:, :-1], ((0, 0), (1, 0))),
         "the token before each source": lambda t: (t[:, None] == torch.cat([t[:1] - 1, t[:-1]])).tril(),
         "one-hot rows": lambda t: (torch.eye(2101)[t] @ torch.eye(2101)[t].T).tril(-1).roll(1, 1).bool(),
@@ -110,19 +100,47 @@ induction_targets = compared(
 def induction_by_hand(answer: Answer) -> None:
     """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: the circuits of two heads that do induction together.
 
-    Any that do: scores and sizes are free, and so is where the label stands.
+    Any that do: scores and sizes are free, and so is what a label looks like.
     """
     for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
         circuits = four_circuits(answer(V, n_ctx), 2 * V + n_ctx, "2 · V + n_ctx")
-        built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
         tokens = passes(V, n_ctx, period)
-        logits, run = built.run_with_cache(tokens)
-        _demand_looking_back(run["pattern", 0][:, 0])
-        _demand_label(run["resid_post", 0], tokens, V)
-        _demand_following(run["pattern", 1][:, 0], period)
-        said, now, right = logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 1 : -1], tokens[:, period + 2 :]
+        logits, run = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx).run_with_cache(tokens)
+        first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
+        own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
+        even = (1 / torch.arange(4, n_ctx + 1)).mean().item()
+        demand(own < 0.5, "the first head looks at its own position, not at the one before.")
+        demand(two < 0.5, "the first head looks two back.")
         demand(
-            (said == now).float().mean() < 0.5,
+            abs(one - even) > 0.05,
+            "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at "
+            "n − 1.",
+        )
+        demand(
+            one > 0.98, f"the first head gives the token before it {one:.2f} of its attention: make its scores larger."
+        )
+        stream, now = run["resid_post", 0], torch.nn.functional.one_hot(tokens, V)
+        labelled = not close(stream[..., V:], torch.zeros_like(stream[..., V:]))
+        demand(
+            labelled or close(stream[..., :V], now),
+            "what the first head writes lands on the dimensions of the token itself; a key can't tell “I am A” from “I "
+            "come after A” then. Write it where the stream is empty.",
+        )
+        demand(
+            labelled, "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions."
+        )
+        copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)  # [text, dest, src]: an earlier A
+        before, at, after = ((second * copies.roll(by, 2)).sum(2)[:, period + 1 :].mean().item() for by in (-1, 0, 1))
+        demand(at < 0.5, "the second head looks at the earlier A itself: let its key read what the first head wrote.")
+        demand(before < 0.5, "the second head looks at what stood before the earlier A: are query and key exchanged?")
+        demand(
+            after > 0.98,
+            f"the second head gives the earlier B {after:.2f} of its attention: its query should hold the token, its "
+            "key the token before, and the scores should be large.",
+        )
+        said, asked, right = logits.argmax(-1)[:, period + 1 : -1], tokens[:, period + 1 : -1], tokens[:, period + 2 :]
+        demand(
+            (said == asked).float().mean() < 0.5,
             "the second head looks at B, but the model says A again: the direct path gives A's own logit 10. Let what "
             "is copied be louder than that.",
         )
@@ -133,71 +151,16 @@ def induction_by_hand(answer: Answer) -> None:
         )
 
 
-def _demand_looking_back(pattern: Tensor) -> None:
-    """Demand that the first head attends one back."""
-    own, one, two = (pattern.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
-    demand(own < 0.5, "the first head looks at its own position, not at the one before.")
-    demand(two < 0.5, "the first head looks two back.")
-    even = (1 / torch.arange(4, pattern.shape[-1] + 1)).mean().item()
-    demand(
-        abs(one - even) > 0.05,
-        "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at n − 1.",
-    )
-    demand(one > 0.98, f"the first head gives the token before it {one:.2f} of its attention: make its scores larger.")
-
-
-def _demand_label(stream: Tensor, tokens: Tensor, V: int) -> None:
-    """Demand that the current token stays as it is between the layers, and the token before is written somewhere."""
-    now, written = torch.nn.functional.one_hot(tokens, V), stream[..., V:].abs().max() > 1e-5
-    demand(
-        close(stream[..., :V], now) or written,
-        "what the first head writes lands on the dimensions of the token itself; a key can't tell “I am A” from “I come"
-        " after A” then. Write it where the stream is empty.",
-    )
-    demand(written, "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions.")
-
-
-def _demand_following(pattern: Tensor, period: int) -> None:
-    """Demand that the second head attends to what followed the earlier copies."""
-    dest = torch.arange(period + 1, pattern.shape[-1])
-
-    def share(offset: int) -> float:
-        total = torch.zeros(len(pattern), len(dest))
-        for ago in range(period, pattern.shape[-1], period):
-            src = dest - ago + offset
-            total += pattern[:, dest, src.clamp(min=0)] * (src >= max(1, offset))
-        return total.mean().item()
-
-    demand(share(0) < 0.5, "the second head looks at the earlier A itself: let its key read what the first head wrote.")
-    demand(share(-1) < 0.5, "the second head looks at what stood before the earlier A: are query and key exchanged?")
-    demand(
-        share(1) > 0.98,
-        f"the second head gives the earlier B {share(1):.2f} of its attention: its query should hold the token, its "
-        "key the token before, and the scores should be large.",
-    )
-
-
-def _by_hand(
-    *,
-    back: int = -1,
-    sharp: float = 30,
-    OV1: tuple[str, str] = ("token", "label"),
-    QK2: tuple[str, str] = ("token", "label"),
-    match: float = 30,
-    OV2: tuple[str, str] = ("token", "token"),
-    loud: float = 2,
-    label: Callable[[int], Tensor] = torch.eye,
-) -> Answer:
+def _by_hand(back: int = -1, sharp: float = 30, match: float = 30, loud: float = 2, **to: Any) -> Answer:
     """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
+    OV1, QK2, OV2 = ({"OV1": ("token", "label"), "QK2": ("token", "label"), "OV2": ("token", "token")} | to).values()
 
     def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
         part = {"token": slice(V), "place": slice(V, V + n_ctx), "label": slice(V + n_ctx, None)}
         made = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
-        one_back = torch.diag(torch.ones(n_ctx - abs(back)), back)
-        blocks = ("place", "place"), OV1, QK2, OV2
-        values = sharp * one_back, label(V), match * label(V), loud * torch.eye(V)
-        for matrix, (rows, columns), value in zip(made, blocks, values, strict=True):
-            matrix[part[rows], part[columns]] = value
+        values = sharp * torch.diag(torch.ones(n_ctx - abs(back)), back), 1.0, match, loud
+        for matrix, (rows, columns), value in zip(made, (("place", "place"), OV1, QK2, OV2), values, strict=True):
+            matrix[part[rows], part[columns]] = value if isinstance(value, Tensor) else value * torch.eye(V)
         return tuple(made)
 
     return answer
@@ -216,6 +179,12 @@ def _entry_by_entry(V: int, n_ctx: int) -> list[np.ndarray]:
     return [QK1, OV1, QK2, OV2]
 
 
+def _labels_in_a_random_basis(V: int, n_ctx: int) -> tuple[Tensor, ...]:
+    QK1, OV1, QK2, OV2 = _by_hand()(V, n_ctx)
+    basis = torch.block_diag(torch.eye(V + n_ctx), torch.linalg.qr(random(V, V))[0])
+    return QK1, OV1 @ basis, QK2 @ basis, OV2
+
+
 induction_by_hand.mistakes = {
     "with d_model = 2 · V + n_ctx": lambda V, n_ctx: _by_hand()(7, n_ctx),
     "the first head looks at all positions alike": _by_hand(back=1),
@@ -231,9 +200,9 @@ induction_by_hand.mistakes = {
     "and is it loud enough": _by_hand(loud=1),
 }
 induction_by_hand.also_right = {
+    "louder and sharper": _by_hand(sharp=99, match=60, loud=9),
     "entry by entry": _entry_by_entry,
-    "labels in another order, and louder": _by_hand(label=lambda V: torch.eye(V).flip(0), loud=9),
-    "labels in a random basis": _by_hand(label=lambda V: torch.linalg.qr(random(V, V))[0], sharp=99),
+    "labels in a random basis": _labels_in_a_random_basis,
 }
 
 
@@ -280,7 +249,7 @@ def _hooks(given: Any) -> list[tuple]:
 
 
 def _run(model: HookedTransformer, tokens: Tensor, hooks: list[tuple], asked: str) -> ActivationCache:
-    """What a run with these hooks computes."""
+    """What the model computes with these hooks."""
     if unknown := [name for name, _ in hooks if not callable(name) and name not in model.hook_dict]:
         raise Wrong(f"the model has no activation called {unknown[0]!r}; model.hook_dict lists them all.")
     try:
@@ -290,68 +259,61 @@ def _run(model: HookedTransformer, tokens: Tensor, hooks: list[tuple], asked: st
         raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {asked}.") from error
 
 
-def _move(away: float = 1, there: float = 1, door: str = "k", layer: int = 1) -> Answer:
+def _hooked(change: Callable[[Tensor, Tensor, int, int], Any], name: str = "blocks.1.attn.hook_k") -> Answer:
+    """An answer that makes `change(activation, what the keys read of the label, src, target)`."""
+
     def answer(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
-        read = torch.einsum("bm,hmd->bhd", label, getattr(model, f"W_{door.upper()}")[layer])
-
-        def move(x: Tensor, hook: Any) -> Tensor:
-            x[:, src] -= away * read
-            x[:, target] += there * read
-            return x
-
-        return [(f"blocks.{layer}.attn.hook_{door}", move)]
+        read = torch.stack([label @ W_K for W_K in model.blocks[1].attn.W_K], 1)
+        return [(name, lambda x, hook: change(x, read, src, target))]
 
     return answer
 
 
-def _hooked(change: Callable[[Tensor, Tensor, int, int], Any], name: str = "blocks.1.attn.hook_k") -> Answer:
-    """An answer that does this at an activation: `change(activation, label, src, target)`."""
-    return lambda model, label, src, target: [(name, lambda x, hook: change(x.clone(), label, src, target))]
+def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k") -> Answer:
+    def move(x: Tensor, read: Tensor, src: int, target: int) -> Tensor:
+        return x.index_add(1, torch.tensor([src, target]), torch.stack([-away * read, there * read], 1))
+
+    return _hooked(move, name)
 
 
-def _two_hooks(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
-    return [*_move(there=0)(model, label, src, target), *_move(away=0)(model, label, src, target)]
+def _swapped(k: Tensor, read: Tensor, src: int, target: int) -> Tensor:
+    return k[:, [{src: target, target: src}.get(place, place) for place in range(k.shape[1])]]
 
 
-def _head_by_head(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
-    """On a copy, by `index_add`, and with a name that is a filter, as the library allows."""
+def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
+    """Its name is a function, as the library allows; the positions are told by a mask, in float64."""
 
-    def move(k: Tensor, hook: Any) -> Tensor:
-        moved = [torch.stack([-label @ W_K, label @ W_K], 1) for W_K in model.blocks[1].attn.W_K]
-        return k.index_add(1, torch.tensor([src, target]), torch.stack(moved, 2))
-
-    return ((lambda name: name == "blocks.1.attn.hook_k", move),)
-
-
-def _with_a_mask(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
     def move(k: Tensor, hook: Any) -> Tensor:
         at = torch.arange(k.shape[1])
         sign = (at == target).double() - (at == src).double()
-        read = torch.tensordot(label.double(), model.W_K[1].double(), ([1], [1]))  # [batch, head, d_head]
-        return (k + sign[None, :, None, None] * read[:, None]).float()
+        return (k + torch.einsum("p,bm,hmd->bphd", sign, label.double(), model.W_K[1].double())).float()
 
-    return [["blocks.1.attn.hook_k", move]]
+    return ([lambda name: name == "blocks.1.attn.hook_k", move],)
 
 
 move_label.mistakes = {
-    "the label stays at src": _move(away=0),
-    "is taken out at src, and arrives nowhere": _move(there=0),
-    "the signs are exchanged": (_move(-1, -1), lambda m, x, s, t: _move()(m, x, t, s)),
-    'the "q" of layer 1 move too': _move(door="q"),
-    "layer 0 is changed": _move(layer=0),
+    "the label stays at src": _moving(away=0),
+    "is taken out at src, and arrives nowhere": _moving(there=0),
+    "the signs are exchanged": (_moving(-1, -1), lambda m, x, s, t: _moving()(m, x, t, s)),
+    'the "q" of layer 1 move too': _moving(name="blocks.1.attn.hook_q"),
+    "layer 0 is changed": _moving(name="blocks.0.attn.hook_k"),
     "by something else than what W_K[1] reads": (
-        _move(0.5, 0.5),
-        _hooked(lambda k, x, s, t: k[:, [t if p == s else s if p == t else p for p in range(k.shape[1])]]),
-        lambda m, x, s, t: _move()(m, x[:1].expand_as(x), s, t),
+        _moving(0.5, 0.5),
+        _hooked(_swapped),
+        lambda m, x, s, t: _moving()(m, x[:1].expand_as(x), s, t),
     ),
-    "keys at other positions": lambda m, x, s, t: _move()(m, x, s, t - 1),
-    "no key of layer 1 changes": _hooked(lambda k, x, s, t: None),
-    "the model with your hooks stops": _hooked(lambda k, x, s, t: k + x),
-    "the model has no activation called 'blocks.1.hook_k'": _hooked(lambda k, x, s, t: k, "blocks.1.hook_k"),
-    "put the one hook into a list": lambda *given: _move()(*given)[0],
+    "keys at other positions": lambda m, x, s, t: _moving()(m, x, s, t - 1),
+    "no key of layer 1 changes": _hooked(lambda k, *_: None),
+    "the model with your hooks stops": _hooked(lambda k, read, *_: k + read),
+    "the model has no activation called 'blocks.1.hook_k'": _moving(name="blocks.1.hook_k"),
+    "put the one hook into a list": lambda *given: _moving()(*given)[0],
     "it should return a list of hooks": lambda m, x, s, t: x,
 }
-move_label.also_right = {"two hooks": _two_hooks, "head by head": _head_by_head, "with a mask": _with_a_mask}
+move_label.also_right = {
+    "a new tensor": _moving(),
+    "two hooks": lambda *given: _moving(there=0)(*given) + _moving(away=0)(*given),
+    "by a filter": _by_a_filter,
+}
 
 CAUGHT, TIMES = 0.15, 8  # what a rule must catch of the mystery head's attention, and how many times its fair share
 
@@ -399,20 +361,6 @@ def _words(chosen: Callable[[str], bool]) -> Answer:
     return lambda words: torch.tensor([chosen(word) for word in words]).expand(len(words), -1).tril()
 
 
-def _lists_of_marks(words: list[str]) -> np.ndarray:
-    return np.array(
-        [[src <= dest and word[-1] == "\n" for src, word in enumerate(words)] for dest in range(len(words))]
-    )
-
-
-def _last_ten_breaks(words: list[str]) -> Tensor:
-    """As 1 and 0; the start token is marked, too."""
-    marks = torch.zeros(len(words), len(words))
-    for dest in range(len(words)):
-        marks[dest, [0, *[src for src in range(dest + 1) if "\n" in words[src]][-10:]]] = 1
-    return marks
-
-
 mystery_targets.mistakes = {
     "1.0 times what even attention would give": _words(lambda word: True),
     "times what even attention would give": (
@@ -424,7 +372,7 @@ mystery_targets.mistakes = {
     NUMBERS: lambda words: torch.ones(len(words), len(words)).tril() / len(words),
 }
 mystery_targets.also_right = {
-    "words that end in a break": _lists_of_marks,
-    "breaks of any kind": _words(lambda word: len(word.splitlines()) != 1 or word.splitlines()[0] != word),
-    "the last ten breaks": _last_ten_breaks,
+    "words that end in a break": lambda words: np.tril([[word[-1] == "\n" for word in words]] * len(words)),
+    "breaks, and the start token": _words(lambda word: word.splitlines() != [word] or word == text.START),
+    "the latest 200 places": lambda words: _words(lambda word: "\n" in word)(words).float().triu(-200),
 }

@@ -18,14 +18,16 @@ from course_utils.lessons.l08_how_induction_forms.forward import held_logits
 from course_utils.models import sinusoids
 
 Numbers = list[float]
-STEPS = [0.0, 10, 20, 30, 40, 50, 60, 70]
-STRAIGHT, FLAT = [0.0, 0, 0, 1, 1, 1, 1, 1], [0, 0.5, 0.5, 0.5, 1, 1, 1, 1]
+STRAIGHT, FLAT = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0]
 
 
-def _noisy(seed: int) -> tuple[Numbers, Numbers]:
-    """Steps and values of a curve that rises."""
+def _on(*values: float, share: float = 0.5) -> tuple[Numbers, Numbers, float]:
+    return [10.0 * i for i in range(len(values))], [float(value) for value in values], share
+
+
+def _on_noise(seed: int, share: float) -> tuple[Numbers, Numbers, float]:
     at = torch.arange(9.0 + 2 * seed)
-    return (25 * at + 3 * at**2).tolist(), (at / 2 + random(len(at), seed=seed)).tolist()
+    return (25 * at + 3 * at**2).tolist(), (at / 2 + random(len(at), seed=seed)).tolist(), share
 
 
 def _event(
@@ -46,6 +48,10 @@ def _event(
     return answer
 
 
+def _index_of_event(steps: Numbers, values: Numbers, share: float) -> float:
+    return _event()(range(len(steps)), values, share)
+
+
 def _with_numpy(steps: Numbers, values: Numbers, share: float) -> float:
     v = np.array(values)
     level = (1 - share) * v[0] + share * v[-4:].mean()
@@ -54,56 +60,53 @@ def _with_numpy(steps: Numbers, values: Numbers, share: float) -> float:
 
 
 def _from_the_end(steps: Numbers, values: Numbers, share: float) -> Tensor:
-    s, v = torch.tensor(steps, dtype=torch.double).flip(0), torch.tensor(values, dtype=torch.double).flip(0)
+    s, v = torch.tensor([steps, values], dtype=torch.double).flip(1)
     level = v[-1] + share * (v[:4].mean() - v[-1])
-    i = (v < level).int().argmax()
+    i = int((v < level).nonzero()[0])
     return torch.lerp(s[i], s[i - 1], (level - v[i]) / (v[i - 1] - v[i]))
 
 
-def _not_at(got: float, right: float, steps: Numbers, values: Numbers, share: float) -> str | None:
-    if values == STRAIGHT:
-        return f"a curve that goes straight from 0 at step 20 to 1 at step 30 is half-way at step 25, not {got:g}."
-    if values == FLAT:
-        reached = "a curve that reaches half at step 10 and stays there till step 30 is there for good from step 10"
-        return f"{reached}, not {got:g}."
-    return None
+def _not_there(got: float, right: float, steps: Numbers, values: Numbers, share: float) -> str | None:
+    said = {
+        10.0: "a curve that reaches half at step 10 and stays there till step 30 is there for good from step 10",
+        25.0: "a curve that goes straight from 0 at step 20 to 1 at step 30 is half-way at step 25",
+    }
+    return f"{said[right]}, not {got:g}." if values in (STRAIGHT, FLAT) else None
 
 
 event_time = compared(
     "`event_time(steps, values, share) → float`: when a share of the final rise is reached for good.",
     cases=lambda: {
-        "the time of half the rise is wrong.": [(STEPS[:], values[:], 0.5) for values in (STRAIGHT, FLAT)],
+        "that is not the time of half the rise.": [_on(*STRAIGHT), _on(*FLAT)],
         "a curve that starts at −1 and ends at 3 has risen by half at 1: begin at the first value.": (
-            *(STEPS[:], [-1.0, -1, -1, 3, 3, 3, 3, 3], 0.5),
+            _on(-1, -1, -1, 3, 3, 3, 3, 3)
         ),
-        "the rise ends at the end, not at the curve's highest point.": (STEPS[:], [0.0, 0, 3, 1, 1, 1, 1, 1], 0.5),
+        "the rise ends at the end, not at the curve's highest point.": _on(0, 0, 3, 1, 1, 1, 1, 1),
         "a curve that rises, falls back and rises again gets there for good the second time only.": (
-            *(STEPS[:], [0.0, 1, 0, 0, 1, 1, 1, 1], 0.5),
+            _on(0, 1, 0, 0, 1, 1, 1, 1)
         ),
-        "the rise begins at the first value, not at the curve's lowest point.": (
-            *(STEPS[:], [0.0, -2, 0, 1, 1, 1, 1, 1], 0.5),
-        ),
+        "the rise begins at the first value, not at the curve's lowest point.": _on(0, -2, 0, 1, 1, 1, 1, 1),
         "the end is the mean of the last four values, of all the same.": [
-            (STEPS[:], [0, 0, 0, 1, 0.5, 1.5, 0, 2], 0.5),
-            (STEPS[:], [0.0, 0, 0, 0, 2, 2, 2, 6], 0.5),
+            _on(0, 0, 0, 1, 0.5, 1.5, 0, 2),
+            _on(0, 0, 0, 0, 2, 2, 2, 6),
         ],
         "with share 0.25 the time should be when a quarter of the rise is reached, with 0.75 three quarters.": [
-            (STEPS[:], [0.0, 0, 0, 2, 2, 2, 2, 2], share) for share in (0.25, 0.75)
+            _on(0, 0, 0, 2, 2, 2, 2, 2, share=0.25),
+            _on(0, 0, 0, 2, 2, 2, 2, 2, share=0.75),
         ],
         "measurements need not come at equal distances.": (
-            *([0.0, 1, 2, 10, 20, 30, 40, 50], [0.0, 0, 0, 2, 2, 2, 2, 2], 0.5),
+            [0.0, 1.0, 2.0, 10.0, 20.0, 30.0, 40.0, 50.0],
+            *_on(0, 0, 0, 2, 2, 2, 2, 2)[1:],
         ),
         **{
             f"on a noisy curve of {9 + 2 * seed} measurements and share {share} the time is wrong: the last "
-            "measurement short of the level, and the straight line from there.": (*_noisy(seed), share)
+            "measurement short of the level, and the straight line from there.": _on_noise(seed, share)
             for seed, share in enumerate((0.5, 0.25, 0.8, 0.6))
         },
     },
-    explain=_not_at,
+    explain=_not_there,
     mistakes={
-        "you return the number of the measurement; steps says when it was made.": (
-            lambda steps, values, share: _event()(range(len(steps)), values, share)
-        ),
+        "you return the number of the measurement; steps says when it was made.": _index_of_event,
         "the end is the mean of the last four values, and of no more.": _event(final=lambda v: sum(v[-5:]) / 5),
         "the end is the mean of the last four values: a single one may be an outlier.": _event(final=lambda v: v[-1]),
     },
@@ -116,20 +119,18 @@ event_time = compared(
         "not at the curve's lowest point": _event(first=min),
         "of all the same": (_event(final=lambda v: sum(v[-3:]) / 3), _event(final=lambda v: sorted(v[-4:])[2])),
         "with share 0.25 the time should be": (_event(share=lambda s: 0.5), _event(share=lambda s: 1 - s)),
-        "need not come at equal distances": lambda s, v, share: _event()(range(len(s)), v, share) * (s[-1] - s[-2]),
+        "need not come at equal distances": lambda s, v, share: (s[-1] - s[-2]) * _index_of_event(s, v, share),
     },
     also_right={"numpy": _with_numpy, "from the end": _from_the_end, "the package's": events.event_time},
 )
 
 
 def _swapped(
-    first: Numbers,
-    second: Numbers,
-    far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9,
+    first: Numbers, second: Numbers, far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9
 ) -> float:
-    differences = np.subtract(second, first)
-    signs = np.array(list(itertools.product((1, -1), repeat=len(differences))))
-    return float(np.mean([far(total, differences.sum()) for total in signs @ differences]))
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    ways = [sum(way) for way in itertools.product(*((d, -d) for d in differences))]
+    return sum(far(total, sum(differences)) for total in ways) / len(ways)
 
 
 def _dealt(first: Numbers, second: Numbers) -> float:
@@ -138,13 +139,279 @@ def _dealt(first: Numbers, second: Numbers) -> float:
     return sum(distance >= apart[0] - 1e-9 for distance in apart) / len(apart)
 
 
-def _pair_by_pair(first: Numbers, second: Numbers, total: float = 0.0) -> float:
-    if len(total_of := first) == 0:
-        return float(abs(total) >= 0)
-    return len(total_of)
+def _one_at_a_time(first: Numbers, second: Numbers) -> float:
+    total = sum(second) - sum(first)
+    sums = [total, *(total - 2 * (b - a) for a, b in zip(first, second, strict=True))]
+    return sum(abs(one) >= abs(total) - 1e-9 for one in sums) / len(sums)
 
 
 def _in_bits(first: Numbers, second: Numbers) -> Tensor:
-    gaps = torch.tensor(second, dtype=torch.double) - torch.tensor(first, dtype=torch.double)
-    swaps = torch.arange(2 ** len(gaps))[:, None] >> torch.arange(len(gaps)) & 1  # [way, pair]
-    return ((gaps * (1 - 2 * swaps)).sum(1).abs().float() >= gaps.sum().abs().float() - 1e-5).double().mean()
+    gaps = torch.tensor(second) - torch.tensor(first)
+    kept = torch.arange(2 ** len(gaps))[:, None] >> torch.arange(len(gaps)) & 1  # [way, pair]
+    sums = torch.where(kept.bool(), gaps, -gaps).sum(1)
+    return (sums.abs() > gaps.sum().abs() - 1e-5).double().mean()
+
+
+def _values_swapped(first: Numbers, second: Numbers) -> float:
+    """Every way to swap, made of the values themselves."""
+    ways = np.array(list(itertools.product(*zip(first, second, strict=True))))  # [way, pair]: the first group then
+    apart = np.abs(np.mean([*first, *second]) - ways.mean(1))
+    return np.isclose(apart, apart[0]).mean() + (apart > apart[0] + 1e-6).mean()
+
+
+def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) -> str | None:
+    if got <= 0:
+        return "what was observed is one of the ways, so the share is never 0."
+    if got >= 1 + 1e-6:
+        return f"a share lies between 0 and 1; yours is {got:.3f}."
+    if first == [1, 7, 3, 9]:
+        return f"of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far; your share is {got:.3f}."
+    if second == [3, 2, -1]:
+        signs = "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of 4 or more in size"
+        return f"{signs}: sizes count, not only orders. Your share is {got:.3f}."
+    return None
+
+
+paired_test = compared(
+    "`paired_test(first, second) → float`: how many swaps within pairs part the means as far as this?",
+    cases=lambda: {
+        "that is not the share of the swaps.": ([1.0, 7.0, 3.0, 9.0], [2.0, 10.0, 5.0, 14.0]),
+        "exchanging the groups should not change the share.": ([2.0, 10.0, 5.0, 14.0], [1.0, 7.0, 3.0, 9.0]),
+        "sizes count, not only orders.": ([0.0, 0.0, 0.0], [3.0, 2.0, -1.0]),
+        "of differences 0 and 4, each swap parts the means as far: the share is 1.": ([5.0, 5.0], [5.0, 9.0]),
+        "differences that are equal but for rounding should count: compare with a small tolerance.": (
+            *([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2]),
+        ),
+        **{
+            f"on {n} pairs the share is wrong: try every one of the 2^{n} = {2**n} choices of who is swapped.": (
+                (20 * random(n, seed=n)).round().tolist(),
+                (20 * random(n, seed=n + 20) + 8).round().tolist(),
+            )
+            for n in (1, 5, 7, 10)
+        },
+    },
+    explain=_no_such_share,
+    mistakes={
+        "you count one direction only; a difference the other way would be as surprising.": (
+            lambda a, b: _swapped(a, b, far=lambda d, o: d >= o - 1e-9)
+        ),
+        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.": (
+            _dealt,
+            lambda a, b: 28 / 70,
+        ),
+    },
+    elsewhere={
+        "so the share is never 0": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
+        "a share lies between 0 and 1": lambda a, b: abs(sum(a) - sum(b)) / len(a),
+        "2 part 1 7 3 9 and 2 10 5 14": _one_at_a_time,
+        "exchanging the groups": lambda a, b: min(1.0, 2 * _swapped(a, b, far=lambda d, o: d >= o - 1e-9)),
+        "sizes count, not only orders. Your share": (events.sign_test, lambda a, b: 2 / 2 ** len(a)),
+        "each swap parts the means as far": lambda a, b: _swapped(a, b) * (0.0 not in np.subtract(a, b) or 0.5),
+        "compare with a small tolerance": (
+            events.paired_test,
+            lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= abs(o)),
+        ),
+    },
+    also_right={"a list of sums": _swapped, "bits": _in_bits, "values swapped": _values_swapped},
+)
+
+
+def _turned(
+    shift: int = 0,
+    columns: Callable[[int], slice] = slice,
+    scales: tuple[int, int] = (1, 1),
+    swapped: bool = False,
+    wrapped: bool = False,
+    always: int = 0,
+) -> Answer:
+    def answer(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
+        fast, back = W_pos[:, columns(d_head)].double(), always or back + shift
+        goes = fast.roll(back, 0)  # row i − back at row i
+        stay = slice(None) if wrapped else slice(max(back, 0), len(fast) + min(back, 0))
+        W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
+        W_Q[columns(d_head)] = scale ** scales[0] * torch.linalg.lstsq(fast[stay], goes[stay]).solution.float()
+        W_K[columns(d_head)] = scale ** scales[1] * torch.eye(d_head)
+        return (W_K, W_Q) if swapped else (W_Q, W_K)
+
+    return answer
+
+
+def _rotations(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
+    """Each sine and its cosine, turned by `back` times the angle that they make in one step."""
+    W_Q, W_K = torch.zeros_like(W_pos[:d_head].T), scale * torch.eye(W_pos.shape[1], d_head)
+    for i in range(0, d_head, 2):
+        angle = back * torch.atan2(W_pos[1, i], W_pos[1, i + 1])
+        W_Q[i, i] = W_Q[i + 1, i + 1] = scale * angle.cos()
+        W_Q[i + 1, i], W_Q[i, i + 1] = -scale * angle.sin(), scale * angle.sin()
+    return W_Q, W_K
+
+
+def _pseudo_inverse(W_pos: Tensor, d_head: int, scale: float, back: int) -> list[np.ndarray]:
+    fast, below = W_pos.numpy()[:, :d_head].astype(float), ((0, W_pos.shape[1] - d_head), (0, 0))
+    turn = np.linalg.pinv(fast[back:]) @ fast[:-back]
+    return [np.pad(scale * part, below) for part in (turn, np.eye(d_head))]
+
+
+def _looks_elsewhere(got: Any, right: Any, W_pos: Tensor, d_head: int, scale: float, back: int) -> str | None:
+    W_Q, W_K = got
+    scores = (W_pos @ W_Q) @ (W_pos @ W_K).T
+    if scores.std() < 1e-4:
+        return "all scores are the same, so the head looks everywhere alike."
+    for name, W in (("W_Q", W_Q), ("W_K", W_K)):
+        if (W[d_head:].abs() > 1e-5).any():
+            return f"{name} reads other columns of W_pos too: its rows from d_head = {d_head} on should be 0."
+    if scale == 1 and (scores.argmax(1)[back:] != torch.arange(len(W_pos) - back)).any():
+        return None
+    first = f"with scale {scale:g} and d_head {d_head},"
+    if (W_K - right[1]).abs().max() > 1e-3 * scale:
+        keys = f"each key should be the position's first {d_head} coordinates times {scale:g}"
+        return f"{first} {keys}: W_K carries the scale and turns nothing."
+    query = f"the query of position i should be the first {d_head} coordinates of position i − {back} times {scale:g}"
+    return f"{first} {query}, for every i from {back} on."
+
+
+previous_token_weights = compared(
+    "`previous_token_weights(W_pos, d_head, scale, back) → W_Q, W_K`: a head that looks back, by one or by more.",
+    returns=("W_Q as [d_model, d_head]", "W_K as [d_model, d_head]"),
+    cases=lambda: {  # the slowest of these coordinates makes about a turn: least squares is well-conditioned
+        "not every position has its highest score at the position before it.": (sinusoids(64, 64), 16, 1.0, 1),
+        "with back = 3 each position, from 3 on, should have its highest score 3 places back.": (
+            *(sinusoids(64, 64), 16, 1.0, 3),
+        ),
+        "W_Q and W_K are not those of the turn.": [
+            (sinusoids(64, 64), 16, 3.0, 1),
+            (sinusoids(25, 20), 6, 2.0, 2),
+            (sinusoids(64, 48), 8, 4.0, 8),
+        ],
+    },
+    explain=_looks_elsewhere,
+    mistakes={
+        "position i looks at position i + 1: turn the queries back instead of forward, or exchange W_Q and W_K.": (
+            _turned(always=-1),
+            _turned(swapped=True),
+        ),
+        "each position looks at itself: nothing turns the queries back by one.": _turned(shift=-1),
+        "with back = 3 the head still looks at the token before: use `back`.": _turned(always=1),
+    },
+    elsewhere={
+        "its highest score at the position before it": _turned(shift=1),
+        "W_Q reads other columns of W_pos too": _turned(columns=lambda d: slice(-d, None)),
+        "its highest score 3 places back": _turned(wrapped=True),
+        "W_K carries the scale": (_turned(scales=(1, 0)), _turned(scales=(0, 0)), _turned(scales=(2, 0))),
+        "coordinates of position i − 1 times 3": _turned(scales=(0, 1)),
+        "the head looks everywhere alike": lambda W_pos, d_head, *_: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
+    },
+    also_right={
+        "the package's": runs.previous_token_weights,
+        "rotations": _rotations,
+        "a pseudo-inverse": _pseudo_inverse,
+    },
+)
+
+
+def _looking(
+    m: HookedTransformer,
+    o: HookedTransformer,
+    t: Tensor,
+    places: tuple[str, ...] = ("0.attn.hook_pattern",),
+    index: tuple = (),
+) -> Tensor:
+    """The logits of `m`, with some of its activations those of `o`."""
+    _, cache = o.run_with_cache(t)
+    with contextlib.ExitStack() as held:
+        for place in places:
+            held.enter_context(patched(m, f"blocks.{place}", cache[f"blocks.{place}"], index))
+        return m(t)
+
+
+def _two_models(scales: tuple[float, float], seed: int, **config: Any) -> tuple:
+    tokens = torch.randint(0, 12, (3, 7), generator=torch.Generator().manual_seed(seed))
+    return *(tiny_model(scale, **config) for scale in scales), tokens
+
+
+looks_held = compared(
+    "`looks_held(model, other, tokens) → [batch, pos, d_vocab]`: logits with layer 0 looking where `other` does.",
+    returns="[batch, pos, d_vocab], logits",
+    cases=lambda: {
+        "that is not `model` with the attention pattern of layer 0 taken from `other`, on these tokens.": [
+            _two_models((0.4, 0.6), seed=0),
+            _two_models((0.6, 0.5), seed=5, n_heads=2, d_head=5, d_model=14, d_vocab=12, n_ctx=8),
+        ]
+    },
+    mistakes={
+        "these are the logits of `model` alone: nothing of `other` has come in.": lambda m, o, t: m(t),
+        "these are the logits of `other`: only where layer 0 looks is its.": lambda m, o, t: o(t),
+        "the models have changed roles: `other` gives the patterns, `model` does all the rest.": (
+            lambda m, o, t: _looking(o, m, t)
+        ),
+        "you hold the pattern of layer 1; it is layer 0 that should look where `other` looks.": (
+            lambda m, o, t: _looking(m, o, t, ("1.attn.hook_pattern",))
+        ),
+        "you hold the patterns of both layers; layer 1 should look where its own queries and keys send it.": (
+            lambda m, o, t: _looking(m, o, t, ("0.attn.hook_pattern", "1.attn.hook_pattern"))
+        ),
+        "what layer 0's heads move comes from `other`, too: hold the pattern alone, values stay the model's own.": (
+            lambda m, o, t: _looking(m, o, t, ("0.attn.hook_z",))
+        ),
+        "only head 0 looks where it does in `other`: hold all heads of layer 0.": (
+            lambda m, o, t: _looking(m, o, t, index=(slice(None), 0))
+        ),
+    },
+    elsewhere={"that is not `model` with": lambda m, o, t: _looking(m, o, t, ("0.attn.hook_q",))},
+    also_right={
+        "queries and keys held": lambda m, o, t: _looking(m, o, t, ("0.attn.hook_q", "0.attn.hook_k")),
+        "scores held": lambda m, o, t: _looking(m, o, t, ("0.attn.hook_attn_scores",)),
+        "without hooks": lambda m, o, t: held_logits(m, t, o, ["look"]),
+    },
+)
+
+
+OBJECTIONS = {  # what to ask oneself again, case by case
+    "A": "was anything fixed too late, or left out? If you find nothing, say so",
+    "B": "a run with the plant and the run of the same seed without it: what have they in common?",
+    "C": "how often would the smallest of fifteen p-values be below 0.05, if there were nothing?",
+    "D": "when was the rule made, and when were the curves seen?",
+    "E": "what happens to positivity if all weights are made a hundred times smaller?",
+    "F": "which ways to use a repetition does prefix matching see?",
+    "G": "what else would any sharp head do to a young model?",
+    "H": "when was the rule made that chooses the pair?",
+}
+WORDS = ("fine", "pairs", "many", "after", "size", "blind", "sham")
+RIGHT = dict(zip(OBJECTIONS, (*WORDS, "fine"), strict=True))
+
+
+def _think_again(got: dict[str, str], right: dict[str, str]) -> str:
+    if missing := [letter for letter in right if letter not in got]:
+        return f"these cases have no verdict yet: {', '.join(missing)}."
+    letter = next(letter for letter in right if got[letter] != right[letter])
+    if got[letter] not in WORDS:
+        return f"case {letter}: {got[letter]!r} is not one of {', '.join(WORDS)}."
+    return f"case {letter}: think again: {OBJECTIONS[letter]}.".replace("?.", "?")
+
+
+def _from_pairs() -> dict[str, str]:
+    found = dict.fromkeys("AH", "fine")
+    found.update((letter, WORDS[1 + i]) for i, letter in enumerate("BCDEFG"))
+    return found
+
+
+objections = compared(
+    '`objections() → {"A": word, …}`: for each of eight cases what is wrong with the test, or "fine".',
+    returns="a dictionary, a word for each letter",
+    cases=lambda: {"one of the verdicts is wrong.": ()},
+    as_read=lambda found: {k: found[k] for k in OBJECTIONS if k in found} if isinstance(found, dict) else found,
+    explain=_think_again,
+    mistakes={
+        "these cases have no verdict yet: E.": lambda: {k: word for k, word in RIGHT.items() if k != "E"},
+        "case B: 'unfair' is not one of fine, pairs, many, after, size, blind, sham.": lambda: RIGHT | {"B": "unfair"},
+    },
+    elsewhere={
+        f"case {letter}: think again: {asked}": (lambda letter=letter: RIGHT | {letter: WORDS[RIGHT[letter] == "fine"]})
+        for letter, asked in OBJECTIONS.items()
+    },
+    also_right={
+        "written out": lambda: RIGHT,
+        "pair by pair": _from_pairs,
+        "with a note": lambda: {**RIGHT, "note": "two are fine"},
+    },
+)
