@@ -27,7 +27,7 @@ def head_name(head: Head) -> str:
     return f"{head[0]}.{head[1]}"
 
 
-def name(one: Cut) -> str:
+def in_words(one: Cut) -> str:
     """A cut in words: "head 0.5", "0.5 in the keys of 1.6", "position 3"."""
     match one:
         case int():
@@ -151,8 +151,8 @@ def stand_ins(
     check_head(model, layer, 0)
     if 9 % len(tokens) == 0:
         raise ValueError(f"With {len(tokens)} rows another text's would be each text's own: give another number.")
-    name = f"blocks.{layer}.attn.hook_z"
+    place = f"blocks.{layer}.attn.hook_z"
     rows = tokens.split(ROWS)
-    z = torch.cat([model.run_with_cache(some, return_type=None, names_filter=name)[1][name] for some in rows])
+    z = torch.cat([model.run_with_cache(some, return_type=None, names_filter=place)[1][place] for some in rows])
     ways = {"zero": torch.zeros_like(z), "the mean": z.mean((0, 1)).expand_as(z), "another text's": z.roll(9, 0)}
     return {way: {(layer, h): one[:, :, h] for h in range(model.cfg.n_heads)} for way, one in ways.items()}

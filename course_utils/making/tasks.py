@@ -39,7 +39,6 @@ class Task:
     def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: one layer, one head, positions in the stream."""
         return {
-            "model_name": self.rule,
             "n_layers": 1,
             "d_model": self.d_model,
             "n_heads": 1,

@@ -372,7 +372,7 @@ class OnTask:
         self.precision = "float32"
         self.recipe, self.device = recipe, torch.device(device)
         self.training, self.held_out = tasks.examples(recipe)
-        self.model = initial(recipe.config(), device)
+        self.model = initial(recipe.config() | {"model_name": recipe.rule}, device)
         self.optimizers = Optimizers(self.model, recipe)
 
     def loss(self, step: int) -> Float[Tensor, ""]:

@@ -11,9 +11,8 @@ import test_browser
 from nbformat import v4
 from test_browser import browser, menu, open_notebook, server, start_all, wait_until  # noqa: F401
 
-from course_utils import load
+from course_utils import load, paths
 from course_utils.author import authoring
-from course_utils.course.microscope import runs
 
 pytestmark = test_browser.pytestmark
 NAME = "microscope.ipynb"
@@ -64,7 +63,7 @@ def active(page):
 
 
 def expected(model, *switched_off):
-    run = runs.run(model, model.to_tokens(TEXT)[0], *switched_off)
+    run = paths.run(model, model.to_tokens(TEXT)[0], *switched_off)
     p = run.logits[-1].softmax(-1)
     return int(p.argmax()), p
 

@@ -13,7 +13,6 @@ import torch
 
 from course_utils import circuits, composition, heads, load, measure, models, text, transforms
 from course_utils.author import authoring
-from course_utils.course.microscope import runs
 
 CONFIG = {
     "n_layers": 1,
@@ -208,7 +207,10 @@ def hub(tmp_path_factory):
     environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(home / "hub")}
     show = _lesson_cell("def show(").split("\n\n\n")[0]
     cell = _lesson_cell("names = []").replace("names = []", 'names = ["attn-only-1l", "attn-only-2l", "gpt2"]')
-    draws = "from course_utils.plots import lesson_10 as draw\n" + _lesson_cell("draw.survey(").splitlines()[0]
+    draws = (
+        "from course_utils.lessons.l10_reading_critically import figures as draw\n"
+        + _lesson_cell("draw.survey(").splitlines()[0]
+    )
     code = "\n".join([SCRIPT, show, cell, draws, "print(json.dumps(pages))"])
     command = [sys.executable, "-W", "ignore", "-c", code, str(home)]
     root = Path(__file__).parents[2]
@@ -234,48 +236,6 @@ def test_the_lessons_cell_measures_hub_models(hub):
 def test_the_lessons_cell_says_what_cannot_be_reached(hub):
     (sentence,) = (line for line in hub.printed if "attn-only-1l" in line)
     assert sentence.startswith("'attn-only-1l' comes from the Hugging Face hub, which can't be reached")
-
-
-def test_what_stands_in_for_heads_has_its_price():
-    model = load("two-layer")
-    tokens = text.repeated_tokens(8, batch=10)
-    values = measure.stand_ins(model, 1, tokens)
-    zero = measure.cost(model, 1, [6], tokens, values["zero"])
-    with heads.ablated(model, (1, 6)):
-        ablated = measure.losses(model, tokens)
-    torch.testing.assert_close(zero, ablated - measure.losses(model, tokens), atol=1e-4, rtol=0)
-    own = values["another text's"].roll(-9, 0)
-    torch.testing.assert_close(measure.cost(model, 1, [1, 6], tokens, own), torch.zeros_like(zero), atol=1e-4, rtol=0)
-    assert values["the mean"].std((0, 1)).max() < 1e-4
-    with pytest.raises(IndexError):
-        measure.cost(model, 1, [8], tokens, own)
-    with pytest.raises(ValueError, match="each text's own"):
-        measure.stand_ins(model, 1, tokens[:9])
-
-
-def test_what_readers_do_not_hear_is_a_door_shut_and_a_constant_query():
-    model = load("two-layer")
-    tokens = text.repeated_tokens(8, batch=5)
-    found = measure.unheard(model, (0, 0), [(1, 6), (1, 1)], tokens)
-    assert list(found) == ["zero", "the mean"]
-    doors = [((0, 0), door, (1, reader)) for door in "qk" for reader in (6, 1)]
-    with runs.cut(model, *doors):
-        shut = measure.losses(model, tokens)
-        mean = measure.stand_ins(model, 0, tokens)["the mean"][0, 0, 0] @ model.W_O[0, 0]
-
-        def ask_for_the_mean(q, hook):  # in the keys it moves all sources alike, which a softmax does not see
-            q[:, :, [6, 1]] += torch.einsum("m,hmd->hd", mean, model.W_Q[1, [6, 1]])
-            return q
-
-        with model.hooks(fwd_hooks=[("blocks.1.attn.hook_q", ask_for_the_mean)]):
-            asked = measure.losses(model, tokens)
-    before = measure.losses(model, tokens)
-    torch.testing.assert_close(found["zero"], shut - before, atol=1e-4, rtol=0)
-    torch.testing.assert_close(found["the mean"], asked - before, atol=1e-4, rtol=0)
-    with pytest.raises(IndexError):
-        measure.unheard(model, (0, 0), [(1, 8)], tokens)
-    with pytest.raises(ValueError, match="a later layer"):
-        measure.unheard(model, (0, 0), [(0, 1)], tokens)
 
 
 def test_inserting_a_token_is_running_the_model_on_the_changed_text():

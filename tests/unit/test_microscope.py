@@ -9,7 +9,7 @@ from bs4 import BeautifulSoup
 
 from course_utils import composition, heads, load, models, paths, text
 from course_utils.course import microscope
-from course_utils.course.microscope import drawing, runs, shapes
+from course_utils.course.microscope import answers, drawing, shapes
 from course_utils.course.microscope.scene import VIEWS, in_words
 from course_utils.course.microscope.widget import Microscope
 
@@ -68,7 +68,7 @@ def test_the_words_count_layers_and_heads():
 @with_heads
 def test_patterns_and_what_is_given_are_those_of_the_package(name):
     model, tokens = model_of(name), tokens_of(name)
-    run = runs.run(model, tokens)
+    run = paths.run(model, tokens)
     torch.testing.assert_close(run.pattern, heads.patterns(model, tokens[None])[:, :, 0])
     torch.testing.assert_close(run.value_weighted, heads.value_weighted(model, tokens[None])[:, :, 0], **EXACT)
     torch.testing.assert_close(run.logits, model(tokens[None])[0])
@@ -86,9 +86,9 @@ def test_the_terms_sum_to_the_logit(name, cuts):
     model, tokens = model_of(name), tokens_of(name)
     if cuts == ((0, 0),) and not model.cfg.n_layers:
         return
-    run = runs.run(model, tokens, *cuts)
+    run = paths.run(model, tokens, *cuts)
     for position, token in ((len(tokens) - 1, 5), (2, 60)):
-        terms = runs.terms(model, run, position, token)
+        terms = paths.terms(model, run, position, token)
         assert sum(terms.values()) == pytest.approx(run.logits[position, token].item(), abs=1e-3)
         assert len([name for name in terms if "." in name]) == model.cfg.n_layers * model.cfg.n_heads
         assert ("bias" in terms) == (name == "one-layer-ln")
@@ -99,7 +99,7 @@ def test_the_terms_sum_to_the_logit(name, cuts):
 def test_the_terms_of_one_layer_are_its_paths():
     model, tokens = model_of("one-layer"), tokens_of("one-layer")
     direct, of_heads = paths.path_terms(model, tokens)
-    terms = runs.terms(model, runs.run(model, tokens), 9, 77)
+    terms = paths.terms(model, paths.run(model, tokens), 9, 77)
     assert terms.pop("direct") == pytest.approx(direct[9, 77].item(), abs=1e-4)
     assert list(terms.values()) == pytest.approx(of_heads[:, 9, 77].tolist(), abs=1e-4)
 
@@ -110,8 +110,8 @@ DOORS = [((0, 5), "k", (1, 6)), ((0, 5), "v", (1, 6)), ((0, 2), "q", (1, 1)), ((
 @pytest.mark.parametrize("cuts", [(), (DOORS[1], DOORS[3], (1, 2)), (*DOORS, (0, 5), 4)])
 def test_the_pairs_of_two_layers_sum_to_the_terms_of_the_later_heads(cuts):
     model, tokens = model_of("two-layer"), tokens_of("two-layer")
-    run = runs.run(model, tokens, *cuts)
-    pairs, terms = runs.pairs(model, run, 20, 12), runs.terms(model, run, 20, 12)
+    run = paths.run(model, tokens, *cuts)
+    pairs, terms = paths.pairs(model, run, 20, 12), paths.terms(model, run, 20, 12)
     assert pairs.shape == (8, 9)
     assert pairs.sum(1).tolist() == pytest.approx([terms[f"1.{head}"] for head in range(8)], abs=1e-3)
     if cuts:
@@ -122,11 +122,11 @@ def test_a_pair_is_a_virtual_head():
     """A₂ A₁ W_E OV₁ OV₂ W_U, with the patterns of the run, made of matrices that `pairs` never forms."""
     model, tokens = model_of("two-layer").double(), tokens_of("two-layer")
     try:
-        run = runs.run(model, tokens)
+        run = paths.run(model, tokens)
         first = model.W_V[0, 3] @ model.W_O[0, 3]
         second = model.W_V[1, 6] @ model.W_O[1, 6]
         virtual = run.pattern[1, 6] @ run.pattern[0, 3] @ model.W_E[tokens] @ first @ second @ model.W_U[:, 12]
-        assert runs.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(virtual[20].item(), abs=1e-8)
+        assert paths.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(virtual[20].item(), abs=1e-8)
     finally:
         model.float()
 
@@ -134,105 +134,22 @@ def test_a_pair_is_a_virtual_head():
 @every
 def test_the_loss_is_that_of_the_model_or_of_the_task(name):
     model, tokens = model_of(name), tokens_of(name)
-    loss = runs.run(model, tokens).loss
+    loss = answers.losses(model, paths.run(model, tokens))
     if name != "max-of-list":
         assert loss[-1].isnan()
         torch.testing.assert_close(loss[:-1], model(tokens[None], return_type="loss", loss_per_token=True)[0], **EXACT)
         return
-    assert runs.answers(model, tokens).tolist() == [-1, 60, 60, 61, 61, 61] and loss[0].isnan()
+    assert answers.answers(model, tokens).tolist() == [-1, 60, 60, 61, 61, 61] and loss[0].isnan()
     expected = -model(tokens[None])[0].log_softmax(-1)[range(1, 6), [60, 60, 61, 61, 61]]
     torch.testing.assert_close(loss[1:], expected)
 
 
-# cuts, against TransformerLens's own hooks
-
-
-@with_heads
-def test_a_cut_head_writes_nothing(name):
-    model, tokens = model_of(name), tokens_of(name)
-    for layer in range(model.cfg.n_layers):
-        run = runs.run(model, tokens, (layer, 0))
-        with heads.ablated(model, (layer, 0)):
-            torch.testing.assert_close(run.logits, model(tokens[None])[0])
-        assert not run.written[layer, 0].any() and (run.logits - model(tokens[None])[0]).abs().max() > 1e-3
-
-
-@pytest.mark.parametrize("path", "qkv")
-def test_a_shut_door_is_what_split_inputs_give(path):
-    """TransformerLens hands every head its own copy of the stream; take the earlier head's write out of that copy."""
-    model, tokens = load("two-layer"), tokens_of("two-layer")
-    run = runs.run(model, tokens, ((0, 5), path, (1, 6)))
-    _, cache = model.run_with_cache(tokens)
-    write = cache["z", 0][0, :, 5] @ model.W_O[0, 5]
-
-    def subtract(stream, hook):  # [batch, pos, head, d_model]
-        stream[:, :, 6] -= write
-        return stream
-
-    model.set_use_split_qkv_input(True)
-    expected = model.run_with_hooks(tokens[None], fwd_hooks=[(f"blocks.1.hook_{path}_input", subtract)])[0]
-    torch.testing.assert_close(run.logits, expected, **EXACT)
-    assert (expected - cache["resid_post", 1][0] @ model.W_U).abs().max() > 0.1
-
-
-def test_all_doors_shut_is_the_attention_without_the_head():
-    model, tokens = model_of("two-layer"), tokens_of("two-layer")
-    shut = runs.run(model, tokens, *[((0, 5), path, (1, head)) for path in "qkv" for head in range(8)])
-    without = runs.run(model, tokens, (0, 5))
-    torch.testing.assert_close(shut.pattern[1], without.pattern[1], **EXACT)
-    torch.testing.assert_close(shut.written[1], without.written[1], **EXACT)
-    assert shut.written[0, 5].any()
-
-
-@with_heads
-def test_a_cut_position_is_read_by_no_later_one(name):
-    model, tokens = model_of(name), tokens_of(name)
-    run = runs.run(model, tokens, 2)
-
-    def without(pattern, hook):  # [batch, head, dest, src]
-        pattern[:, :, 3:, 2] = 0
-        return pattern / pattern.sum(-1, keepdim=True)
-
-    every_pattern = [(f"blocks.{layer}.attn.hook_pattern", without) for layer in range(model.cfg.n_layers)]
-    torch.testing.assert_close(run.logits, model.run_with_hooks(tokens[None], fwd_hooks=every_pattern)[0], **EXACT)
-    assert not run.pattern[:, :, 3:, 2].any() and run.pattern[:, :, 2, 2].all()
-    torch.testing.assert_close(run.logits[:3], model(tokens[None])[0, :3])
-
-
-def test_a_cut_leaves_no_hook_behind():
-    model, tokens = model_of("two-layer"), tokens_of("two-layer")
-    before = model(tokens[None])
-    with pytest.raises(RuntimeError, match="on purpose"), runs.cut(model, (0, 1), 2, *DOORS):
-        raise RuntimeError("on purpose")
-    assert torch.equal(model(tokens[None]), before)
-
-
-@pytest.mark.parametrize(
-    ("cut", "error", "sentence"),
-    [
-        ((2, 0), IndexError, "layer must be a whole number from 0 to 1"),
-        (((0, 9), "k", (1, 0)), IndexError, "head must be a whole number from 0 to 7"),
-        (((1, 0), "k", (1, 6)), ValueError, "writes too late"),
-        (((0, 0), "o", (1, 6)), ValueError, "A cut is a head"),
-        ((0, 5, 6), ValueError, "A cut is a head"),
-        (True, TypeError, "cuts must be a tuple, not True"),
-        ("0.5", TypeError, "cuts must be a tuple, not '0.5'"),
-        (-1, ValueError, "A cut is a head"),
-        (40, ValueError, "the text has the positions 0 to 20"),
-    ],
-)
-def test_what_is_no_cut(cut, error, sentence):
-    with pytest.raises(error, match=sentence):
-        runs.run(model_of("two-layer"), tokens_of("two-layer"), cut)
-
-
-def test_where_there_is_layernorm_no_door_can_be_cut():
-    config = {"n_layers": 2, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "seed": 0}
-    model = models.initial(config | {"attn_only": True, "normalization_type": "LN"}).requires_grad_(False)
-    with pytest.raises(ValueError, match="LayerNorm"):
-        runs.run(model, torch.tensor([1, 2, 3]), ((0, 0), "k", (1, 1)))
-    with pytest.raises(ValueError, match="pairs of heads"):
-        runs.pairs(model, runs.run(model, torch.tensor([1, 2, 3])), 1, 1)
+def test_a_model_of_64_tokens_is_not_taken_for_max_of_list():
+    """As lesson 08's models are: what is right in a document is the next token, not the largest number so far."""
+    config = {"n_layers": 2, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 9, "d_vocab": 64, "seed": 0}
+    model = models.initial(config | {"attn_only": True, "normalization_type": None}).requires_grad_(False)
+    assert answers.answers(model, torch.tensor([0, 59, 3, 7])).tolist() == [59, 3, 7, -1]
+    assert answers.answers(load("max-of-list/seed-1"), torch.tensor([0, 59, 3])).tolist() == [-1, 59, 59]
 
 
 def test_a_model_with_mlps_is_refused():
@@ -306,7 +223,7 @@ def test_the_predictions_are_the_models(name):
         assert is_close(words(row)[-1], p[int(row["data-key"])])
     assert [int(row["data-key"]) for row in rows[:3]] == p.topk(3).indices.tolist()
     shown = " ".join(words(page))
-    loss = runs.run(model, tokens).loss
+    loss = answers.losses(model, paths.run(model, tokens))
     assert is_close(re.search(r"[^n] loss ([\d.]+) nats", shown)[1], loss[position])
     assert is_close(re.search(r"mean loss ([\d.]+) nats", shown)[1], loss.nanmean())
     for column in page.select(".col"):
@@ -319,7 +236,7 @@ def test_the_predictions_are_the_models(name):
 def test_the_bars_are_the_terms_and_name_their_sum(name):
     scene = scene_of(name, "paths")
     page = drawn(scene)
-    terms = runs.terms(scene.model, scene.now, scene.position, scene.token)
+    terms = paths.terms(scene.model, scene.now, scene.position, scene.token)
     shown = words(page)
     for term, expected in terms.items():
         assert is_close(
@@ -337,7 +254,7 @@ def test_the_bars_are_the_terms_and_name_their_sum(name):
 
 def test_the_pairs_in_the_drawing_are_the_pairs():
     scene = scene_of("two-layer", "paths")
-    pairs = runs.pairs(scene.model, scene.now, scene.position, scene.token)
+    pairs = paths.pairs(scene.model, scene.now, scene.position, scene.token)
     shown = words(drawn(scene))
     for head in range(8):
         at = len(shown) - 1 - shown[::-1].index(f"1.{head}")
@@ -426,7 +343,7 @@ def test_a_cut_is_drawn_beside_what_was():
     now, before = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", words(row)[-1]).groups()
     token, tokens = int(row["data-key"]), tokens_of("two-layer")
     assert is_close(before, model_of("two-layer")(tokens[None])[0, -1].softmax(-1)[token])
-    assert is_close(now, runs.run(model_of("two-layer"), tokens, *cut).logits[-1].softmax(-1)[token])
+    assert is_close(now, paths.run(model_of("two-layer"), tokens, *cut).logits[-1].softmax(-1)[token])
     assert abs(float(now) - float(before)) > 0.05
     (was,) = page.select(".arcs.was .sel")
     before = heads.patterns(model_of("two-layer"), tokens[None])[1, 6, 0, -1]
@@ -443,7 +360,7 @@ def test_pressing_runs_the_model_again():
     live = Microscope(scene)
     whole = live.svg
     live.press("cut", "0.5k1.6")
-    expected = runs.run(scene.model, scene.base.tokens, ((0, 5), "k", (1, 6)))
+    expected = paths.run(scene.model, scene.base.tokens, ((0, 5), "k", (1, 6)))
     assert torch.equal(live.scene.now.logits, expected.logits) and live.svg != whole
     assert live.state["cuts"] == ["0.5 in the keys of 1.6"]
     live.press("cut", "3")
@@ -545,7 +462,7 @@ def test_the_stored_html_is_a_picture_with_words_and_folded_answers():
     for drawn_, _ in still.answers.values():  # what only a live page styles would be black here
         assert 'class="ring"' not in drawn_ and "data-do" not in drawn_
     drawing_, said = still.answers["What if head 0.5 is cut?"]
-    without = runs.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
+    without = paths.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
     assert is_close(re.search(r"with probability ([\d.]+)\.", said)[1], without.logits[-1].softmax(-1).max())
     assert is_close(
         re.search(r"([\d.]+) = the sum", drawing_)[1], without.logits[-1, microscope._token(model_of("two-layer"), "(")]

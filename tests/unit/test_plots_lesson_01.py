@@ -53,11 +53,6 @@ def test_the_softmax_stands_beside_its_logits():
     assert sum(bar.get_width() for bar in right.patches) == pytest.approx(1)
 
 
-def test_a_pattern_has_the_numbers_that_are_not_0():
-    axes = draw.pattern(torch.tensor([[1.0, 0.0, 0.0], [0.25, 0.75, 0.0], [0.0, 0.0, 1.0]]), NAMES, "?")
-    assert _words(axes) == ["1.00", "0.25", "0.75", "1.00"]
-
-
 def test_what_is_normed_has_mean_0():
     _, normed, _ = draw.normed_and_bent()
     heights = [bar.get_height() for bar in normed.patches]
@@ -112,7 +107,7 @@ def test_a_notice_table_is_black_where_the_output_changed():
 def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
     axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)
-    assert len(axes.lines) == 5 and list(axes.lines[1].get_xdata()) == [25, 50]
+    assert len(axes.lines) == 6 and list(axes.lines[2].get_xdata()) == [25, 50]
 
 
 def test_a_typical_text_stands_at_its_mean_surprise():
@@ -120,6 +115,6 @@ def test_a_typical_text_stands_at_its_mean_surprise():
     assert axes.lines[0].get_xdata().tolist() == [1, 2, 3] and axes.lines[1].get_xdata()[0] == 2
 
 
-def test_rates_are_the_lengths_of_the_bars():
+def test_rates_are_the_heights_of_the_bars():
     axes = draw.rates({"a": {"x": 0.5, "y": 0.25}, "b": {"x": 0.0, "y": 1.0}}, "?")
-    assert [bar.get_width() for bar in axes.patches] == [0.5, 0, 0.25, 1]
+    assert [bar.get_height() for bar in axes.patches] == [0.5, 0, 0.25, 1]

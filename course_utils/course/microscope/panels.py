@@ -65,7 +65,7 @@ def _predictions(scene: Scene, y: float) -> tuple[list[str], float]:
         parts.append(text(0, y, "all positions", "s"))
         parts.append(text(300, y, f"mean loss {lost} nats", "e"))
     if cut:
-        for words in _wrapped(f"cut: {', '.join(map(interventions.name, scene.now.cuts))}", 52):
+        for words in _wrapped(f"cut: {', '.join(map(interventions.in_words, scene.now.cuts))}", 52):
             y += ROW
             parts.append(text(0, y, words, "s"))
     return parts, y
@@ -262,7 +262,7 @@ def _doors(scene: Scene, y: float) -> tuple[list[str], float]:
             inside.append(text(left + cell / 2 - 9 * shut, y + 21, number(value), "m"))
             if shut:
                 inside.append(cross(left + cell / 2 + 17, y + 17, 7))
-            label = f"{'open' if shut else 'shut'}: {interventions.name(door)}, score {value:.2f}"
+            label = f"{'open' if shut else 'shut'}: {interventions.in_words(door)}, score {value:.2f}"
             parts.append(act("cut", key_of(door), label, "".join(inside), "door"))
         y += 34
     return parts, y

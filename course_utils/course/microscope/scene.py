@@ -112,7 +112,7 @@ def in_words(scene: Scene) -> str:
         words.append(f"{logit}; largest terms: {terms}.")
     if now.cuts:
         words.append(
-            f"Cut: {', '.join(map(interventions.name, now.cuts))}; before, it expected {_best(scene, before)}."
+            f"Cut: {', '.join(map(interventions.in_words, now.cuts))}; before, it expected {_best(scene, before)}."
         )
     return " ".join(words)
 

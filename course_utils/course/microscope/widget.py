@@ -48,7 +48,7 @@ class Microscope(anywidget.AnyWidget):
         scene = self.scene
         with self.hold_sync():
             self.svg = drawing.svg(scene)
-            cuts = [interventions.name(one) for one in scene.now.cuts]
+            cuts = [interventions.in_words(one) for one in scene.now.cuts]
             self.state = {"view": scene.view, "weighted": scene.weighted, "step": scene.step, "cuts": cuts}
 
     def _change(self, **changes: Any) -> None:

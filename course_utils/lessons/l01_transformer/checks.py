@@ -17,7 +17,7 @@ from course_utils.course.questions import Operations, Unfit, Wrong, close, deman
 
 
 def _also(
-    made: Exercise, advice: Callable[..., str | None], training: Callable[[int], list[Tensor]] | None
+    made: Exercise, advice: Callable[..., str | None], training: Callable[[int], list[Tensor]] | None = None
 ) -> Exercise:
     """The exercise, with a sentence for what its answers stop with, or return, and a word on whether they can train.
 
@@ -285,20 +285,18 @@ weighted_values = _also(
             )
             for *lead, n, d_head in ((5, 3), (2, 4, 6), (2, 3, 3, 2), (4, 4))
         },
-        explain=lambda got, right, pattern, v: (
-            None
-            if close(got[..., 0, :], v[..., 0, :])
-            else "the first destination sees itself alone, so it should get its own value, whole."
-        ),
         mistakes={
             "each position gets its own value: what does the pattern do?": lambda A, v: v.clone(),
             "the weights are columns of the pattern: each destination's weights are its *row*.": (
                 lambda A, v: A.mT @ v
             ),
+            "the first destination sees itself alone, so it should get its own value, whole.": (
+                lambda A, v: A @ v / v.shape[-2],
+                lambda A, v: A.tril(-1) @ v,
+            ),
         },
         elsewhere={
             "[5, 5] and [5, 3]: a product sums over": lambda A, v: v @ A,
-            "it should get its own value, whole": lambda A, v: A @ v / len(A),
             "share times value": lambda A, v: _shares((A > 0).float()) @ v,
         },
         also_right={
@@ -360,13 +358,6 @@ def _turned(W_pos: Tensor) -> tuple[Tensor, Tensor]:
     return 99 * W_pos.roll(-1, 0).T @ turn, W_pos.T @ turn
 
 
-def _column_by_column(W_pos: Tensor) -> tuple[Tensor, Tensor]:
-    W_Q, W_K = torch.zeros(2, *W_pos.T.shape)
-    for source in range(len(W_pos) - 1):
-        W_Q[:, source], W_K[:, source] = 99 * W_pos[source + 1], W_pos[source]
-    return W_Q, W_K
-
-
 previous_token_head.mistakes = {
     "the key of the *next* position": (_head(turn=1), lambda W_pos: _head()(W_pos)[::-1]),
     "each position looks at itself": _head(turn=0),
@@ -378,7 +369,6 @@ previous_token_head.mistakes = {
 previous_token_head.also_right = {
     "the keys shifted": lambda W_pos: [99 * W_pos.T, W_pos.roll(1, 0).T],
     "both turned": _turned,
-    "column by column, the last of them zero": _column_by_column,
     "the large factor in the keys, float64": lambda W_pos: (W_pos.double().roll(-1, 0).T, 200 * W_pos.double().T),
 }
 
@@ -416,9 +406,14 @@ def _machines() -> dict[str, tuple]:
     return cases
 
 
+def _added(x: Tensor, ln1: Callable, attn: Callable, ln2: Callable, ff: Callable) -> Tensor:
+    x = x + attn(ln1(x))
+    return x + ff(ln2(x))
+
+
 def _model(
+    block: Callable[..., Tensor] = _added,
     start: Callable[..., Tensor] = lambda t, E, P: E[t] + P[: t.shape[1]],
-    block: Callable[..., Tensor] = lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(ln2(m)),
     end: Callable[..., Tensor] = lambda x, ln, E, P, U: ln(x) @ U,
     order: slice = slice(None),
 ) -> Answer:
@@ -431,17 +426,6 @@ def _model(
         return end(x, ln, E, P, U)
 
     return answer
-
-
-def _recursive(t: Tensor, E: Tensor, P: Tensor, blocks: list, ln: Callable, U: Tensor) -> Tensor:
-    def after(layers: int) -> Tensor:
-        if not layers:
-            return F.embedding(t, E) + F.embedding(torch.arange(t.shape[1]), P)
-        ln1, attn, ln2, ff = blocks[layers - 1]
-        middle = after(layers - 1) + attn(ln1(after(layers - 1)))
-        return middle + ff(ln2(middle))
-
-    return torch.einsum("bnd,dv->bnv", ln(after(len(blocks))), U)
 
 
 transformer = _also(
@@ -477,45 +461,43 @@ transformer = _also(
                 _model(start=lambda t, E, P: E[t] * P[: t.shape[1]])
             ),
             "it does not apply ln1 and attn and ln2 and mlp.": _model(order=slice(0)),
-            "it does not apply ln1 and attn.": _model(block=lambda x, ln1, attn, ln2, ff: x + ff(ln2(x))),
-            "it does not apply ln2 and mlp.": _model(block=lambda x, ln1, attn, ln2, ff: x + attn(ln1(x))),
+            "it does not apply ln1 and attn.": _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(x))),
+            "it does not apply ln2 and mlp.": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x))),
             "ln1 should read the stream as it comes in: embedding plus positions.": (
-                _model(
-                    start=lambda t, E, P: E[t], end=lambda x, ln, E, P, U: ln(x + P[: x.shape[1]]) @ U
-                ),  # positions added at the end
-                _model(block=lambda x, ln1, attn, ln2, ff: ln2((m := ln1(x + attn(x))) + ff(m))),
-                _model(block=lambda x, ln1, attn, ln2, ff: (m := x + ff(ln2(x))) + attn(ln1(m))),
+                _model(start=lambda t, E, P: E[t], end=lambda x, ln, E, P, U: ln(x + P[: x.shape[1]]) @ U),
+                _model(lambda x, ln1, attn, ln2, ff: ln2((m := ln1(x + attn(x))) + ff(m))),
+                _model(lambda x, ln1, attn, ln2, ff: (m := x + ff(ln2(x))) + attn(ln1(m))),
             ),
             "attention should read what ln1 returns.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(ln2(m)))
+                _model(lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(ln2(m)))
             ),
             "ln2 reads the stream as it came in; by then the attention's output should have been added.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x)))
+                _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x)))
             ),
             "ln2 reads the attention's output alone: it should be added to the stream first.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: ff(ln2(attn(ln1(x))))),
-                _model(block=lambda x, ln1, attn, ln2, ff: (m := attn(ln1(x))) + ff(ln2(m))),
-                _model(block=lambda x, ln1, attn, ln2, ff: x + ff(ln2(attn(ln1(x))))),
+                _model(lambda x, ln1, attn, ln2, ff: ff(ln2(attn(ln1(x))))),
+                _model(lambda x, ln1, attn, ln2, ff: (m := attn(ln1(x))) + ff(ln2(m))),
+                _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(attn(ln1(x))))),
             ),
             "the stream itself was normalised: only the copy that a part reads should be.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: (n := ln2((m := ln1(x)) + attn(m))) + ff(n)),
-                _model(block=lambda x, ln1, attn, ln2, ff: (n := (m := ln1(x)) + attn(m)) + ff(ln2(n))),
-                _model(block=lambda x, ln1, attn, ln2, ff: (m := ln2(x + attn(ln1(x)))) + ff(m)),
+                _model(lambda x, ln1, attn, ln2, ff: (n := ln2((m := ln1(x)) + attn(m))) + ff(n)),
+                _model(lambda x, ln1, attn, ln2, ff: (n := (m := ln1(x)) + attn(m)) + ff(ln2(n))),
+                _model(lambda x, ln1, attn, ln2, ff: (m := ln2(x + attn(ln1(x)))) + ff(m)),
             ),
             "ln2 should read the stream plus the attention's output.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: x + attn(m := ln1(x)) + ff(ln2(m)))
+                _model(lambda x, ln1, attn, ln2, ff: x + attn(m := ln1(x)) + ff(ln2(m)))
             ),
             "the MLP should read what ln2 returns.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(m))
+                _model(lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(m))
             ),
             "the MLP's output should be added to the stream, not replace it.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: ff(ln2(x + attn(ln1(x)))))
+                _model(lambda x, ln1, attn, ln2, ff: ff(ln2(x + attn(ln1(x)))))
             ),
             "the attention's output is missing in the stream that leaves the block.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: x + ff(ln2(x + attn(ln1(x)))))
+                _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(x + attn(ln1(x)))))
             ),
             "what leaves a block should be the stream after attention, plus the MLP's output.": (
-                _model(block=lambda x, ln1, attn, ln2, ff: 2 * x + (m := attn(ln1(x))) + ff(ln2(x + m)))
+                _model(lambda x, ln1, attn, ln2, ff: 2 * x + (m := attn(ln1(x))) + ff(ln2(x + m)))
             ),
             "the last block is applied first.": _model(order=slice(None, None, -1)),
             "each block should read what the last one returned.": _model(order=slice(1)),
@@ -528,9 +510,12 @@ transformer = _also(
         elsewhere={"W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P)},
         also_right={
             "one-hot rows": _model(start=lambda t, E, P: F.one_hot(t, len(E)).float() @ E + P[: t.shape[1]]),
-            "recursive": _recursive,
+            "embeddings, einsum": _model(
+                start=lambda t, E, P: F.embedding(t, E) + F.embedding(torch.arange(t.shape[1]), P),
+                end=lambda x, ln, E, P, U: torch.einsum("bnd,dv->bnv", ln(x), U).double(),
+            ),
+            "attention twice": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))),
             "text by text": lambda t, *others: torch.cat([_model()(one[None], *others) for one in t]),
-            "logits in float64": _model(end=lambda x, ln, E, P, U: ln(x).double() @ U.double()),
         },
     ),
     advice=lambda outcome, t, E, P, *others: (
@@ -539,7 +524,6 @@ transformer = _also(
         if isinstance(outcome, RuntimeError) and f"tensor b ({len(P)})" in str(outcome)
         else None
     ),
-    training=None,
 )
 
 
@@ -598,11 +582,6 @@ def _changed(after: Tensor, before: Tensor) -> Tensor:
     return (after - before).abs().amax(-1) > 1e-6
 
 
-def _through_where(part: Callable, x: Tensor, position: int, value: Tensor) -> Tensor:
-    edited = torch.where(torch.arange(len(x))[:, None] == position, value, x)
-    return ~torch.isclose(part(edited), part(x), rtol=0, atol=1e-6).all(-1)
-
-
 notices = compared(
     "`notices(part, x, position, value) → bool`: at which positions a part's output changes with one edit.",
     returns="one truth value for each position",
@@ -629,7 +608,6 @@ notices = compared(
         "it returns numbers": _noticed(lambda a, b: (a - b).abs().amax(-1)),
     },
     also_right={
-        "through where": _through_where,
         "the largest rise or fall": _noticed(lambda a, b: torch.maximum((a - b).amax(-1), (b - a).amax(-1)) > 1e-6),
         "position by position": _noticed(
             lambda a, b: torch.tensor([bool(((u - w).abs() > 1e-6).any()) for u, w in zip(a, b, strict=True)])
@@ -662,29 +640,25 @@ def top_p(answer: Answer) -> None:
 
 def _kept(answer: Answer, p: Tensor, share: float, count: int) -> None:
     """Demand the right result for one distribution, of which so many tokens are to be kept."""
-    told = f"of {[round(one, 4) for one in p.tolist()]} and a share of {share}"
     raw = answer(p, share)
-    demand(
-        not (isinstance(raw, Tensor) and raw.isnan().any()),
-        f"{told} it keeps no token at all, and divides by 0: the most probable one is always kept.",
-    )
-    result = tensor(raw, tuple(p.shape), "as the probabilities")
+    result = tensor(raw.nan_to_num(0, torch.inf) if isinstance(raw, Tensor) else raw, tuple(p.shape), "as the probabilities")
     kept = result > 1e-7
-    found = int(kept.sum())
-    demand(
-        found == count or kept[p.argmax()],
-        f"{told} it keeps {found}, and drops the most probable: sort with `descending=True`.",
-    )
-    demand(found == count, f"{told} it keeps {found}; the fewest tokens that reach the share: {count}.")
-    demand(
-        p[kept].min() >= p[~kept].max(),
-        f"{told} it drops a token that is more probable than one it keeps: put them back in their places.",
-    )
-    demand(
-        close(result.sum(), 1.0),
-        f"{told} what it keeps sums to {result.sum():.4f}: divide by the sum, so that it is 1.",
-    )
-    demand(close(result, _shares(p * kept)), f"{told} the kept tokens change their proportions: divide, no softmax.")
+    found, total = int(kept.sum()), result.sum().item()
+    for holds, said in (
+        (found > 0, "it keeps no token at all, and divides by 0: the most probable one is always kept."),
+        (
+            found == count or kept[p.argmax()],
+            f"it keeps {found}, and drops the most probable: sort with `descending=True`.",
+        ),
+        (found == count, f"it keeps {found}; the fewest tokens that reach the share: {count}."),
+        (
+            p.where(kept, torch.ones(())).min() >= p.where(~kept, torch.zeros(())).max(),
+            "it drops a token that is more probable than one it keeps: put them back in their places.",
+        ),
+        (close(total, 1.0), f"what it keeps sums to {total:.4f}: divide by the sum, so that it is 1."),
+        (close(result, _shares(p * kept)), "the kept tokens change their proportions: divide, no softmax."),
+    ):
+        demand(holds, f"of {[round(one, 4) for one in p.tolist()]} and a share of {share} {said}")
 
 
 def _nucleus(

@@ -13,7 +13,6 @@ import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 from torch.nn import functional as F
 from transformer_lens import HookedTransformer
@@ -21,7 +20,7 @@ from transformer_lens import HookedTransformer
 from course_utils import bigrams, plots
 from course_utils._arguments import Count
 from course_utils.making import gpt
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
@@ -36,30 +35,22 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str) -> None:
-    look: dict[str, Any] = {
-        "boxstyle": "round,pad=0.04",
-        "facecolor": "white",
-        "edgecolor": colour,
-        "linewidth": 2,
-        "zorder": 3,
-    }
-    axes.add_patch(FancyBboxPatch((x - width / 2, y - 0.24), width, 0.48, **look))
-    axes.text(x, y, words, ha="center", va="center", fontsize=10, zorder=4)
+def _box(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
+    style = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
+    axes.text(x, y, words, ha="center", va="center", zorder=4, bbox=style)
 
 
 def _branch(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
     """A part beside the stream at x: it reads a normed copy below, and what it makes is added above."""
-    black: dict[str, Any] = {"color": "black", "linewidth": 1.2, "zorder": 1}
-    axes.plot([x, x + SIDE, x + SIDE], [y - 0.75, y - 0.75, y - 0.3], **black)
-    axes.plot([x + SIDE / 2] * 2, [y - 0.93, y - 0.57], color="black", linestyle=(0, (2, 1)), linewidth=2)
-    axes.plot([x + SIDE, x + SIDE], [y + 0.3, y + 0.75], **black)
+    axes.plot([x, x + SIDE, x + SIDE], [y - 0.75, y - 0.75, y + 0.75], color="black", linewidth=1.2, zorder=1)
+    axes.plot([x + SIDE / 2] * 2, [y - 0.93, y - 0.57], **NORM)
     axes.annotate("", (x + 0.06, y + 0.75), (x + SIDE, y + 0.75), arrowprops={"arrowstyle": "-|>", "color": "black"})
     axes.text(x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4)
-    _box(axes, x + SIDE, y, 0.74, words, colour)
+    _box(axes, x + SIDE, y, words, colour)
 
 
 SIDE = 0.72  # how far a part stands from the stream that it reads
+NORM: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 1)), "linewidth": 2}
 
 
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
@@ -69,18 +60,16 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     for x, name, said in zip(columns, names, expected, strict=True):
         axes.annotate("", (x, 7.2), (x, 0.3), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"}, zorder=0)
         axes.text(x, -0.05, visible(name), ha="center", fontsize=11, **MONO)
-        _box(axes, x, 0.85, 0.8, "look up $W_E$", COLOURS[6])
+        _box(axes, x, 0.85, "look up $W_E$", COLOURS[6])
         _branch(axes, x, 2.5, "attention", ORANGE)
         _branch(axes, x, 4.55, "MLP", GREEN)
-        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], color="black", linestyle=(0, (2, 1)), linewidth=2)
-        _box(axes, x, 6.35, 0.8, "times $W_U$", COLOURS[6])
+        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], **NORM)
+        _box(axes, x, 6.35, "times $W_U$", COLOURS[6])
         axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
     for (i, src), (j, dest) in combinations(enumerate(columns), 2):
-        look: dict[str, Any] = {"arrowstyle": "-|>", "color": ORANGE, "lw": 1.8}
-        start, end, bend = (src + SIDE + 0.41, dest + SIDE - 0.41), 2.5, 0.0
-        if j - i > 1:  # over the boxes between
-            start, end, bend = (src + SIDE + 0.3, dest + SIDE - 0.3), 2.76, -0.13
-        axes.annotate("", (start[1], end), (start[0], end), arrowprops=look | {"connectionstyle": f"arc3,rad={bend}"})
+        over = j - i > 1  # over the boxes between
+        reach, y = (0.3, 2.76) if over else (0.41, 2.5)
+        plots.arrow(axes, (src + SIDE + reach, y), (dest + SIDE - reach, y), ORANGE, bend=-0.13 * over)
     notes = {
         0.0: "tokens  [batch, pos]",
         0.85: "$+\\ W_{pos}$: where it stands",
@@ -93,9 +82,8 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     }
     for y, words in notes.items():
         axes.text(columns[-1] + 1.4, y, words, va="center", fontsize=10)
-    axes.set(
-        xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7), title="How does a text become a guess at each next token?"
-    )
+    axes.set(xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7))
+    axes.set_title("How does a text become a guess at each next token?")
     axes.axis("off")
 
 
@@ -119,7 +107,7 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
         for number, token in enumerate(tokens):
             shown = visible(
                 token.replace("Ġ", " ").replace("Ċ", "\n")
-            )  # the library's names for a space and a line break
+            )  # as the library writes a space and a line break
             colour = ("#FFF2CC", "#DDEBF7")[number % 2]
             axes.barh(row, len(shown), left=place, height=0.7, color=colour, edgecolor="black", linewidth=0.8)
             axes.text(place + len(shown) / 2, row, shown, ha="center", va="center", fontsize=10, **MONO)
@@ -136,13 +124,12 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
 def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]) -> Sequence[Axes]:
     """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
     _, panels = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)), sharey=True)
-    for axes, values, title, form in zip(
-        panels, (logits, p), ("logits", "after the softmax: probabilities"), ("%.1f", "%.2f"), strict=True
-    ):
-        drawn = axes.barh(range(len(names)), values.tolist(), color=BLUE if title == "logits" else ORANGE)
+    made = (logits, "logits", "nats", "%.1f"), (p, "after the softmax: probabilities", "probability", "%.2f")
+    for axes, (values, title, unit, form), colour in zip(panels, made, COLOURS, strict=False):
+        drawn = axes.barh(range(len(names)), values.tolist(), color=colour)
         axes.bar_label(drawn, fmt=form, padding=4, fontsize=9)
         axes.margins(x=0.15)
-        axes.set(title=title, xlabel="nats" if title == "logits" else "probability")
+        axes.set(title=title, xlabel=unit)
     panels[0].set_yticks(range(len(names)), [visible(name) for name in names], **MONO)
     panels[0].invert_yaxis()
     return list(panels)
@@ -150,15 +137,13 @@ def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tens
 
 def surprise_curve(chances: Mapping[str, float]) -> Axes:
     """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
-    axes = plt.subplots(figsize=(9, 3.4))[1]
     p = torch.linspace(0.004, 1, 500)
-    axes.plot(p, -p.log(), color=BLUE)
+    labels = "How much does a token surprise, −log p?", "probability p of the token that came", "nats"
+    axes = plots.curves({"": -p.log()}, *labels, x=p, xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1])
     for name, chance in chances.items():
         height = math.log(1 / chance)
         axes.plot(chance, height, "o", color=ORANGE, clip_on=False, zorder=3)
         axes.annotate(f"{name}: {height:.2f} nats", (chance, height), (9, 7), textcoords="offset points")
-    axes.set(xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1], xlabel="probability p of the token that came")
-    axes.set(ylabel="nats", title="How much does a token surprise, −log p?")
     return axes
 
 
@@ -225,22 +210,6 @@ def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]
     return list(panels)
 
 
-def pattern(attention: Float[Tensor, "dest src"], names: Sequence[str], title: str) -> Axes:
-    """One head's attention in the colours of `steps`, with the numbers that are not 0.00."""
-    axes = plt.subplots(figsize=(7.5, 5))[1]
-    axes.imshow(attention.numpy(), cmap="PuOr_r", vmin=-2.2, vmax=2.2)
-    for dest, src in (attention >= 0.005).nonzero().tolist():
-        axes.text(src, dest, f"{attention[dest, src]:.2f}", ha="center", va="center", fontsize=8.5)
-    shown = [visible(name) for name in names]
-    axes.set_xticks(range(len(names)), shown, rotation=40, ha="right", fontsize=9, **MONO)
-    axes.set_yticks(range(len(names)), shown, fontsize=9, **MONO)
-    axes.set(xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5), aspect="auto")
-    axes.set(title=title, xlabel="source", ylabel="destination")
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    return axes
-
-
 def normed_and_bent() -> Sequence[Axes]:
     """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at 0."""
     x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
@@ -250,12 +219,8 @@ def normed_and_bent() -> Sequence[Axes]:
         axes.axhline(0, color="black", linewidth=0.8)
         axes.set(title=title, ylim=(-2.2, 9.6), xlabel="entry", xticks=[])
     reach = torch.linspace(-4, 4, 100)
-    panels[2].plot(reach, F.gelu(reach), color=ORANGE, label="GELU")
-    panels[2].plot(
-        reach, reach.clamp(min=0), color="black", linewidth=1, linestyle=":", label="negative values cut off"
-    )
-    panels[2].set(title="how the MLP bends a neuron", xlabel="before", ylabel="after")
-    panels[2].legend(fontsize=9)
+    bent = {"GELU": F.gelu(reach), "negative values cut off": reach.clamp(min=0)}
+    plots.curves(bent, "how the MLP bends a neuron", "before", "after", x=reach, axes=panels[2])
     return list(panels)
 
 
@@ -297,21 +262,18 @@ def plain_losses(
 
 def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
     """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain `tables`."""
-    axes = plt.subplots(figsize=(9, 4.6))[1]
-    for (name, run), colour in zip(runs.items(), (BLUE, ORANGE), strict=False):
-        mean = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
-        centre = range(10, 10 + len(mean))
-        axes.plot(centre, mean, color=colour, label=f"{name}: training text, mean of 20 steps")
-        at = range(every, every * len(run["new text"]) + 1, every)
-        axes.plot(at, run["new text"], "o--", color=colour, markersize=4, label=f"{name}: new text")
+    labels = "How low is the loss on training text and on new text?", "training step", "loss, nats per token"
+    means = {name: torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1).tolist() for name, run in runs.items()}
+    seen = {f"{name}: training text, mean of 20 steps": dict(enumerate(mean, 10)) for name, mean in means.items()}
+    new = {
+        f"{name}: new text": {every * n: loss for n, loss in enumerate(run["new text"], 1)}
+        for name, run in runs.items()
+    }
+    axes = plots.curves(seen, *labels, axes=plt.subplots(figsize=(9, 4.6))[1])
+    plots.curves(new, *labels, lines=False, markers=True, axes=axes)
     for name, value in tables.items():
         axes.axhline(value, color="black", linewidth=1, linestyle=":")
-        axes.text(len(run["seen"]), value + 0.05, name, fontsize=8, ha="right")
-    axes.set(
-        xlabel="training step",
-        ylabel="loss, nats per token",
-        title="How low is the loss on training text and on new text?",
-    )
+        axes.text(1, value + 0.05, name, fontsize=8, ha="right", transform=axes.get_yaxis_transform())
     axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
     return axes
 
@@ -348,13 +310,11 @@ def written(
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
     """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
-    for row, (values, marker) in enumerate(zip(texts.values(), "*ovD^sP", strict=False)):
+    for row, (values, marker) in enumerate(zip(texts.values(), "*" + MARKERS, strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
-        size = 8 if marker == "*" else 4
-        axes.plot(values, row + spread, marker, color=COLOURS[row % 6], ms=size, markeredgewidth=0, linestyle="none")
-        axes.plot(
-            [values.mean().item()] * 2, [row - 0.4, row + 0.4], color="black", linewidth=2, label="mean" * (not row)
-        )
+        look: dict[str, Any] = {"color": COLOURS[row % 6], "ms": 8 if marker == "*" else 4, "mew": 0, "ls": "none"}
+        axes.plot(values, row + spread, marker, **look)
+        axes.plot([values.mean()] * 2, [row - 0.4, row + 0.4], color="black", lw=2, label="mean" * (not row))
     axes.axvline(entropy, color="#777777", linestyle="--")
     axes.text(entropy, -0.62, " entropy along the sampled texts", fontsize=8)
     axes.set_yticks(range(len(texts)), list(texts))
@@ -392,16 +352,10 @@ def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
     return shares
 
 
-def rates(table: Mapping[str, Mapping[str, float]], title: str, xlabel: str = "share of questions") -> Axes:
+def rates(table: Mapping[str, Mapping[str, float]], title: str, unit: str = "share of questions") -> Axes:
     """Shares as groups of bars: a group for each entry, a bar for each rule within it."""
-    axes = plt.subplots(figsize=(7.5, 0.9 * len(table) + 0.9))[1]
-    rules = list(next(iter(table.values())))
-    for number, (rule, hatch) in enumerate(zip(rules, ("", "///", "..."), strict=False)):
-        place = [group + 0.27 * (number - (len(rules) - 1) / 2) for group in range(len(table))]
-        drawn = axes.barh(place, [row[rule] for row in table.values()], height=0.25, label=rule, hatch=hatch)
-        axes.bar_label(drawn, fmt="{:.0%}", padding=3, fontsize=8)
-    axes.set_yticks(range(len(table)), list(table))
-    axes.invert_yaxis()
-    axes.set(title=title, xlabel=xlabel, xlim=(0, 1.1))
-    axes.legend(loc="upper right", fontsize=8)
+    by_rule = {rule: [row[rule] for row in table.values()] for rule in next(iter(table.values()))}
+    axes = plots.grouped_bars(by_rule, list(table), title, unit, numbers=True)
+    axes.set_ylim(0, 1)
+    axes.legend()
     return axes

@@ -9,6 +9,7 @@ from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
 from course_utils import interventions
+from course_utils.course import ours
 from course_utils.course.exercises import Answer, Cases, compared, judged
 from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course.questions import Wrong, close, demand, pair, tensor
@@ -21,32 +22,15 @@ def _heads(model: Model) -> list[Head]:
     return [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
 
 
-def _z(model: Model, cache: Any, layer: int, head: int) -> Tensor:
-    return cache["z", layer][0, :, head]
+def _ours(name: str) -> Answer:
+    return lambda *given: ours.find(name).function(*given)
 
 
-def _wrote(model: Model, cache: Any, layer: int, head: int) -> Tensor:
-    return _z(model, cache, layer, head) @ model.W_O[layer, head]
-
-
-def _averaged_values(model: Model, cache: Any, layer: int, head: int) -> Tensor:
-    values = cache["v", layer][0, :, head].double() @ model.W_O[layer, head].double()
-    return cache["pattern", layer][0, head].double() @ values
-
-
-def _terms(model: Model, tokens: Tensor, term: Callable[..., Tensor] = _wrote) -> Tensor:
-    """The right answer, or with another `term` for the heads."""
-    _, cache = model.run_with_cache(tokens)
-    return torch.stack([model.W_E[tokens[0]], *(term(model, cache, *head) for head in _heads(model))])
+_terms, _shares = _ours("stream_terms"), _ours("patch_stream")
 
 
 def _reordered(*order: int) -> Answer:
     return lambda model, tokens: _terms(model, tokens)[list(order)]
-
-
-def _with_first(first: Callable[[Model, Tensor], Tensor]) -> Answer:
-    """Another first term: `first(model, what the embedding wrote)`."""
-    return lambda m, t: torch.cat([first(m, m.W_E[t[0]])[None], _terms(m, t)[1:]])
 
 
 def _einsum_terms(model: Model, tokens: Tensor) -> Tensor:
@@ -55,16 +39,13 @@ def _einsum_terms(model: Model, tokens: Tensor) -> Tensor:
     return torch.cat([model.W_E[tokens], torch.einsum("lphd,lhdm->lhpm", z, model.W_O).flatten(0, 1)])
 
 
-def _library_terms(model: Model, tokens: Tensor) -> Tensor:
-    _, cache = model.run_with_cache(tokens)
-    return torch.cat([cache["embed"], cache.stack_head_results()[:, 0]])
-
-
 def _what_differs(got: Tensor, right: Tensor, model: Model, tokens: Tensor) -> str | None:
     if model.cfg.n_layers > 2:
         return None  # that it was right for two layers says more
     if not close(got[0], right[0]):
         return "the first term should be what the embedding wrote: rows of W_E."
+    if close(got[1], got[2]):
+        return "heads 0.0 and 0.1 get the same term: what the whole layer adds does not say what each head adds."
     summed = close(got.sum(0), right.sum(0))
     return None if summed else "the terms do not sum to the stream at the end, `resid_post` of the last layer."
 
@@ -79,85 +60,76 @@ stream_terms = compared(
     explain=_what_differs,
     mistakes={
         "the first term holds W_pos; in these models positions go to queries and keys only, never into the stream.": (
-            _with_first(lambda m, x: x + m.W_pos[: len(x)]),
-            _with_first(lambda m, x: m.W_pos[: len(x)]),
+            lambda m, t: torch.cat([m.W_E[t] + m.W_pos[:5], _terms(m, t)[1:]]),
+            lambda m, t: torch.cat([m.W_pos[None, :5], _terms(m, t)[1:]]),
         ),
         "the embedding comes last; it should be the first term.": _reordered(1, 2, 3, 4, 5, 6, 0),
         "the heads' terms hold the embedding once more: a head's output is only what it adds.": (
-            lambda m, t: _terms(m, t, lambda m, *at: _wrote(m, *at) + m.W_E[t[0]]),
-            lambda m, t: _terms(m, t, lambda m, *at: _wrote(m, *at) + m.W_E[t[0]] / len(_heads(m))),
-        ),
-        "heads 0.0 and 0.1 get the same term: what the whole layer adds does not say what each head adds.": (
-            lambda m, t: _terms(m, t, lambda m, cache, layer, head: cache["attn_out", layer][0]),
-            lambda m, t: _terms(m, t, lambda m, cache, layer, head: cache["attn_out", layer][0] / m.cfg.n_heads),
+            lambda m, t: torch.cat([m.W_E[t], _terms(m, t)[1:] + m.W_E[t]]),
+            lambda m, t: torch.cat([m.W_E[t], _terms(m, t)[1:] + m.W_E[t] / 6]),
         ),
         "head 1.0 should be term 4 of 7: first the heads of layer 0, then those of layer 1.": (
             _reordered(0, 1, 4, 2, 5, 3, 6),
             _reordered(0, 4, 5, 6, 1, 2, 3),
-            _reordered(0, 6, 5, 4, 3, 2, 1),
         ),
     },
     elsewhere={
-        "the first term should be what": _with_first(lambda m, x: x[:1].expand_as(x)),
-        "the terms do not sum to the stream": lambda m, t: _terms(m, t, lambda *at: 2 * _wrote(*at)),
+        "the first term should be what": lambda m, t: torch.cat([m.W_E[t[:, [0] * 5]], _terms(m, t)[1:]]),
+        "heads 0.0 and 0.1 get the same term": _reordered(0, 1, 1, 1, 4, 4, 4),
+        "the terms do not sum to the stream": lambda m, t: torch.cat([m.W_E[t], 2 * _terms(m, t)[1:]]),
         "the sum is right, but": _reordered(0, 1, 3, 2, 4, 5, 6),
         "it fails for 3 layers": lambda m, t: torch.cat([x := _terms(m, t)[: 1 + 2 * m.cfg.n_heads], x])[:7],
         "take the numbers from `model.cfg`": lambda m, t: torch.stack([m.W_O[0, head] for head in range(8)]),
-        "the terms differ in shape": lambda m, t: _terms(m, t, _z),
+        "the terms differ in shape": lambda m, t: torch.stack([m.W_E[t[0]], m.run_with_cache(t)[1]["z", 0][0, :, 0]]),
     },
     also_right={
         "einsum": _einsum_terms,
-        "TransformerLens's own": _library_terms,
-        "patterns and values, in float64": lambda m, t: _terms(m, t, _averaged_values),
+        "float64": lambda *given: _terms(*given).double(),
+        "the library's": lambda m, t: torch.cat(
+            [(cache := m.run_with_cache(t)[1])["embed"], cache.stack_head_results()[:, 0]]
+        ),
     },
 )
-_compare_terms = stream_terms.check
 STOPS = {  # part of an error → what it means here
     "IndexError": "an index is too large for this model of 2 layers of 3 heads: take the numbers from `model.cfg`.",
-    "stack expects": (
-        "the terms differ in shape: each is [pos, d_model]; a head's z, [pos, d_head], gets there by its W_O."
-    ),
+    "stack expects": "the terms differ in shape: each is [pos, d_model]; a head's z, [pos, d_head], gets there by its"
+    " W_O.",
 }
 
 
-def _compare_or_say_why_it_stopped(answer: Answer) -> None:
+def _stops_explained(answer: Answer, compare: Answer = stream_terms.check) -> None:
     try:
         answer(tiny_model(), TOKENS)
     except Wrong as problem:
-        for told, says in STOPS.items():
-            demand(told not in str(problem), says)
-    _compare_terms(answer)
+        for error, says in STOPS.items():
+            demand(error not in str(problem), says)
+    compare(answer)
 
 
-stream_terms.check = _compare_or_say_why_it_stopped
+stream_terms.check = _stops_explained
+
+
+def _drop_case(n: int, d_model: int, V: int, token: int) -> tuple[Tensor, Tensor, Tensor, int]:
+    return random(n, d_model), random(n, d_model, seed=1), random(d_model, V, seed=2), token
+
 
 predicted_drop = compared(
     "`predicted_drop(terms, instead, W_U, token) → [term]`: the terms less what replaces them, read by one logit.",
     returns="one number for each term",
     cases=lambda: {
-        "it is not the drop of the logit of `token`, term by term.": (
-            random(4, 6),
-            random(4, 6, seed=1),
-            random(6, 9, seed=2),
-            5,
-        ),
-        "it fails for 3 terms of 8 dimensions and token 0 of 5.": (random(3, 8), random(3, 8, seed=3), random(8, 5), 0),
-        "with zeros in `instead`, the drop is all that a term adds.": (
-            random(7, 5),
-            torch.zeros(7, 5),
-            random(5, 4),
-            2,
-        ),
+        "it is not the drop of the logit of `token`, term by term.": _drop_case(4, 6, 9, 5),
+        "it fails for 3 terms of 8 dimensions and token 0 of 5.": _drop_case(3, 8, 5, 0),
+        "with zeros in `instead`, the drop is all that a term adds.": (random(7, 5), 0 * random(7, 5), random(5, 4), 2),
     },
     mistakes={
-        "the sign is turned: where the logit falls, the number should be positive.": lambda t, i, W, n: (
-            (i - t) @ W[:, n]
+        "the sign is turned: where the logit falls, the number should be positive.": (
+            lambda t, i, W, n: (i - t) @ W[:, n]
         ),
         "`instead` makes no difference; it is what stands in the term's place.": lambda t, i, W, n: t @ W[:, n],
         "that is what `instead` adds to the logit; the drop is a difference.": lambda t, i, W, n: i @ W[:, n],
-        "W_U makes no difference: one of its columns says what a vector adds to the logit.": lambda t, i, W, n: (
-            t - i
-        ).sum(1),
+        "W_U makes no difference: one of its columns says what a vector adds to the logit.": (
+            lambda t, i, W, n: (t - i).sum(1)
+        ),
         "that is a probability or its logarithm; the logit is what the column of W_U gives, with no softmax.": (
             lambda t, i, W, n: ((t - i) @ W).softmax(-1)[:, n],
             lambda t, i, W, n: ((t - i) @ W).log_softmax(-1)[:, n],
@@ -166,7 +138,7 @@ predicted_drop = compared(
     elsewhere={
         "it is not the drop of the logit": lambda t, i, W, n: ((t - i) @ W[:, n]).abs(),
         "it fails for 3 terms": lambda t, i, W, n: (t - i) @ W[:, min(5, W.shape[1] - 1)],
-        "the drop is all": lambda t, i, W, n: (t - i) @ W[:, n] * (i.norm() > 0),
+        "the drop is all": lambda t, i, W, n: (t - i) @ W[:, n] + i.eq(0).all(),
     },
     also_right={
         "a loop": lambda t, i, W, n: torch.stack([(a - b) @ W[:, n] for a, b in zip(t, i, strict=True)]),
@@ -182,7 +154,7 @@ def _with_z(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor |
         return model(tokens)
 
 
-def _with_changed(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
+def _changing(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
     """The logits after `change(z, head, value)`, with z [batch, pos, head, d_head]."""
 
     def answer(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
@@ -209,14 +181,15 @@ def _replaced_cases() -> Cases:
     }
     for model, tokens in ((tiny_model(), torch.cat([TOKENS, TOKENS.flip(1)])), (tiny_model(**OTHER), OTHER_TOKENS)):
         (batch, pos), d_head = tokens.shape, model.cfg.d_head
+        values = {
+            "the number 0": 0,
+            "one vector [d_head]": random(d_head, seed=1),
+            "[pos, d_head]": random(pos, d_head, seed=2),
+            "[batch, pos, d_head]": random(batch, pos, d_head, seed=3),
+        }
         for layer, head in ((0, 0), _heads(model)[-1], (1, 0)):
-            for value, kind in (
-                (0, "the number 0"),
-                (random(d_head, seed=1), "one vector [d_head]"),
-                (random(pos, d_head, seed=2), "[pos, d_head]"),
-                (random(batch, pos, d_head, seed=3), "[batch, pos, d_head]"),
-            ):
-                where = f"head {layer}.{head} of {model.cfg.n_layers} layers, texts: {batch}"
+            where = f"head {layer}.{head} of {model.cfg.n_layers} layers, texts: {batch}"
+            for kind, value in values.items():
                 cases[f"it fails for {where}, when value is {kind}."] = (model, tokens, layer, head, value)
     return cases
 
@@ -241,32 +214,31 @@ replaced = compared(
         "the logits are those of the plain run: does your hook return the changed z, and is it on the right name?": (
             lambda model, tokens, *_: model(tokens)
         ),
-        "all heads of the layer got the value; only `head` should.": _with_changed(lambda z, h, v: z.copy_(v)),
-        "the value was added; it should stand in place of what was there.": _with_changed(
+        "all heads of the layer got the value; only `head` should.": _changing(lambda z, h, v: z.copy_(v)),
+        "the value was added; it should stand in place of what was there.": _changing(
             lambda z, h, v: z[:, :, h].add_(v)
         ),
-        "zeros stand in the head's z; it should be `value`.": _with_changed(lambda z, h, v: z[:, :, h].zero_()),
-        "only the last position was replaced; `value` goes to all positions.": _with_changed(
-            lambda z, h, v: z[:, -1, h].copy_(v)
+        "zeros stand in the head's z; it should be `value`.": _changing(lambda z, h, v: z[:, :, h].zero_()),
+        "only the last position was replaced; `value` goes to all positions.": (
+            _changing(lambda z, h, v: z[:, -1, h].copy_(v))
         ),
-        "z was multiplied by `value`; `value` should stand in its place.": _with_changed(
+        "z was multiplied by `value`; `value` should stand in its place.": _changing(
             lambda z, h, v: z[:, :, h].mul_(v)
         ),
-        "`head` counts positions here: z is [batch, pos, head, d_head], and the third axis is the head.": _with_changed(
-            lambda z, h, v: z[:, h].copy_(v)
+        "`head` counts positions here: z is [batch, pos, head, d_head], and the third axis is the head.": (
+            _changing(lambda z, h, v: z[:, h].copy_(v))
         ),
     },
     elsewhere={
-        "head 1.1 was replaced where it should be 0.1": lambda m, t, layer, *head_v: _with_z(m, t, 1, *head_v),
-        "should be 1.2: is the layer in the name?": lambda m, t, layer, *head_v: _with_z(m, t, 0, *head_v),
+        "head 1.1 was replaced where it should be 0.1": lambda m, t, layer, *at: _with_z(m, t, 1, *at),
+        "should be 1.2: is the layer in the name?": lambda m, t, layer, *at: _with_z(m, t, 0, *at),
         "head 0.0 was replaced where it should be 0.1.": lambda m, t, layer, head, v: _with_z(m, t, layer, 0, v),
-        "texts: 2, when value is the number 0": _with_changed(lambda z, h, v: z[:1, :, h].copy_(v)),
-        "not those of a run with `value`": _with_changed(lambda z, h, v: z[:, :, h].copy_(v.abs())),
+        "texts: 2, when value is the number 0": _changing(lambda z, h, v: z[:1, :, h].copy_(v)),
+        "not those of a run with `value`": _changing(lambda z, h, v: z[:, :, h].copy_(v.abs())),
     },
     also_right={
-        "a cut": lambda *given: _with_z(*given),
-        "in float64": lambda *given: _with_z(*given).double(),
-        "a change in place": _with_changed(lambda z, h, v: z[:, :, h].copy_(v)),
+        "a cut": _with_z,
+        "float64": lambda *given: _with_z(*given).double(),
         "by the stream": _by_the_stream,
     },
 )
@@ -274,66 +246,32 @@ replaced = compared(
 
 def _patch_cases() -> Cases:
     one, other = TOKENS.clone(), OTHER_TOKENS.clone()
-    one[0, 1], other[0, 3] = 12, 6
+    one[0, 1], other[0, 2] = 12, 2  # which move the logits of 4 and 7 far
     return {
         "it is not the share that each single vector of the clean stream brings back.": (tiny_model(), TOKENS, one, 4),
         FAILS: (tiny_model(**OTHER), OTHER_TOKENS, other, 7),
     }
 
 
-def _ends(model: Model, clean: Tensor, corrupted: Tensor, token: int, read: int = -1) -> tuple[Tensor, Tensor]:
+def _ends(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> tuple[Tensor, Tensor]:
     """The logit of `token` with nothing brought back, and with all."""
-    low, high = (model(tokens)[0, read, token] for tokens in (corrupted, clean))
+    low, high = (model(tokens)[0, -1, token] for tokens in (corrupted, clean))
     return low, high
 
 
-def _stages(model: Model) -> list[str]:
-    return ["blocks.0.hook_resid_pre", *(f"blocks.{n}.hook_resid_post" for n in range(model.cfg.n_layers))]
+def _patching(which: Callable[[Tensor], Tensor]) -> Answer:
+    """A text for each position, which takes from the clean run what its row of `which(torch.eye)` marks."""
 
+    def answer(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
+        (_, kept), (_, there) = (model.run_with_cache(tokens) for tokens in (clean, corrupted))
+        low, high = _ends(model, clean, corrupted, token)
+        marked, rows = which(torch.eye(clean.shape[1])).bool()[..., None], []  # [text, pos, 1]
+        for name in ["blocks.0.hook_resid_pre", *(f"blocks.{n}.hook_resid_post" for n in range(model.cfg.n_layers))]:
+            with interventions.patched(model, name, torch.where(marked, kept[name], there[name])):
+                rows.append(model(corrupted.expand(len(marked), -1))[:, -1, token])
+        return (torch.stack(rows) - low) / (high - low)
 
-def _shares(
-    model: Model,
-    clean: Tensor,
-    corrupted: Tensor,
-    token: int,
-    names: Callable[[Model], list[str]] = _stages,
-    part: Callable[[int], slice] = lambda pos: slice(pos, pos + 1),
-    read: int = -1,
-) -> Tensor:
-    """The right answer, with something to get wrong in the keywords."""
-    _, cache = model.run_with_cache(clean)
-    low, high = _ends(model, clean, corrupted, token, read)
-    back = torch.zeros(len(names(model)), clean.shape[1])
-    for stage, name in enumerate(names(model)):
-        for pos in range(clean.shape[1]):
-            with interventions.patched(model, name, cache[name], (slice(None), part(pos))):
-                back[stage, pos] = model(corrupted)[0, read, token]
-    return (back - low) / (high - low)
-
-
-def _in_one_batch(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
-    """A text for each position that comes back."""
-    n, (_, kept), (_, there) = clean.shape[1], model.run_with_cache(clean), model.run_with_cache(corrupted)
-    low, high = _ends(model, clean, corrupted, token)
-    rows = []
-    for name in _stages(model):
-        with interventions.patched(model, name, torch.where(torch.eye(n).bool()[..., None], kept[name], there[name])):
-            rows.append(model(corrupted.expand(n, -1))[:, -1, token])
-    return (torch.stack(rows) - low) / (high - low)
-
-
-def _by_hooks(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
-    _, cache = model.run_with_cache(clean)
-    low, high = _ends(model, clean, corrupted, token)
-
-    def share(name: str, pos: int) -> float:
-        def put(x: Tensor, hook: HookPoint) -> Tensor:
-            return torch.cat([x[:, :pos], cache[name][:, pos : pos + 1], x[:, pos + 1 :]], 1)
-
-        logit = model.run_with_hooks(corrupted, fwd_hooks=[(name, put)])[0, -1, token]
-        return ((logit - low) / (high - low)).item()
-
-    return torch.tensor([[share(name, pos) for pos in range(clean.shape[1])] for name in _stages(model)])
+    return answer
 
 
 def _where_it_differs(got: Tensor, right: Tensor, model: Model, *given: Any) -> str | None:
@@ -357,36 +295,32 @@ patch_stream = compared(
     cases=_patch_cases,
     explain=_where_it_differs,
     mistakes={
-        "these are logits: 0 should be the corrupted run's logit, and 1 the clean one's.": lambda *given: torch.lerp(
-            *_ends(*given), _shares(*given)
+        "these are logits: 0 should be the corrupted run's logit, and 1 the clean one's.": (
+            lambda *given: torch.lerp(*_ends(*given), _shares(*given))
         ),
-        "these are differences of logits; divide by clean less corrupted.": lambda *given: (
-            _shares(*given) * (_ends(*given)[1] - _ends(*given)[0])
+        "these are differences of logits; divide by clean less corrupted.": (
+            lambda *given: _shares(*given) * torch.sub(*_ends(*given)[::-1])
         ),
         "it runs on `clean` and puts corrupted vectors in; run on `corrupted`, and put clean vectors in.": (
             lambda m, a, b, t: _shares(m, b, a, t),
             lambda m, a, b, t: 1 - _shares(m, b, a, t),
         ),
         "0 and 1 are exchanged: where nothing comes back, the share is 0.": lambda *given: 1 - _shares(*given),
-        "nothing ever comes back: do the vectors come from the clean run?": lambda m, a, b, t: torch.zeros(
-            m.cfg.n_layers + 1, a.shape[1]
-        ),
+        "nothing ever comes back: do the vectors come from the clean run?": lambda *given: 0 * _shares(*given),
         "all comes back everywhere: run on `corrupted`, put one position's vector in at a time, and take the hook away"
-        " again.": lambda *given: _shares(*given, part=lambda pos: slice(None)),
+        " again.": _patching(lambda eye: eye + 1),
     },
     elsewhere={
-        "which position do you replace": (
-            lambda *given: _shares(*given, part=lambda pos: slice(pos, None)),
-            lambda *given: _shares(*given).roll(-1, 1),
-        ),
-        "see that the stages are": (
-            lambda *given: _shares(*given, read=-2),
-            lambda *given: _shares(*given, names=lambda m: [_stages(m)[0], *_stages(m)[:-1]]),
-        ),
-        "it is not the share": lambda *given: _shares(*given, part=lambda pos: slice(pos + 1)),
-        "it fails for 3 layers": lambda m, a, b, t: _shares(m, a, b, t, read=4 if m.cfg.n_layers == 2 else -2),
+        "which position do you replace": _patching(lambda eye: eye.cumsum(1)),
+        "see that the stages are": (lambda *given: _shares(*given)[[0, 0, 1]], lambda *given: _shares(*given).flip(0)),
+        "it is not the share": _patching(lambda eye: eye.cumsum(0)),
+        "it fails for 3 layers": lambda m, a, b, t: _shares(m, a, b, t)[[0, 1, *[2] * (m.cfg.n_layers - 1)]],
     },
-    also_right={"in one batch": _in_one_batch, "hooks": _by_hooks, "float64": lambda *given: _shares(*given).double()},
+    also_right={
+        "in one batch": _patching(lambda eye: eye),
+        "float64": lambda *given: _shares(*given).double(),
+        "numpy": lambda *given: _shares(*given).numpy(),
+    },
 )
 
 
@@ -394,7 +328,7 @@ patch_stream = compared(
 def bias_head(answer: Answer) -> None:
     """`bias_head(model, token, amount) → (W_V, W_O)`: a head at rest on the start token that raises one logit.
 
-    Many heads do: any vector that x W_V is, and any W_O that writes from it.
+    Many heads do: x W_V may be any vector, if W_O makes `amount` of it.
     """
     for model, token, amount in (
         (tiny_model(), 7, 2.0),
@@ -407,30 +341,28 @@ def bias_head(answer: Answer) -> None:
         W_V = tensor(W_V, (d_model, d_head), "W_V, [d_model, d_head]")
         W_O = tensor(W_O, (d_head, d_model), "W_O, [d_head, d_model]")
         x, u = model.W_E[0], model.W_U[:, token]
-        adds = x @ W_V @ W_O @ u
+        adds, at_token, at_1 = (model.W_E[start] @ W_V @ W_O @ u for start in (0, token, 1))
         if close(adds, amount):
             continue
-        for off, says in {
-            amount**2: "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.",
-            0.0: f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does W_O"
-            " write?",
-            -amount: "the sign is turned: the logit falls by `amount`.",
-        }.items():
-            demand(not close(adds, off), says)
-        for seen, says in (
-            (model.W_E[token], "that is for a head that looks at `token`; it rests on the start token, model.W_E[0]."),
-            (model.W_E[1], "that is for token 1; the start token has row 0 of W_E."),
-        ):
-            demand(amount == 0 or not close(seen @ W_V @ W_O @ u, amount), says)
-        for name, factor in _factors(x, u).items():
-            demand(
-                not close(adds, amount * factor),
-                f"it adds `amount` times {name}, with x for model.W_E[0] and u for the column of W_U: divide that out.",
-            )
         demand(
-            not close(adds, amount * d_head),
-            f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is enough.",
+            not close(at_token, amount),
+            "that is for a head that looks at `token`; it rests on the start token, model.W_E[0].",
         )
+        demand(not close(at_1, amount), "that is for token 1; the start token has row 0 of W_E.")
+        for is_off, says in {
+            amount**2: "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.",
+            0.0: f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does"
+            " W_O write?",
+            -amount: "the sign is turned: the logit falls by `amount`.",
+            amount * d_head: f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is"
+            " enough.",
+            **{
+                amount * factor: f"it adds `amount` times {name}, with x for model.W_E[0] and u for the column of W_U:"
+                " divide that out."
+                for name, factor in _factors(x, u).items()
+            },
+        }.items():
+            demand(not close(adds, is_off), says)
         begins = ", ".join(f"{number:.2f}" for number in (x @ W_V)[:3].tolist())
         raise Wrong(
             f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}; at rest z begins with {begins},"
@@ -471,10 +403,10 @@ bias_head.mistakes = {
     "it adds `amount` times |x|, with": lambda *given: _built(*given, x_size=1),
     "it adds `amount` times |u|, with": lambda *given: _built(*given, u_size=1),
     "it adds `amount` times |x| and |u|, with": lambda *given: _built(*given, 0, 1, 1),
-    "the sign is turned": _then(lambda V, O, a: (V, -O)),
-    "`amount` comes in twice": _then(lambda V, O, a: (a * V, O)),
-    "it adds nothing to the logit": (_then(lambda V, O, a: (V, O.roll(1, 0))), _then(lambda V, O, a: (0 * V, O))),
-    "they add up: one is enough": _then(lambda V, O, a: (V[:, :1].expand_as(V), O[:1].expand_as(O))),
+    "the sign is turned": _then(lambda v, o, a: (v, -o)),
+    "`amount` comes in twice": _then(lambda v, o, a: (a * v, o)),
+    "it adds nothing to the logit": (_then(lambda v, o, a: (v, o.roll(1, 0))), _then(lambda v, o, a: (0 * v, o))),
+    "they add up: one is enough": _then(lambda v, o, a: (v[:, :1].expand_as(v), o[:1].expand_as(o))),
     "asked for 2, it adds 1.000": lambda m, t, a: _built(m, t, a - 1),
     "asked for 0, it adds": lambda m, t, a: _built(m, t, a or 1),
     "it rests on the start token": lambda m, t, a: _built(m, t, a, t),
@@ -483,8 +415,8 @@ bias_head.mistakes = {
     "W_V, [d_model, d_head]": lambda *given: _built(*given)[::-1],
 }
 bias_head.also_right = {
-    "the last dimension": _then(lambda V, O, a: (V.flip(1), O.flip(0))),
-    "every dimension a part": _then(lambda V, O, a: (V[:, :1].expand_as(V), O[:1].expand_as(O) / len(O))),
+    "the last dimension": _then(lambda v, o, a: (v.flip(1), o.flip(0))),
+    "every dimension a part": _then(lambda v, o, a: (v[:, :1].expand_as(v), o[:1].expand_as(o) / len(o))),
     "single numbers": _of_single_numbers,
-    "float64": _then(lambda V, O, a: (-3 * V.double(), O.double() / -3)),
+    "float64": _then(lambda v, o, a: (-3 * v.double(), o.double() / -3)),
 }

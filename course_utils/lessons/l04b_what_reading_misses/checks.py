@@ -1,75 +1,70 @@
 """Checks of lesson 04b, what reading misses: each exercise, then its mistakes with the sentence each must get."""
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import paths
-from course_utils.course.exercises import Answer, exercise
+from course_utils import interventions, paths
+from course_utils.course.exercises import Answer, Cases, compared, judged
 from course_utils.course.fixtures import tiny_model
-from course_utils.course.questions import Unfit, Wrong, close, demand, pair, tensor
+from course_utils.course.questions import Unfit, close, demand, pair, tensor
 
 _KEEP, _IN, _AT, _MIND, _BAY = 1, 2, 3, 4, 5  # 0 is the start token
+_NAMES = {_IN: "in", _AT: "at", _MIND: "mind", _BAY: "bay"}
 
 
-@exercise
+@judged
 def keep_in_mind(answer: Answer) -> None:
-    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: keep … in mind, keep … at bay, and no bugs."""
-    QK, OV = pair(answer(), "QK and OV")
+    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: keep … in mind, keep … at bay, and no bugs.
+
+    Any tables that do it are right.
+    """
+    given = pair(answer(), "QK and OV")
     tables = []
-    for value, name, means in ((QK, "QK", "[head, dest, src]"), (OV, "OV", "[head, src, out]")):
+    for value, means in zip(given, ("[head, dest, src] for QK", "[head, src, out] for OV"), strict=True):
         n = value.shape[0] if getattr(value, "ndim", 0) == 3 else 1
-        tables.append(tensor(value, (n, 6, 6), f"{means} for {name}").float())
+        tables.append(tensor(value, (n, 6, 6), means))
     QK, OV = tables
     demand(len(QK) == len(OV), f"QK has {len(QK)} heads and OV {len(OV)}: give both tables for every head.")
     demand(max(QK.abs().max().item(), OV.abs().max().item()) <= 100, "keep all entries between −100 and 100.")
-    n_heads = "one head does" if len(QK) == 1 else f"your {len(QK)} heads do"
-    for dest, word in ((_IN, "in"), (_AT, "at")):
-        probability = paths.of_tables(QK, OV, torch.tensor([0, dest]))[-1].softmax(-1)
+
+    def after(*text: int) -> Tensor:
+        return paths.of_tables(QK, OV, torch.tensor([0, *text]))[-1].softmax(-1)
+
+    heads = "one head does" if len(QK) == 1 else f"your {len(QK)} heads do"
+    for dest in (_IN, _AT):
         demand(
-            abs((probability[_MIND] / probability[_BAY]).log().item()) < 0.05,
-            f"without keep, mind and bay should be equally likely after {word!r}, but {n_heads} tell them apart.",
+            abs((after(dest)[_MIND] / after(dest)[_BAY]).log()) < 0.05,
+            f"without keep, mind and bay should be equally likely after {_NAMES[dest]!r}, but {heads} tell them apart.",
         )
-    for dest, out, bug, words in ((_IN, _MIND, _BAY, ("in", "mind", "bay")), (_AT, _BAY, _MIND, ("at", "bay", "mind"))):
-        word, right, wrong = words
+    for dest, out, bug in ((_IN, _MIND, _BAY), (_AT, _BAY, _MIND)):
         for between in ([], [dest], [_MIND]):
-            text = torch.tensor([0, _KEEP, *between, dest])
-            probability = paths.of_tables(QK, OV, text)[-1].softmax(-1)
-            after = "keep … " + ("mind … " if between == [_MIND] else f"{word} … " if between else "") + word
+            p = after(_KEEP, *between, dest)
+            text = "keep … " + "".join(f"{_NAMES[token]} … " for token in between) + _NAMES[dest]
             demand(
-                probability[bug] < 0.5,
-                f"a bug: after {after}, {wrong} gets {probability[bug]:.2f}. What one head says after keep it says to "
+                p[bug] < 0.5,
+                f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. What one head says after keep it says to "
                 "every destination that looks for keep.",
             )
-            demand(
-                probability[out] > 0.9,
-                f"after {after}, {right} gets {probability[out]:.2f}; it should get more than 0.9.",
-            )
-    if not all(table.is_floating_point() for table in answer()):
+            demand(p[out] > 0.9, f"after {text}, {_NAMES[out]} gets {p[out]:.2f}; it should get more than 0.9.")
+    if not all(table.is_floating_point() for table in given):
         raise Unfit("the next cells want tables of floats, and get whole numbers: torch.zeros makes floats")
 
 
-def _tables(*looks_and_says: tuple[dict[int, float], dict[int, float]]) -> Callable[[], tuple[Tensor, Tensor]]:
+def _heads(*looks_and_says: tuple[dict[int, float], dict[int, float]]) -> Callable[[], tuple[Tensor, Tensor]]:
     """A head for each pair: how strongly each destination looks for keep, and what keep adds to each out."""
 
     def answer() -> tuple[Tensor, Tensor]:
         QK, OV = torch.zeros(2, len(looks_and_says), 6, 6)
         for head, (looks, says) in enumerate(looks_and_says):
-            for dest, score in looks.items():
-                QK[head, dest, _KEEP] = score
-            for out, effect in says.items():
-                OV[head, _KEEP, out] = effect
+            QK[head, list(looks), _KEEP] = torch.tensor(list(looks.values()))
+            OV[head, _KEEP, list(says)] = torch.tensor(list(says.values()))
         return QK, OV
 
     return answer
-
-
-def _transposed() -> tuple[Tensor, Tensor]:
-    QK, OV = _right()
-    return QK.mT, OV
 
 
 def _without_keep() -> tuple[Tensor, Tensor]:
@@ -79,159 +74,118 @@ def _without_keep() -> tuple[Tensor, Tensor]:
     return QK, OV
 
 
-_right = _tables(({_IN: 10, _AT: -10}, {_MIND: 10}), ({_AT: 10, _IN: -10}, {_BAY: 10}))
+_BOTH, _AS_IN, _AS_AT = {_IN: 10.0, _AT: 10.0}, {_IN: 10.0, _AT: -10.0}, {_IN: -10.0, _AT: 10.0}
+_RIGHT = _heads((_AS_IN, {_MIND: 10.0}), (_AS_AT, {_BAY: 10.0}))
 keep_in_mind.mistakes = {
-    "one head, both outs": (_tables(({_IN: 10, _AT: 10}, {_MIND: 10, _BAY: 10})), "should get more than 0.9"),
-    "one head, mind": (_tables(({_IN: 10, _AT: 10}, {_MIND: 10})), "a bug: after keep … at, mind gets"),
-    "one head, bay": (_tables(({_IN: 10, _AT: 10}, {_BAY: 10})), "a bug: after keep … in, bay gets"),
-    "one head, against": (_tables(({_IN: 10, _AT: 10}, {_MIND: 10, _BAY: -10})), "a bug: after keep … at, mind"),
-    "two heads that look the same": (
-        _tables(({_IN: 10, _AT: 10}, {_MIND: 10}), ({_IN: 10, _AT: 10}, {_BAY: 10})),
-        "should get more than 0.9",
+    "a bug: after keep … at, mind gets": _heads((_BOTH, {_MIND: 10.0, _BAY: -10.0})),
+    "a bug: after keep … in, bay gets": _heads((_AS_IN, {_BAY: 10.0}), (_AS_AT, {_MIND: 10.0})),
+    "should get more than 0.9": (
+        _heads((_BOTH, {_MIND: 10.0, _BAY: 10.0})),
+        _heads((_BOTH, {_MIND: 10.0}), (_BOTH, {_BAY: 10.0})),
+        lambda: (_RIGHT()[0].mT, _RIGHT()[1]),
     ),
-    "outs exchanged": (_tables(({_IN: 10, _AT: -10}, {_BAY: 10}), ({_AT: 10, _IN: -10}, {_MIND: 10})), "a bug: after"),
-    "too weak": (_tables(({_IN: 1, _AT: -1}, {_MIND: 1}), ({_AT: 1, _IN: -1}, {_BAY: 1})), "should get more than 0.9"),
-    "nothing": (_tables(({}, {})), "should get more than 0.9"),
-    "one of the two": (_tables(({_IN: 10, _AT: -10}, {_MIND: 10})), "after keep … at, bay gets"),
-    "without keep": (_without_keep, "without keep, mind and bay should be equally likely"),
-    "QK as [src, dest]": (_transposed, "should get more than 0.9"),
-    "one table": (lambda: torch.zeros(1, 6, 6), "it should return two things"),
-    "heads that do not match": (lambda: (torch.zeros(2, 6, 6), torch.zeros(1, 6, 6)), "QK has 2 heads and OV 1"),
-    "too large": (_tables(({_IN: 1e4}, {_MIND: 1e4})), "keep all entries between"),
-    "another vocabulary": (lambda: tuple(torch.zeros(2, 1, 5, 5)), "it should be [1, 6, 6]"),
+    "after keep … at, bay gets": _heads((_AS_IN, {_MIND: 10.0})),
+    "without keep, mind and bay should be equally likely": _without_keep,
+    "QK has 2 heads and OV 1": lambda: (torch.zeros(2, 6, 6), torch.zeros(1, 6, 6)),
+    "keep all entries between": _heads(({_IN: 1e4}, {_MIND: 1e4})),
+    "it should be [1, 6, 6], [head, dest, src] for QK": lambda: tuple(torch.zeros(2, 1, 5, 5)),
 }
-
-
-@exercise
-def without_heads(answer: Answer) -> None:
-    """`without_heads(model, tokens, removed) → [batch, pos, d_vocab]`: the logits, some heads' output zero."""
-    model, tokens = tiny_model(0.6, n_layers=1), torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
-    for removed in ({2, 0}, {1}, set(), {0, 1, 2}):
-        result = tensor(answer(model, tokens, set(removed)), (2, 5, 20), "logits [batch, pos, d_vocab]")
-        right, said = _without(model, tokens, removed), f"without {_named(removed)}"
-        found = close(result, right)
-        others = set(range(3)) - removed
-        wrong = {
-            "these are the logits of the model as it was: has your hook run, and does it return z?": model(tokens),
-            f"the heads {_named(removed)} stayed, and the others were removed.": _without(model, tokens, others),
-            "these are probabilities; asked for are the logits.": right.softmax(-1),
-            "these are log-probabilities; asked for are the logits.": right.log_softmax(-1),
-        }
-        if len(removed) == 2:
-            for one in sorted(removed):
-                wrong[f"{said}: only head {one} was removed."] = _without(model, tokens, {one})
-            mean = _without(model, tokens, removed, mean=True)
-            wrong["each removed head is replaced by its mean; here its output should be zero."] = mean
-        for sentence, logits in wrong.items():
-            demand(found or not close(result, logits), sentence)
-        demand(found, f"the logits {said} are not right: set z [batch, pos, head, d_head] to zero for these heads.")
-    other, tokens = tiny_model(0.6, n_layers=1, n_heads=2, d_head=7, d_vocab=13, d_model=8), torch.tensor([[0, 12, 5]])
-    demand(
-        close(tensor(answer(other, tokens, {1}), (1, 3, 13), "logits"), _without(other, tokens, {1})),
-        "it is right for one small model, and wrong for another with other sizes and one text of three tokens.",
-    )
-
-
-def _named(removed: Iterable[int]) -> str:
-    return " and ".join(str(head) for head in sorted(removed)) or "none"
+keep_in_mind.also_right = {
+    "scores of 0 for the other": _heads(({_IN: 30.0}, {_MIND: 30.0}), ({_AT: 30.0}, {_BAY: 30.0})),
+    "three heads": _heads((_AS_IN, {_MIND: 9.0}), (_AS_AT, {_BAY: 5.0}), (_AS_AT, {_BAY: 4.0, _MIND: -9.0})),
+    "in numpy, the wrong outs lowered": lambda: [
+        table.numpy() for table in _heads((_AS_IN, dict.fromkeys((0, 1, 2, 3, 5), -9.0)), (_AS_AT, {_BAY: 9.0}))()
+    ],
+}
 
 
 def _without(model: HookedTransformer, tokens: Tensor, removed: Iterable[int], mean: bool = False) -> Tensor:
-    def hook(z: Tensor, hook: Any) -> Tensor:
-        z = z.clone()
-        gone = sorted(removed)
-        z[:, :, gone] = z[:, :, gone].mean((0, 1), keepdim=True) if mean else 0
-        return z
-
-    with model.hooks(fwd_hooks=[("blocks.0.attn.hook_z", hook)]):
+    _, cache = model.run_with_cache(tokens)
+    means = {(0, head): cache["z", 0][:, :, head].mean((0, 1)) for head in removed} if mean else None
+    with interventions.cut(model, *((0, head) for head in removed), instead=means):
         return model(tokens)
 
 
-def _rest_removed(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    return _without(model, tokens, set(range(model.cfg.n_heads)) - removed)
+def _masked(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
+    kept = torch.tensor([[head not in removed] for head in range(model.cfg.n_heads)])
+    hooks = [("blocks.0.attn.hook_z", lambda z, hook: z * kept)]
+    return model.run_with_hooks(tokens, fwd_hooks=hooks)
 
 
-def _leaving_hooks(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    leave: Any = model.add_hook  # whose type knows no hook that is a plain function
-    for head in removed:
-
-        def hook(z: Tensor, hook: Any, head: int = head) -> Tensor:
-            z[:, :, head] = 0
-            return z
-
-        leave("blocks.0.attn.hook_z", hook)
-    return model(tokens)
+def _removals() -> Cases:
+    tokens, cases = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]]), {}
+    for named, removed in {"0 and 2": {2, 0}, "1": {1}, "none": set(), "0 and 1 and 2": {0, 1, 2}}.items():
+        wrong = f"the logits without {named} are not right: set z [batch, pos, head, d_head] to zero for these heads."
+        cases[wrong] = tiny_model(0.6, n_layers=1), tokens, removed
+    other = tiny_model(0.6, n_layers=1, n_heads=2, d_head=7, d_vocab=13, d_model=8)
+    wrong = "it is right for one small model, and wrong for another with other sizes and one text of three tokens."
+    return cases | {wrong: (other, torch.tensor([[0, 12, 5]]), {1})}
 
 
-def _one_removed(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    return _without(model, tokens, sorted(removed)[-1:])
+without_heads = compared(
+    "`without_heads(model, tokens, removed) → [batch, pos, d_vocab]`: the logits, some heads' output zero.",
+    returns="logits [batch, pos, d_vocab]",
+    cases=_removals,
+    mistakes={
+        "these are the logits of the model as it was: has your hook run, and does it return z?": lambda m, t, r: m(t),
+        "the heads 0 and 2 stayed, and the others were removed.": lambda m, t, r: _without(m, t, {0, 1, 2} - r),
+        "these are probabilities; asked for are the logits.": lambda m, t, r: _without(m, t, r).softmax(-1),
+        "these are log-probabilities; asked for are the logits.": lambda m, t, r: _without(m, t, r).log_softmax(-1),
+        "without 0 and 2: only head 0 was removed.": lambda m, t, r: _without(m, t, sorted(r)[:1]),
+        "without 0 and 2: only head 2 was removed.": lambda m, t, r: _without(m, t, sorted(r)[-1:]),
+        "each removed head is replaced by its mean; here its output should be zero.": (
+            lambda m, t, r: _without(m, t, r, mean=True)
+        ),
+    },
+    also_right={
+        "a mask": _masked,
+        "heads cut": _without,
+        "the logits less the heads' terms": lambda m, t, r: (
+            m(t) - torch.stack([paths.path_terms(m, row)[1] for row in t])[:, sorted(r)].sum(1)
+        ),
+    },
+)
 
 
-def _wrong_axis(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    def hook(z: Tensor, hook: Any) -> Tensor:
-        z = z.clone()
-        z[:, sorted(removed)] = 0
-        return z
-
-    with model.hooks(fwd_hooks=[("blocks.0.attn.hook_z", hook)]):
-        return model(tokens)
-
-
-without_heads.mistakes = {
-    "no hook": (lambda m, t, r: m(t), "the logits of the model as it was"),
-    "the others removed": (_rest_removed, "and the others were removed"),
-    "only one removed": (_one_removed, "without 0 and 2: only head 2 was removed"),
-    "the mean": (lambda m, t, r: _without(m, t, r, mean=True), "is replaced by its mean"),
-    "positions instead of heads": (_wrong_axis, "set z [batch, pos, head, d_head] to zero"),
-    "probabilities": (lambda m, t, r: _without(m, t, r).softmax(-1), "these are probabilities"),
-    "log-probabilities": (lambda m, t, r: _without(m, t, r).log_softmax(-1), "these are log-probabilities"),
-    "the last position": (lambda m, t, r: _without(m, t, r)[:, -1], "it should be [2, 5, 20]"),
-    "hooks left behind": (_leaving_hooks, "it leaves a hook"),
-}
-
-
-@exercise
+@judged
 def attention_program(answer: Answer) -> None:
-    """`attention_program(strings) → [dest, src]`: a guess, without weights, where a head looks on a text."""
+    """`attention_program(strings) → [dest, src]`: a guess, without weights, where a head looks on a text: any guess."""
     words = ["<|start|>", "def", " f", "(", "x", ",", " y", "):", "\n   ", " return", " x"]
-    for n in (11, 1, 4):
-        pattern = tensor(answer(list(words[:n])), (n, n), "[dest, src]").float()
-        demand((pattern >= 0).all(), "attention is never negative.")
-        demand(
-            close(pattern.sum(1), torch.ones(n)) or not close(pattern.sum(0), torch.ones(n)) or n == 1,
-            "the columns sum to 1; the rows should: each destination has one unit of attention to give.",
-        )
-        demand(not pattern.triu(1).any(), "a destination looks at a later token; only itself and earlier ones count.")
-        demand(close(pattern.sum(1), torch.ones(n)), "each row should sum to 1: divide it by its sum.")
-    again = tensor(answer(list(words)), (11, 11), "[dest, src]").float()
-    demand(
-        close(again, tensor(answer(list(words)), (11, 11), "[dest, src]").float()),
-        "twice the same text, and two patterns.",
-    )
-    if close(again, torch.ones(11, 11).tril() / torch.arange(1, 12)[:, None]):
-        raise Wrong("that is an even pattern: let the distance, or the tokens, make a difference.")
+    for n in (1, 4, 11):
+        pattern, again = (tensor(answer(words[:n]), (n, n), "[dest, src]") for _ in range(2))
+        rows, columns = (close(pattern.sum(axis), torch.ones(n)) for axis in (1, 0))
+        crossed, even = columns and not rows, close(pattern, _normalised(torch.ones(n, n))) and n == 11
+        for sentence, fails in {
+            "attention is never negative.": (pattern < 0).any(),
+            "the columns sum to 1; the rows should: each destination has one unit of attention to give.": crossed,
+            "a destination looks at a later token; only itself and earlier ones count.": pattern.triu(1).any(),
+            "each row should sum to 1: divide it by its sum.": not rows,
+            "twice the same text, and two patterns.": not close(pattern, again),
+            "that is an even pattern: let the distance, or the tokens, make a difference.": even,
+        }.items():
+            demand(not fails, sentence)
 
 
-def _decaying(rate: float) -> Callable[[list[str]], Tensor]:
-    def answer(strings: list[str]) -> Tensor:
-        n = torch.arange(len(strings))
-        weights = (rate ** (n[:, None] - n)).tril()
-        return weights / weights.sum(1, keepdim=True)
-
-    return answer
+def _normalised(weights: Tensor) -> Tensor:
+    return weights.tril() / weights.tril().sum(1, keepdim=True)
 
 
-def _eleven(strings: list[str]) -> Tensor:
-    return _decaying(0.5)([""] * 11)
+def _fading(strings: list[str], rate: float = 0.5) -> Tensor:
+    n = torch.arange(len(strings))
+    return _normalised(rate ** (n[:, None] - n))
 
 
 attention_program.mistakes = {
-    "even": (_decaying(1.0), "that is an even pattern"),
-    "not normalised": (lambda s: torch.ones(len(s), len(s)).tril(), "each row should sum to 1"),
-    "no mask": (lambda s: torch.ones(len(s), len(s)) / len(s), "a destination looks at a later token"),
-    "transposed": (lambda s: _decaying(0.5)(s).T, "the columns sum to 1"),
-    "negative": (lambda s: -_decaying(0.5)(s), "attention is never negative"),
-    "one size": (_eleven, "it should be [1, 1]"),
-    "one row": (lambda s: _decaying(0.5)(s)[-1], "it should be [11, 11]"),
-    "at random": (lambda s: (w := torch.rand(len(s), len(s)).tril()) / w.sum(1, keepdim=True), "twice the same text"),
+    "that is an even pattern": lambda s: _fading(s, 1.0),
+    "each row should sum to 1": lambda s: torch.ones(len(s), len(s)).tril(),
+    "a destination looks at a later token": lambda s: torch.ones(len(s), len(s)) / len(s),
+    "the columns sum to 1": lambda s: _fading(s).T,
+    "attention is never negative": lambda s: -_fading(s),
+    "it should be [1, 1]": lambda s: _fading([""] * 11),
+    "twice the same text": lambda s: _normalised(torch.rand(len(s), len(s))),
+}
+attention_program.also_right = {
+    "fading": _fading,
+    "the start token, numpy": lambda s: np.eye(len(s))[[0] * len(s)],
+    "tokens as long": lambda s: _normalised(torch.tensor([[1.0 + 5 * (len(a) == len(b)) for b in s] for a in s])),
 }

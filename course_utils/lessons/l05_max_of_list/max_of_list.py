@@ -39,7 +39,8 @@ def built(weights: Mapping[str, Tensor]) -> HookedTransformer:
     for name, shape in wanted.items():
         if tuple(weights[name].shape) != shape:
             raise ValueError(f"{name} must have shape {[*shape]} beside the others, not {[*weights[name].shape]}.")
-    config = TASKS["max-of-list"].config() | {"d_model": d_model, "d_head": d_head, "d_vocab": d_vocab}
+    task = TASKS["max-of-list"]
+    config = task.config() | {"model_name": task.rule, "d_model": d_model, "d_head": d_head, "d_vocab": d_vocab}
     model = initial(config).requires_grad_(False)
     places = [model.embed.W_E, *(getattr(model.blocks[0].attn, name)[0] for name in names[1:5]), model.unembed.W_U]
     for name, place in zip(names, places, strict=True):

@@ -216,13 +216,10 @@ def move_label(answer: Answer) -> None:
     for config, tokens in zip(sizes, ([[0, 7, 3, 9, 11, 3], [0, 2, 2, 5, 8, 1]], [[0, 4, 6, 1, 9]] * 3), strict=True):
         model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
         label = random(len(batch), model.cfg.d_model, seed=3)
-        read = torch.einsum("bm,hmd->bhd", label, model.W_K[1])
+        read, plain = torch.einsum("bm,hmd->bhd", label, model.W_K[1]), model.run_with_cache(batch)[1]
         for src, target in ((2, 4), (3, 1)):
             hooks = _hooks(answer(model, label, src, target))
-            plain, asked = (
-                _run(model, batch, [], ""),
-                _run(model, batch, hooks, f"a label moved from {src} to {target}"),
-            )
+            asked = _run(model, batch, hooks, f"a label moved from {src} to {target}")
             given = asked["k", 1] - plain["k", 1]
             other = next((door for door in "qv" if not close(plain[door, 1], asked[door, 1])), "")
             demand(close(plain["z", 0], asked["z", 0]), "layer 0 is changed: only keys of layer 1 should move.")

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
@@ -11,20 +10,11 @@ from matplotlib.colors import Normalize
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS, arrow, streams
+from course_utils.plots import COLOURS
 from course_utils.text import visible
 
 WIDTH = 100  # characters of a line
-BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
-DRAWN = (
-    "Three positions as upright streams: an earlier A, the B after it, a second A. In layer 0 an arrow runs from A to "
-    "B, which gets a label. In layer 1 the second A finds the label in B's key, and B is moved there to be predicted."
-)
-MEASURED = (
-    "The drawing of the beginning, now with tokens of a name and with numbers: head 0.5 looks one back with all its "
-    "attention, head 1.6 finds the piece that followed with nearly all of its own, and the two induction heads raise "
-    "that piece's logit."
-)
+DARK = COLOURS[0], "#a34700", "#00654a"  # of words beside an arrow: the first three colours, dark enough to read
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
     "worth": "What it costs to take out the induction heads, left, and two other heads, right, at each kind of "
     "position and over all. On the left the bars at continued positions tower over all others, whichever way they are "
@@ -41,26 +31,27 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     stands below their names.
     """
     first, second, again, to_come = tokens
-    axes = streams((first, second, again), to_come)
-    arrow(axes, (1, 0.95), (3.4, 0.95), BLUE)
-    axes.text(2.2, 1.1, _step("1  fetch from one back", steps[0]), ha="center", va="bottom", color=BLUE, fontsize=9)
-    label = f"“{first} came before me”"
-    frame = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
-    axes.text(3.55, 2.0, label, ha="left", va="center", fontsize=9, bbox=frame, parse_math=False)
-    arrow(axes, (8, 3.05), (3.4, 3.05), ORANGE, "--")
-    words = _step(f"2  “who came after {first}?”", steps[1])
-    axes.text(5.7, 3.1, words, ha="center", va="bottom", color="#a34700", fontsize=9, parse_math=False)
-    arrow(axes, (3.4, 4.05), (8, 4.05), GREEN)
-    words = _step(f"3  copy {second}", steps[2])
-    axes.text(5.7, 4.1, words, ha="center", va="bottom", color="#00654a", fontsize=9, parse_math=False)
-    axes.text(3.2, 3.05, "key", ha="right", va="center", fontsize=9, color="#a34700")
-    axes.text(8.2, 3.05, "query", ha="left", va="center", fontsize=9, color="#a34700")
-    axes.text(3.2, 4.05, "value", ha="right", va="center", fontsize=9, color="#00654a")
-    plots.show(MEASURED if any(steps) else DRAWN)
-
-
-def _step(name: str, found: str) -> str:
-    return f"{name}\n{found}" if found else name
+    axes = plots.streams((first, second, again), to_come)
+    names = "1  fetch from one back", f"2  “who came after {first}?”", f"3  copy {second}"
+    ends = (1, 3.4, 0.95), (8, 3.4, 3.05), (3.4, 8, 4.05)  # of each arrow: from, to, how high
+    for i, (start, end, y) in enumerate(ends):
+        plots.arrow(axes, (start, y), (end, y), COLOURS[i], "--" if i == 1 else "-")
+        words = f"{names[i]}\n{steps[i]}".strip()
+        place = {"ha": "center", "va": "bottom", "fontsize": 9}
+        axes.text(5.7 if i else 2.2, y + (0.05 if i else 0.15), words, color=DARK[i], parse_math=False, **place)
+    frame = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": COLOURS[0]}
+    axes.text(3.55, 2.0, f"“{first} came before me”", va="center", fontsize=9, bbox=frame, parse_math=False)
+    for x, y, word, i in ((3.2, 3.05, "key", 1), (8.2, 3.05, "query", 1), (3.2, 4.05, "value", 2)):
+        axes.text(x, y, word, ha="left" if x > 8 else "right", va="center", fontsize=9, color=DARK[i])
+    plots.show(
+        "The drawing of the beginning, now with tokens of a name and with numbers: head 0.5 looks one back with all "
+        "its attention, head 1.6 finds the piece that followed with nearly all of its own, and the two induction heads "
+        "raise that piece's logit."
+        if any(steps)
+        else "Three positions as upright streams: an earlier A, the B after it, a second A. In layer 0 an arrow runs "
+        "from A to B, which gets a label. In layer 1 the second A finds the label in B's key, and B is moved there to "
+        "be predicted."
+    )
 
 
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
@@ -71,11 +62,11 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")  # the map's ends are too dark to read on
     axes = plt.subplots(figsize=(10.3, 3.1))[1]
     column, line = 0, 0
-    for token, value in zip(tokens, added.tolist(), strict=True):
+    for token, value in zip(tokens, added.clamp(-limit, limit).tolist(), strict=True):
         word = visible(token)
         if column + len(word) > WIDTH:
             column, line = 0, line + 1
-        frame = {"facecolor": colours.to_rgba(np.clip(value, -limit, limit)), "edgecolor": "none", "pad": 0.5}
+        frame = {"facecolor": colours.to_rgba(value), "edgecolor": "none", "pad": 0.5}
         axes.text(column, -line, word, family="monospace", fontsize=9.8, parse_math=False, bbox=frame)
         if value < -limit / 5:
             axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
@@ -95,8 +86,7 @@ def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         model, layer = title.split()
-        names = [f"{layer}.{h}" for h in range(len(next(iter(values.values()))))]
-        plots.grouped_bars(values, names, f"{model}, layer {layer}", "", "head", axes=panel)
+        _by_head(values, f"{model}, layer {layer}", layer=layer, axes=panel)
     axes[0].set_ylabel("prefix-matching score")
     axes[0].legend(title="tokens drawn")
     plots.show(
@@ -105,21 +95,29 @@ def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
     )
 
 
+def _by_head(
+    values: Mapping[str, Float[Tensor, " head"]], title: str, unit: str = "", layer: str = "1", axes: Axes | None = None
+) -> Axes:
+    names = [f"{layer}.{head}" for head in range(len(next(iter(values.values()))))]
+    return plots.grouped_bars(values, names, title, unit, "head", axes=axes)
+
+
 def losses(
     panels: Mapping[str, Mapping[str, Float[Tensor, " pos"]]], period: int, chance: float, step: int = 8
 ) -> None:
     """Show the loss by position in each panel, a line for each model, averaged in steps; dotted lines part passes."""
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.8), sharey=True)
     for panel, (title, models) in zip(axes, panels.items(), strict=True):
-        for line, (name, loss) in zip(plots.LINES, models.items(), strict=False):
-            means = loss.view(-1, step).mean(1)
-            panel.plot([step * (i + 0.5) for i in range(len(means))], means.tolist(), line, marker=".", label=name)
-        for start in range(period, len(loss), period):
+        means = {name: loss.view(-1, step).mean(1) for name, loss in models.items()}
+        places = [step * (i + 0.5) for i in range(3 * period // step)]
+        words = f"tokens drawn {title}", "position of the predicted token", ""
+        plots.curves(means, *words, x=places, markers=True, size=4, axes=panel, ylim=(0, 16))
+        for start in (period, 2 * period):
             label = "a pass begins" if start == period else None
-            panel.axvline(start + 1, color=GREY, linestyle=":", label=label)
-        panel.axhline(chance, color=GREY, label="all tokens equally likely")
-        panel.set(title=f"tokens drawn {title}", xlabel="position of the predicted token", ylim=(0, 16))
+            panel.axvline(start + 1, color=COLOURS[6], linestyle=":", label=label)
+        panel.axhline(chance, color=COLOURS[6], label="all tokens equally likely")
     axes[0].set_ylabel("nats per token")
+    axes[0].get_legend().remove()
     axes[-1].legend(fontsize=8, ncols=2, frameon=True, framealpha=1, edgecolor="none")
     plots.show(
         "Loss by position, tokens drawn uniformly and by frequency. The one-layer model's line stays level over three "
@@ -141,9 +139,7 @@ def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of:
 
 def effects(by_kind: Mapping[str, Float[Tensor, " head"]]) -> None:
     """Show what each head of layer 1 adds to the token that comes, one bar for each kind of position."""
-    names = [f"1.{h}" for h in range(len(next(iter(by_kind.values()))))]
-    title = "What does each head add to the next token?"
-    plots.grouped_bars(by_kind, names, title, "logit effect", "head").legend()
+    _by_head(by_kind, "What does each head add to the next token?", "logit effect").legend()
     plots.show(
         "Logit effects of the eight heads of layer 1, three bars each: new, continued, otherwise. Heads 1.1 and 1.6 "
         "add much where a token continues as before and little elsewhere. No other head rises where a token continues."
@@ -179,9 +175,8 @@ def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
     """For each panel, what each way of cutting costs at each kind of position."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.6, 4), sharey=True)
     for panel, (title, ways) in zip(axes, panels.items(), strict=True):
-        places = list(next(iter(ways.values())))
-        values = {way: [by_kind[place] for place in places] for way, by_kind in ways.items()}
-        plots.grouped_bars(values, places, title, "", "kind of position", axes=panel)
+        values = {way: list(by_kind.values()) for way, by_kind in ways.items()}
+        plots.grouped_bars(values, list(next(iter(ways.values()))), title, "", "kind of position", axes=panel)
         panel.axhline(0, color="black", lw=0.8)
     axes[0].set_ylabel("what the cut costs, nats per token")
     axes[0].legend(title="in place of what\nthe heads write")
@@ -206,12 +201,12 @@ def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], b
     """
     _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.6), sharex=True)
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
-        for line, mark, (name, attention) in zip(plots.LINES, plots.MARKERS, lines.items(), strict=False):
-            places = range(-before, len(attention) - before)
-            axes.plot(places, attention[:, i].tolist(), line, marker=mark, ms=4, label=name)
-        axes.set(title=f"Where does 1.{head} look? Mean of 7 destinations", ylabel="attention", ylim=(0, 1))
+        attention = {name: dict(enumerate(line[:, i].tolist(), -before)) for name, line in lines.items()}
+        words = f"Where does 1.{head} look? Mean of 7 destinations", "", "attention"
+        plots.curves(attention, *words, markers=True, size=4, axes=axes, ylim=(0, 1))
     panels[-1].set_xticks([0, later], ["earlier B", f"{later} later"])
     panels[-1].set_xlabel("source position")
+    panels[-1].get_legend().remove()
     panels[0].legend(loc="upper center")
     plots.show(
         "Mean attention of heads 1.6 and 1.1 by place, counted from the earlier B. With nothing moved, or with a "
@@ -252,10 +247,7 @@ def pairs(top1: Float[Tensor, "later earlier"]) -> None:
 
 def caught(shares: Mapping[str, Float[Tensor, " head"]]) -> None:
     """Show what share of each head of layer 1's attention falls on the reader's rule, a bar for each kind of text."""
-    names = [f"1.{h}" for h in range(len(next(iter(shares.values()))))]
-    plots.grouped_bars(
-        shares, names, "Who looks where your rule says?", "share beyond the start token", "head"
-    ).legend()
+    _by_head(shares, "Who looks where your rule says?", "share beyond the start token").legend()
     plots.show(
         "Bars for the eight heads of layer 1, on prose and on code: the share of their attention beyond the start "
         "token that falls on your rule's sources."

@@ -34,14 +34,14 @@ def _event(
     first: Callable[[Numbers], float] = lambda v: v[0],
     final: Callable[[Numbers], float] = lambda v: sum(v[-4:]) / 4,
     share: Callable[[float], float] = lambda s: s,
-    last: bool = True,
+    last: int = -1,
     line: bool = True,
     at_level: bool = False,
 ) -> Answer:
     def answer(steps: Numbers, values: Numbers, part: float) -> float:
         level = first(values) + share(part) * (final(values) - first(values))
-        short = [i for i, v in enumerate(values[:-1]) if v < level or (at_level and v == level)]
-        i = short[-1] if last else next(i for i in short if i + 1 not in short)
+        short = [v <= level if at_level else v < level for v in values]
+        i = [i for i, (here, there) in enumerate(itertools.pairwise(short)) if here and not there][last]
         rise = (level - values[i]) / (values[i + 1] - values[i]) if line else 1.0
         return steps[i] + rise * (steps[i + 1] - steps[i])
 
@@ -53,10 +53,9 @@ def _index_of_event(steps: Numbers, values: Numbers, share: float) -> float:
 
 
 def _with_numpy(steps: Numbers, values: Numbers, share: float) -> float:
-    v = np.array(values)
-    level = (1 - share) * v[0] + share * v[-4:].mean()
-    i = np.flatnonzero(v < level)[-1]
-    return np.interp(level, v[i : i + 2], steps[i : i + 2])
+    level = (1 - share) * values[0] + share * np.mean(values[-4:])
+    i = np.flatnonzero(np.array(values) < level)[-1]
+    return np.interp(level, values[i : i + 2], steps[i : i + 2])
 
 
 def _from_the_end(steps: Numbers, values: Numbers, share: float) -> Tensor:
@@ -115,7 +114,7 @@ event_time = compared(
         "is there for good from step 10, not 30": _event(at_level=True),
         "has risen by half at 1": _event(first=lambda v: 0.0),
         "not at the curve's highest point": (_event(final=max), _event(first=min, final=max)),
-        "gets there for good the second time only": _event(last=False),
+        "gets there for good the second time only": _event(last=0),
         "not at the curve's lowest point": _event(first=min),
         "of all the same": (_event(final=lambda v: sum(v[-3:]) / 3), _event(final=lambda v: sorted(v[-4:])[2])),
         "with share 0.25 the time should be": (_event(share=lambda s: 0.5), _event(share=lambda s: 1 - s)),
@@ -139,12 +138,6 @@ def _dealt(first: Numbers, second: Numbers) -> float:
     return sum(distance >= apart[0] - 1e-9 for distance in apart) / len(apart)
 
 
-def _one_at_a_time(first: Numbers, second: Numbers) -> float:
-    total = sum(second) - sum(first)
-    sums = [total, *(total - 2 * (b - a) for a, b in zip(first, second, strict=True))]
-    return sum(abs(one) >= abs(total) - 1e-9 for one in sums) / len(sums)
-
-
 def _in_bits(first: Numbers, second: Numbers) -> Tensor:
     gaps = torch.tensor(second) - torch.tensor(first)
     kept = torch.arange(2 ** len(gaps))[:, None] >> torch.arange(len(gaps)) & 1  # [way, pair]
@@ -165,7 +158,9 @@ def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) ->
     if got >= 1 + 1e-6:
         return f"a share lies between 0 and 1; yours is {got:.3f}."
     if first == [1, 7, 3, 9]:
-        return f"of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far; your share is {got:.3f}."
+        return (
+            f"of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far; your share is {got:.3f}."
+        )
     if second == [3, 2, -1]:
         signs = "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of 4 or more in size"
         return f"{signs}: sizes count, not only orders. Your share is {got:.3f}."
@@ -193,20 +188,16 @@ paired_test = compared(
     explain=_no_such_share,
     mistakes={
         "you count one direction only; a difference the other way would be as surprising.": (
-            lambda a, b: _swapped(a, b, far=lambda d, o: d >= o - 1e-9)
+            lambda a, b: _swapped(a, b, far=lambda d, o: d >= abs(o) - 1e-9)
         ),
-        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.": (
-            _dealt,
-            lambda a, b: 28 / 70,
-        ),
+        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.": (_dealt),
     },
     elsewhere={
         "so the share is never 0": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
         "a share lies between 0 and 1": lambda a, b: abs(sum(a) - sum(b)) / len(a),
-        "2 part 1 7 3 9 and 2 10 5 14": _one_at_a_time,
-        "exchanging the groups": lambda a, b: min(1.0, 2 * _swapped(a, b, far=lambda d, o: d >= o - 1e-9)),
-        "sizes count, not only orders. Your share": (events.sign_test, lambda a, b: 2 / 2 ** len(a)),
-        "each swap parts the means as far": lambda a, b: _swapped(a, b) * (0.0 not in np.subtract(a, b) or 0.5),
+        "2 part 1 7 3 9 and 2 10 5 14": lambda a, b: 1 - _swapped(a, b),
+        "exchanging the groups": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= o - 1e-9),
+        "sizes count, not only orders. Your share": events.sign_test,
         "compare with a small tolerance": (
             events.paired_test,
             lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= abs(o)),
@@ -217,20 +208,17 @@ paired_test = compared(
 
 
 def _turned(
-    shift: int = 0,
+    places: Callable[[int], int] = abs,
     columns: Callable[[int], slice] = slice,
     scales: tuple[int, int] = (1, 1),
     swapped: bool = False,
-    wrapped: bool = False,
-    always: int = 0,
 ) -> Answer:
     def answer(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
-        fast, back = W_pos[:, columns(d_head)].double(), always or back + shift
-        goes = fast.roll(back, 0)  # row i − back at row i
-        stay = slice(None) if wrapped else slice(max(back, 0), len(fast) + min(back, 0))
+        rows, back = columns(d_head), places(back)
+        at = torch.arange(len(W_pos))[max(back, 0) : len(W_pos) + min(back, 0)]
         W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
-        W_Q[columns(d_head)] = scale ** scales[0] * torch.linalg.lstsq(fast[stay], goes[stay]).solution.float()
-        W_K[columns(d_head)] = scale ** scales[1] * torch.eye(d_head)
+        W_Q[rows] = scale ** scales[0] * torch.linalg.lstsq(W_pos[at, rows], W_pos[at - back, rows]).solution
+        W_K[rows] = scale ** scales[1] * torch.eye(d_head)
         return (W_K, W_Q) if swapped else (W_Q, W_K)
 
     return answer
@@ -287,16 +275,16 @@ previous_token_weights = compared(
     explain=_looks_elsewhere,
     mistakes={
         "position i looks at position i + 1: turn the queries back instead of forward, or exchange W_Q and W_K.": (
-            _turned(always=-1),
+            _turned(lambda back: -1),
             _turned(swapped=True),
         ),
-        "each position looks at itself: nothing turns the queries back by one.": _turned(shift=-1),
-        "with back = 3 the head still looks at the token before: use `back`.": _turned(always=1),
+        "each position looks at itself: nothing turns the queries back by one.": _turned(lambda back: 0),
+        "with back = 3 the head still looks at the token before: use `back`.": _turned(lambda back: 1),
     },
     elsewhere={
-        "its highest score at the position before it": _turned(shift=1),
+        "its highest score at the position before it": _turned(lambda back: back + 1),
         "W_Q reads other columns of W_pos too": _turned(columns=lambda d: slice(-d, None)),
-        "its highest score 3 places back": _turned(wrapped=True),
+        "its highest score 3 places back": _turned(lambda back: min(back, 2)),
         "W_K carries the scale": (_turned(scales=(1, 0)), _turned(scales=(0, 0)), _turned(scales=(2, 0))),
         "coordinates of position i − 1 times 3": _turned(scales=(0, 1)),
         "the head looks everywhere alike": lambda W_pos, d_head, *_: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
@@ -389,12 +377,6 @@ def _think_again(got: dict[str, str], right: dict[str, str]) -> str:
     return f"case {letter}: think again: {OBJECTIONS[letter]}.".replace("?.", "?")
 
 
-def _from_pairs() -> dict[str, str]:
-    found = dict.fromkeys("AH", "fine")
-    found.update((letter, WORDS[1 + i]) for i, letter in enumerate("BCDEFG"))
-    return found
-
-
 objections = compared(
     '`objections() → {"A": word, …}`: for each of eight cases what is wrong with the test, or "fine".',
     returns="a dictionary, a word for each letter",
@@ -410,8 +392,8 @@ objections = compared(
         for letter, asked in OBJECTIONS.items()
     },
     also_right={
-        "written out": lambda: RIGHT,
-        "pair by pair": _from_pairs,
-        "with a note": lambda: {**RIGHT, "note": "two are fine"},
+        "two loops": lambda: {letter: "fine" for letter in "AH"} | {k: WORDS["ABCDEFG".index(k)] for k in "BCDEFG"},
+        "in another order": lambda: dict(reversed(RIGHT.items())),
+        "with a note": lambda: RIGHT | {"note": "two are fine"},
     },
 )

@@ -8,14 +8,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
-from transformer_lens import HookedTransformer
 
+from course_utils import plots
 from course_utils.lessons.l09_mlps import addition
-from course_utils.making import tasks
-from course_utils.plots import COLOURS, HATCHES, LINES, MARKERS
+from course_utils.plots import COLOURS, HATCHES, MARKERS
 
 LEVELS = plt.get_cmap("viridis", 10)  # few colours, so that a triangle of 8,256 pairs is stored in few bytes
-BLUE, ORANGE, GREEN, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
+BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
     "blind": "Left, all pairs: the mistakes that were foretold and those found are the same points, on pairs of "
     "diagonals. Right, the answers are off by multiples of 21.",
@@ -44,14 +43,6 @@ def _plain_lines() -> Iterator[None]:
         yield
 
 
-def _grid(pairs: Int[Tensor, "pair 2"], values: Float[Tensor, " pair"]) -> Float[Tensor, "b a"]:
-    """The values in the triangle of all pairs, the first operand to the right and the second upwards."""
-    n = int(pairs.max()) + 1
-    grid = torch.full((n, n), float("nan"))
-    grid[pairs[:, 1], pairs[:, 0]] = values.float()
-    return grid
-
-
 @_plain_lines()
 def lattices(
     pairs: Int[Tensor, "pair 2"],
@@ -63,9 +54,10 @@ def lattices(
     n = int(pairs.max()) + 1
     _, panels = plt.subplots(1, len(titles), figsize=(9.0, 9.0 / len(titles)), sharey=True, squeeze=False)
     for i, (axes, title) in enumerate(zip(panels[0], titles, strict=True)):
-        axes.imshow(_grid(pairs, fires[:, i]), origin="lower", cmap=LEVELS, interpolation="nearest")
-        if lines:
-            period, crest = lines[i]
+        grid = torch.full((n, n), float("nan"))
+        grid[pairs[:, 1], pairs[:, 0]] = fires[:, i]
+        axes.imshow(grid, origin="lower", cmap=LEVELS, interpolation="nearest")
+        for period, crest in lines[i : i + 1]:
             for total in torch.arange(2 * crest % period, n, period).tolist():
                 axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
         axes.set(title=title, xlabel="first number a", xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
@@ -78,50 +70,37 @@ def folding() -> Axes:
     """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of step."""
     _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
     total = torch.linspace(0, 4 * torch.pi, 400)  # A + B
-    for axes, apart, words in zip(
-        panels.T, (0.0, 1.6, torch.pi), ("in step", "a quarter apart", "half apart"), strict=True
-    ):
-        A, B = (total + apart) / 2, (total - apart) / 2
-        upper, lower = axes
-        upper.plot(total, A.cos(), color=BLUE, ls="--", lw=1, label="cos A")
-        upper.plot(total, B.cos(), color=GREEN, ls=":", lw=1.4, label="cos B")
-        upper.plot(total, A.cos() + B.cos(), color="black", lw=1.8, label="their sum")
-        upper.set_title(words)
-        lower.fill_between(total, (A.cos() + B.cos()).relu(), color=BLUE, alpha=0.35)
-        lower.plot(total, (A.cos() + B.cos()).relu(), color=BLUE, label="this neuron")
-        lower.plot(total, (-A.cos() - B.cos()).relu(), color=ORANGE, ls="--", label="its opposite")
-        lower.set_xlabel("A + B, in turns")
+    titles = {"in step": 0.0, "a quarter apart": 1.6, "half apart": torch.pi}
+    for (upper, lower), (title, apart) in zip(panels.T, titles.items(), strict=True):
+        A, B = ((total + apart) / 2).cos(), ((total - apart) / 2).cos()
+        plots.curves({"their sum": A + B, "cos A": A, "cos B": B}, title, "", "", x=total, axes=upper)
+        humps = {"this neuron": (A + B).relu(), "its opposite": (-A - B).relu()}
+        plots.curves(humps, "", "A + B, in turns", "", x=total, axes=lower)
         lower.set_xticks([0, 2 * torch.pi, 4 * torch.pi], ["0", "1", "2"])
-        for axis in axes:
-            axis.axhline(0, color=GREY, lw=0.6)
+        for axes in (upper, lower):
+            axes.axhline(0, color=GREY, lw=0.6)
+            axes.legend(fontsize=8, loc="upper center", ncols=2).set_visible(title == "half apart")
     panels[0, 0].set_ylabel("before the ReLU")
     panels[1, 0].set_ylabel("after it")
-    for axis in panels[:, 2]:
-        axis.legend(fontsize=8, loc="upper center", ncols=2)
     return panels[0, 0]
 
 
 def crests(phase: float) -> Axes:
     """Where a neuron with its crest at `phase` (in turns) fires, and its opposite; the lines have the same A + B."""
     _, axes = plt.subplots(figsize=(7.0, 5.2))
-    angle = torch.linspace(0, 2, 200) * 2 * torch.pi
-    phi = 2 * torch.pi * phase
-    for i, (crest, name) in enumerate(((phi, "this neuron, crest at φ"), (phi + torch.pi, "its opposite, at φ + ½"))):
-        fires = (((angle - crest).cos() + (angle - crest).cos()[:, None]).relu()).numpy()
-        axes.contourf(angle / (2 * torch.pi), angle / (2 * torch.pi), fires, [0.6, 2.1], colors=COLOURS[i],
-                      alpha=0.55 if i else 0.75)  # fmt: skip
+    turns = torch.linspace(0, 2, 200)
+    for i, (crest, name) in enumerate(((phase, "this neuron, crest at φ"), (phase + 0.5, "its opposite, at φ + ½"))):
+        wave = (2 * torch.pi * (turns - crest)).cos()
+        axes.contourf(turns, turns, wave + wave[:, None], [0.6, 2.1], colors=COLOURS[i], alpha=(0.75, 0.55)[i])
         axes.plot([], [], "so"[i], color=COLOURS[i], ms=9, alpha=0.7, label=name)
-    for k in range(4):
-        total = 2 * phase + k
+    for total in (2 * phase + k for k in range(4)):
         axes.plot([total - 2, 2], [2, total - 2], color="black", lw=0.9, zorder=3)
-    axes.set(title="Where do the two fire?", xlabel="A, in turns", ylabel="B, in turns", xlim=(0, 2), ylim=(0, 2))
-    ticks = [0, phase, phase + 0.5, 1, phase + 1, phase + 1.5, 2]
-    names = ["0", "φ", "φ + ½", "", "φ + 1", "", "2"]
-    axes.set_xticks(ticks, names)
-    axes.set_yticks(ticks, names)
-    axes.set_aspect("equal")
     axes.plot([], [], color="black", lw=0.9, label="A + B = 2φ, up to whole turns")
     axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    ticks = [0, phase, phase + 0.5, 1, phase + 1, phase + 1.5, 2]
+    names = ["0", "φ", "φ + ½", "", "φ + 1", "", "2"]
+    axes.set(xticks=ticks, xticklabels=names, yticks=ticks, yticklabels=names, xlim=(0, 2), ylim=(0, 2))
+    axes.set(title="Where do the two fire?", xlabel="A, in turns", ylabel="B, in turns", aspect="equal")
     return axes
 
 
@@ -133,17 +112,12 @@ def paths() -> Axes:
         "head": (2.5, 2.2, "head\nmixes both"), "stream": (4.3, 0.9, "stream of the\nlast token"),
         "neuron": (6.2, 2.2, "neuron: receives a\nnumber, ReLU"), "logits": (8.5, 0.9, "logits of\n128 sums"),
     }  # fmt: skip
+    ways = [
+        ("a", "head", ""), ("b", "head", ""), ("b", "stream", "residual path"), ("head", "stream", "adds"),
+        ("stream", "neuron", "W_in: reads"), ("neuron", "logits", "W_out: its votes"), ("stream", "logits", ""),
+    ]  # fmt: skip
     for x, y, words in boxes.values():
         axes.text(x, y, words, ha="center", va="center", bbox={"boxstyle": "round", "fc": "#eef3f8", "ec": BLUE})
-    ways = [
-        ("a", "head", ""),
-        ("b", "head", ""),
-        ("b", "stream", "residual path"),
-        ("head", "stream", "adds"),
-        ("stream", "neuron", "W_in: reads"),
-        ("neuron", "logits", "W_out: its votes"),
-        ("stream", "logits", ""),
-    ]
     for start, end, words in ways:
         (x, y, _), (u, v, _) = boxes[start], boxes[end]
         axes.annotate("", (u, v), (x, y), arrowprops={"arrowstyle": "-|>", "color": GREY, "shrinkA": 34, "shrinkB": 34})
@@ -159,15 +133,11 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> Axes:
     _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
     axes.axvline(total, color=ORANGE, lw=6, alpha=0.3)
     for row, period in enumerate(periods):
-        marks = torch.arange(total % period, n, period)
-        axes.hlines(-row, 0, n - 1, color=GREY, lw=0.8)
-        axes.plot(marks, torch.full((len(marks),), -row), "|", ms=13, mew=1.8, color=COLOURS[row])
-        axes.text(-2, -row, f"period {period}", ha="right", va="center")
-    axes.text(
-        total, 0.45, f"all three: {total}" if len(periods) == 3 else f"all: {total}", ha="center", color="#a34700"
-    )
-    axes.set(xlim=(-18, n), ylim=(0.3 - len(periods), 0.9), xlabel="number that the ruler would answer")
-    axes.set_yticks([])
+        axes.axhline(-row, color=GREY, lw=0.8)
+        axes.plot((marks := torch.arange(total % period, n, period)), 0 * marks - row, "|", ms=13, color=COLOURS[row])
+    axes.text(total, 0.45, f"all {'three' if len(periods) == 3 else ''}: {total}", ha="center", color="#a34700")
+    axes.set_yticks([-row for row in range(len(periods))], [f"period {period}" for period in periods])
+    axes.set(xlim=(-1, n), ylim=(0.3 - len(periods), 0.9), xlabel="number that the ruler would answer")
     axes.spines["left"].set_visible(False)
     return axes
 
@@ -186,38 +156,33 @@ def mistakes(
     left.legend(loc="upper right", markerscale=1.6)
     sizes, counts = off[off != 0].abs().unique(return_counts=True)
     right.bar(sizes, counts, width=2.4, color=ORANGE)
-    right.set_xticks(sizes, [str(size) for size in sizes.tolist()])
-    right.set(title="By how much?", xlabel="answers off by", ylabel="pairs", xlim=(0, 128))
+    right.set(title="By how much?", xlabel="answers off by", ylabel="pairs", xlim=(0, 128), xticks=sizes)
     return left
 
 
 @_plain_lines()
 def neurons(
     yours: tuple[Float[Tensor, "value neuron"], Float[Tensor, "neuron out"]],
-    model: HookedTransformer,
-    best: Mapping[str, int],
+    others: Mapping[str, tuple[Float[Tensor, " value"], Float[Tensor, " value"], Float[Tensor, " out"]]],
 ) -> Axes:
-    """Your first neuron beside the model's `best`: what it receives, for which pairs it fires, and what it says then.
+    """Your first neuron beside others: what it receives, for which pairs it fires, and what it says then.
 
-    The last column, the finest, shows the first 21 values alone.
+    The others are `addition.portraits`; of the last one, the finest, the first 21 values are shown.
     """
-    (L, R), said, pairs = addition.curves(model), model.W_out[0] @ model.W_U, tasks.sequences(2, model.cfg.d_vocab)
-    columns = [("yours", yours[0][:, 0], yours[0][:, 0], yours[1][0])]
-    for name, i in best.items():
-        columns.append((f"{name}: neuron {i}\nperiod {addition.crest(model, i)[0]:.1f}", L[:, i], R[:, i], said[i]))
+    columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
     _, panels = plt.subplots(3, len(columns), figsize=(9.6, 7.0), height_ratios=(2, 3, 2), squeeze=False)
-    for i, (title, first, second, votes) in enumerate(columns):
-        n = 21 if i == len(columns) - 1 else len(first)
-        top, middle, bottom = panels[:, i]
-        top.plot((first + second)[:n] / 2, color=BLUE, marker="." if n == 21 else None)
-        top.set(title=title, xlabel="value of a number")
-        fires = (first[pairs[:, 0]] + second[pairs[:, 1]]).relu()
-        middle.imshow(_grid(pairs, fires), origin="lower", cmap=LEVELS, interpolation="nearest")
-        middle.set(xlabel="a", ylabel="b", xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
-        bottom.plot(votes[:n], color=ORANGE, marker="." if n == 21 else None)
-        bottom.set(xlabel="output")
-        for axes in (top, bottom):
+    for (top, middle, bottom), (title, (first, second, votes)) in zip(panels.T, columns.items(), strict=True):
+        is_finest = top is panels[0, -1]
+        values = torch.arange(21 if is_finest else len(first))
+        fires = (first + second[:, None]).relu()
+        fires[values[:, None] + values >= len(first)] = float("nan")
+        for axes, curve, colour in ((top, (first + second) / 2, BLUE), (bottom, votes, ORANGE)):
+            axes.plot(curve[values], color=colour, marker="." if is_finest else None)
             axes.axhline(0, color=GREY, lw=0.5)
+        top.set(title=title, xlabel="value of a number")
+        bottom.set(xlabel="output")
+        middle.imshow(fires[values][:, values], origin="lower", cmap=LEVELS, interpolation="nearest")
+        middle.set(xlabel="a", ylabel="b")
     for row, label in zip(panels, ("receives", "fires at\nb", "votes"), strict=True):
         row[0].set_ylabel(label)
     return panels[0, 0]
@@ -234,8 +199,8 @@ def spectrum(
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
     left.plot(fine, pooled, color=BLUE)
     inner = pooled[1:-1]  # its peaks, without ripples below 0.035
-    for peak in fine[1:-1][(inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)].tolist():
-        left.annotate(f"{peak:g}", (peak, float(pooled[fine == peak])), ha="center", va="bottom")
+    for i in ((inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)).nonzero()[:, 0] + 1:
+        left.annotate(f"{fine[i]:g}", (fine[i], pooled[i]), ha="center", va="bottom")
     left.set(title="Which waves are in the curves?", xlabel="frequency: periods in 128 values")
     left.set(ylabel="share of variance explained", ylim=(0, 1.15 * float(pooled.max())))
     bins = torch.arange(0, 1.01, 0.05).tolist()
@@ -256,18 +221,16 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> Axes:
     figure, panels = plt.subplots(2, 3, figsize=(9.6, 6.2), sharex=True, sharey=True)
     named = [(f"seed {i}" + (" (ours)" if i == 0 else ""), z[[0, 1, 3]]) for i, z in enumerate(found)]
     named.append(("control: a partner's votes (ours)", found[0][[0, 2, 3]]))
-    turn = torch.tensor([-0.5, 0.5])
+    turn, ticks = torch.tensor([-0.5, 0.5]), [-0.5, 0, 0.5]
     for axes, (title, (came, went, f)) in zip(panels.flat, named, strict=False):
         for fine, label in ((False, "other rulers"), (True, "finest ruler")):
             x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
             axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=4, label=label)
         for k in (-1, 0, 1):
             axes.plot(turn, 2 * turn + k, color=GREY, lw=0.8, zorder=0)
-        axes.set(title=title, ylim=(-0.53, 0.53), xticks=[-0.5, 0, 0.5], yticks=[-0.5, 0, 0.5])
-    for axes in panels[1]:
-        axes.set_xlabel("phase φ of the curve, in turns")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("phase of the votes, in turns")
+        axes.set(title=title, ylim=(-0.53, 0.53), xticks=ticks, yticks=ticks)
+        axes.set(xlabel="phase φ of the curve, in turns", ylabel="phase of the votes, in turns")
+        axes.label_outer()
     figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return panels[0, 0]
 
@@ -279,10 +242,9 @@ def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
     """
     _, panels = plt.subplots(len(cuts), 1, figsize=(9.6, 1.3 * len(cuts) + 0.5), sharex=True, squeeze=False)
     for axes, (title, cut) in zip(panels[:, 0], cuts.items(), strict=True):
-        shares = [count[1:] / count[1:].sum().clamp(min=1) for count in (cut.without, cut.at_random)]
-        for share, colour, way in zip(shares, (ORANGE, GREY), (1, -1), strict=True):
-            sizes = range(1, len(share) + 1)
-            axes.bar(sizes, way * share, width=1.0, color=colour, hatch=HATCHES[0 if way > 0 else 1])
+        for count, colour, way, hatch in ((cut.without, ORANGE, 1, ""), (cut.at_random, GREY, -1, HATCHES[1])):
+            share = way * count[1:] / count[1:].sum().clamp(min=1)
+            axes.bar(range(1, len(count)), share, width=1.0, color=colour, hatch=hatch)
         axes.plot(cut.foretold, 1.12, "v", color="black", ms=7, clip_on=False)
         axes.axhline(0, color="black", lw=0.8)
         axes.set(ylim=(-0.6, 1.1), yticks=[-0.5, 0, 0.5, 1], xlim=(0, 128))
@@ -292,9 +254,8 @@ def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
         words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
         axes.text(126, 1.0, f"without {title}  {'✓' if cut.holds else '✗'}", ha="right", va="top", weight="bold")
         axes.text(126, 0.65, words, ha="right", va="top", fontsize=9)
-    panels[0, 0].set_title(
-        "How far are the errors off?  (up: without the ruler; down: as many neurons at random)", pad=14
-    )
+    said = "How far are the errors off?  (up: without the ruler; down: as many neurons at random)"
+    panels[0, 0].set_title(said, pad=14)
     panels[-1, 0].set_xlabel("off by          (▼ foretold from frequencies and heights)")
     return panels[0, 0]
 
@@ -302,16 +263,15 @@ def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
 def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
-    for row, cuts in enumerate(tested):
-        axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
-        for cut in cuts:
-            f, colour = cut.frequency, BLUE if cut.holds else ORANGE
-            marker, inside = ("o", colour) if cut.holds else ("X", "white")
-            axes.plot(f, -row, marker, ms=13, color=colour, mfc=inside, mew=1.6)
-            axes.text(f, 0.24 - row, "slopes" if f < 2 else f"{f:.1f}", ha="center", va="bottom", fontsize=9)
-    axes.plot([], [], "o", color=BLUE, label="the prediction held")
-    axes.plot([], [], "X", color=ORANGE, mfc="white", mew=1.6, label="it failed")
-    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
+    looks = {"the prediction held": ("o", BLUE, BLUE), "it failed": ("X", ORANGE, "white")}
+    for label, (marker, colour, inside) in looks.items():
+        is_held = marker == "o"
+        at = [(cut.frequency, -row) for row, cuts in enumerate(tested) for cut in cuts if cut.holds == is_held]
+        axes.plot(*zip(*at, strict=True), marker, ms=13, color=colour, mfc=inside, mew=1.6, label=label)
+        for f, row in at:
+            axes.text(f, row + 0.24, "slopes" if f < 2 else f"{f:.1f}", ha="center", va="bottom", fontsize=9)
+    axes.hlines([-row for row in range(len(tested))], 0.5, 64, color=GREY, lw=0.6, zorder=0)
+    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16), markerscale=0.6)
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
     axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
@@ -327,30 +287,26 @@ def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Flo
     The lines are the first seed, the bands all of them; the right panel is about the first alone.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2))
-    for i, kind in enumerate(addition.KINDS):
-        look = {"color": COLOURS[i], "linestyle": LINES[i], "marker": MARKERS[i]}
+    for i in range(len(addition.KINDS)):
         left.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)
-        left.plot(sizes, rates[0, :, i], label=kind, lw=2, ms=4, **look)
-    right.plot(rest, color=BLUE, lw=1.6)
-    left.set(title="How many pairs are right with k waves?", xlabel="k", xticks=sizes)
-    left.set_ylabel("share of pairs (line: ours, band: all seeds)")
-    left.legend(fontsize=9, loc="center right")
-    right.set(title="What do 8 waves leave over (ours)?", xlabel="value of a number", ylim=(0, 1.1 * float(rest.max())))
-    right.set_ylabel("squared rest ÷ mean variance")
+    lines = dict(zip(addition.KINDS, rates[0].T, strict=True))
+    says = "How many pairs are right with k waves?", "k", "share of pairs (line: ours, band: all seeds)"
+    plots.curves(lines, *says, x=sizes, markers=True, size=4, axes=left, xticks=sizes)
+    says = "What do 8 waves leave over (ours)?", "value of a number", "squared rest ÷ mean variance"
+    plots.curves({"ours": rest}, *says, axes=right, ylim=(0, 1.1 * float(rest.max())))
     return left
 
 
 def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
     """What the last position pays to each position, for sequences of each length; the last two stand out."""
-    _, panels = plt.subplots(1, len(attention), figsize=(9.6, 2.6), sharey=True, squeeze=False)
+    figure, panels = plt.subplots(1, len(attention), figsize=(9.6, 2.6), sharey=True, squeeze=False)
     for axes, row in zip(panels[0], attention, strict=True):
-        n = len(row)
-        bars = axes.bar([str(i) for i in range(n)], row, color=[GREY] * (n - 2) + [BLUE] * 2)
-        for bar in bars[: n - 2]:
-            bar.set_hatch(HATCHES[1])
-        axes.set(title=f"length {n}", xlabel="position")
+        before = len(row) - 2
+        colours, hatches = [GREY] * before + [BLUE] * 2, [HATCHES[1]] * before + [""] * 2
+        axes.bar([str(i) for i in range(len(row))], row, color=colours, hatch=hatches)
+        axes.set(title=f"length {len(row)}", xlabel="position")
     panels[0, 0].set_ylabel("attention of the last")
-    panels[0, 0].figure.suptitle("Where does the last number look?")
+    figure.suptitle("Where does the last number look?")
     return panels[0, 0]
 
 
@@ -359,12 +315,10 @@ def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> Axes:
     _, panels = plt.subplots(1, len(results), figsize=(9.6, 2.9), sharey=True, squeeze=False)
     titles = "noise before the last two", "last two from elsewhere", "two positions swapped"
     for axes, title, shares in zip(panels[0], titles, results, strict=True):
-        for i, (label, values) in enumerate(shares.items()):
-            places = torch.arange(len(values)) + 0.4 * i - 0.2
-            axes.bar(places, values, width=0.38, color=COLOURS[i], hatch=HATCHES[i], label=label)
-        axes.set(title=title, xlabel="length", xticks=[0, 1, 2], xticklabels=["3", "4", "5"], ylim=(0, 1.3))
+        plots.grouped_bars(shares, ["3", "4", "5"], title, "share of answers", "length", axes=axes)
+        axes.set_ylim(0, 1.3)
         axes.legend(fontsize=8, ncols=2, loc="upper center")
-    panels[0, 0].set_ylabel("share of answers")
+        axes.label_outer()
     return panels[0, 0]
 
 
@@ -376,13 +330,13 @@ def attention_forced(
 ) -> Axes:
     """The share of right answers if attention is forced, and where it lies by itself, trained and untrained."""
     _, axes = plt.subplots(figsize=(9.6, 3.8))
-    axes.plot(forced, right, marker="o", ms=3, color=BLUE)
-    for values, label, colour, hatch in (
-        (own, "its own, all pairs", COLOURS[4], HATCHES[0]),
-        (before, "before training", GREY, HATCHES[1]),
-    ):
+    xlabel = "attention to the first number; the second gets the rest"
+    title, ylabel = "What if the first number got this attention?", "share of pairs right"
+    plots.curves({"forced": right}, title, xlabel, ylabel, x=forced, markers=True, size=3, axes=axes)
+    looks = {"its own, all pairs": (own, COLOURS[4], ""), "before training": (before, GREY, HATCHES[1])}
+    spans = [
         axes.axvspan(float(values.min()), float(values.max()), color=colour, alpha=0.45, label=label, hatch=hatch)
-    axes.set(title="What if the first number got this attention?", ylabel="share of pairs right")
-    axes.set_xlabel("attention to the first number; the second gets the rest")
-    axes.legend()
+        for label, (values, colour, hatch) in looks.items()
+    ]
+    axes.legend(handles=spans)
     return axes

@@ -29,27 +29,14 @@ def _waves(table: Tensor, frequencies: Sequence[int], sign: int = 1, reduce: Cal
 
 
 def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    """Waves of a + b have the same frequency in a and in b."""
-    found, n = torch.fft.fft2(table, dim=(0, 1)), len(table)
-    kept = torch.zeros(n, n, 1)
-    for f in (0, *frequencies, *(n - f for f in frequencies)):
-        kept[f, f] = 1
-    return torch.fft.ifft2(found * kept, dim=(0, 1)).real
+    kept = torch.zeros(len(table))
+    kept[[0, *frequencies, *(-f for f in frequencies)]] = 1  # waves of a + b have one frequency in a and in b
+    return torch.fft.ifft2(torch.fft.fft2(table, dim=(0, 1)) * kept.diag()[..., None], dim=(0, 1)).real
 
 
-def _one_by_one(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    n, means = len(table), _by_sum(table).double().numpy()
-    waves = means.mean(0) * np.ones((n, 1))
-    for wave in (wave(2 * np.pi * f * np.arange(n) / n) for f in frequencies for wave in (np.cos, np.sin)):
-        waves += np.outer(wave, wave @ means) * 2 / n
-    return waves[_sums(table).numpy()]
-
-
-def _fitted(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    n, sums = len(table), _sums(table).flatten()
-    angles = torch.outer(sums, torch.tensor(frequencies)) * 2 * math.pi / n
-    waves = torch.cat([torch.ones(n * n, 1), angles.cos(), angles.sin()], 1)
-    return (waves @ torch.linalg.lstsq(waves, table.flatten(0, 1)).solution).view(n, n, n)
+def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
+    kernel = 1 + 2 * sum((2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies)
+    return (kernel @ _by_sum(table) / len(table))[_sums(table)]
 
 
 def _unlike_sums(got: Tensor, right: Tensor, table: Tensor, frequencies: Sequence[int]) -> str | None:
@@ -90,7 +77,11 @@ only_waves = compared(
         "the same sum modulo 7": lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
         "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f: _waves(table, f[:1]),
     },
-    also_right={"Fourier, both operands": _diagonal, "wave by wave, numpy": _one_by_one, "least squares": _fitted},
+    also_right={
+        "a transform of both operands": _diagonal,
+        "each mean spread by a kernel": _kernel,
+        "float64": lambda table, f: _waves(table, f).double(),
+    },
 )
 
 
@@ -155,27 +146,20 @@ polygon.also_right = {
 }
 
 
-def _error(W: Tensor, b: Tensor, on: Sequence[int], counted: Sequence[int] | None = None) -> Tensor:
+def _error(W: Tensor, b: Tensor, on: Sequence[int], counted: Sequence[int] | slice = slice(None)) -> Tensor:
     """The squared error of these features, all without `counted`, when those are `on`."""
-    x = torch.zeros(len(W))
-    x[list(on)] = 1
-    wrong = (x - (x @ W @ W.T + b).relu()) ** 2
-    return (wrong if counted is None else wrong[list(counted)]).sum()
-
-
-def _in_loops(W: Tensor, b: Tensor, i: int, j: int) -> float:
-    total = 0.0
-    for k in range(len(W)):
-        total += (float(k in (i, j)) - max(0.0, float(W[k] @ (W[i] + W[j]) + b[k]))) ** 2
-    return total
+    x = torch.zeros(len(W)).index_fill(0, torch.tensor(on), 1)
+    return ((x - (x @ W @ W.T + b).relu()) ** 2)[counted].sum()
 
 
 pair_error = compared(
     "`pair_error(W, b, i, j) → float`: the squared error when features i and j are on and no other is.",
     cases=lambda: {
         f"with features {i} and {j} of {n} on, this is not the sum of (x − relu(x W Wᵀ + b))².": (
-            *(random(n, m, seed=i), 0.3 * random(n, seed=j)),
-            *(i, j),
+            random(n, m, seed=i),
+            0.3 * random(n, seed=j),
+            i,
+            j,
         )
         for n, m, i, j in ((5, 2, 0, 1), (5, 2, 3, 1), (7, 3, 6, 2))
     },
@@ -183,17 +167,18 @@ pair_error = compared(
         "the ReLU is missing: what is read is never below 0.": lambda W, b, i, j: (
             (torch.eye(len(W))[[i, j]].sum(0) - ((W[i] + W[j]) @ W.T + b)) ** 2
         ).sum(),
-        "the bias is missing.": lambda W, b, i, j: _error(W, 0 * b, (i, j)),
-        "this is the mean over the features; the error is the sum.": lambda W, b, i, j: _error(W, b, (i, j)) / len(W),
+        "the bias is missing.": lambda W, b, i, j: _error(W, 0 * b, [i, j]),
+        "this is the mean over the features; the error is the sum.": lambda W, b, i, j: _error(W, b, [i, j]) / len(W),
         "features that are off count too: what is read of them should be 0.": lambda W, b, i, j: _error(
-            W, b, (i, j), (i, j)
+            W, b, [i, j], [i, j]
         ),
     },
     elsewhere={"features 0 and 1 of 5 on": lambda W, b, i, j: _error(W, b, [i]) + _error(W, b, [j])},
     also_right={
-        "a tensor with one entry": lambda W, b, i, j: _error(W, b, (i, j)),
-        "float64": lambda W, b, i, j: _error(W.double(), b.double(), (i, j)).item(),
-        "feature by feature": _in_loops,
+        "a tensor with one entry": lambda W, b, i, j: _error(W, b, [i, j]),
+        "feature by feature": lambda W, b, i, j: sum(
+            (float(k in (i, j)) - max(0.0, float(W[k] @ (W[i] + W[j]) + b[k]))) ** 2 for k in range(len(W))
+        ),
         "numpy": lambda W, b, i, j: np.sum(
             (np.isin(np.arange(len(W)), [i, j]) - np.maximum(W.numpy() @ W.numpy()[[i, j]].sum(0) + b.numpy(), 0)) ** 2
         ),
