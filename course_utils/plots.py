@@ -19,7 +19,7 @@ from matplotlib.axes import Axes
 from PIL import Image
 from torch import Tensor
 
-from course_utils._arguments import checked
+from course_utils._arguments import Count, checked
 from course_utils.text import visible
 
 Matrix = Shaped[Tensor, "row column"] | Shaped[np.ndarray, "row column"]
@@ -164,6 +164,24 @@ def curves(
         axes.legend()
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel, **settings)
     return axes
+
+
+@checked
+def panels(
+    named: Mapping[str, Any], size: Sequence[float], xlabel: str = "", ylabel: str = "", rows: Count = 1
+) -> list[tuple[Axes, Any]]:
+    """A panel for each name, with one scale and the name above it: its axes, and what is to be drawn there.
+
+    `size` is the figure's, in inches; the labels of the axes stand at the outer panels alone.
+    """
+    columns = -(-len(named) // rows)
+    _, drawn = plt.subplots(rows, columns, figsize=tuple(size), sharex=rows > 1, sharey=True, squeeze=False)
+    for axes in drawn.flat[len(named) :]:
+        axes.axis("off")
+    for axes, title in zip(drawn.flat, named, strict=False):
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+        axes.label_outer()
+    return list(zip(drawn.flat, named.values(), strict=False))
 
 
 @checked

@@ -17,7 +17,7 @@ from course_utils.course import reader, utf8_output
 from course_utils.course.reader import BEST_FIRST
 
 LINE = 300  # characters of a sentence on the page
-RIGHT, WRONG, BLANK = BEST_FIRST
+RIGHT, WRONG, BLANK = tuple(BEST_FIRST)
 Said = dict[str, tuple[str, str]]  # exercise → the last word of its check, mark and sentence
 
 

@@ -53,7 +53,8 @@ def run(
         # stderr: the kernel's own log; what cells print there is kept. With agg for MPLBACKEND nothing would be drawn
         with client.setup_kernel(stderr=subprocess.DEVNULL, env=ours | dict(environment or {})):
             if first:
-                client.kc.execute(first, store_history=False, reply=True, timeout=CELL_TIMEOUT)
+                kernel: Any = client.kc  # whose blocking methods its type does not know
+                kernel.execute(first, store_history=False, reply=True, timeout=CELL_TIMEOUT)
             for number, cell in enumerate(notebook.cells):
                 try:
                     client.execute_cell(cell, number, execution_count=client.code_cells_executed + 1)

@@ -24,7 +24,7 @@ from course_utils.models import initial, save_weights, snapshot_name
 
 
 class Recipe(Protocol):
-    """How one model is made: what the loop asks of a `TextRecipe`, of a `tasks.Task` and of a `formation.runs.Run`."""
+    """How one model is made: what the loop asks of a `TextRecipe`, of a `tasks.Task` and of lesson 08's `runs.Run`."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]  # a frozen dataclass: its fields are stored with the weights
 
@@ -198,9 +198,10 @@ class State:
 def loop(
     training: Training, state: State, until: Callable[[dict[str, Any]], bool] | None = None
 ) -> Iterator[Float[Tensor, ""]]:
-    """The loop that trains every model of the course: yields the loss of each step when the step is done.
+    """The loop of every training that a `Recipe` describes: yields the loss of each step when the step is done.
 
-    It ends after `state.steps`, or when `until` is true of the last history row.
+    What lessons fit in seconds, a table or a toy, have loops of five lines where they stand. It ends after
+    `state.steps`, or when `until` is true of the last history row.
     """
     while state.step < state.steps and not (until and until(state.history[-1])):
         loss = training.loss(state.step)

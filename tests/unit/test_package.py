@@ -56,26 +56,26 @@ def test_data_fits_its_budget():
     assert sum(file.stat().st_size for file in DATA_FILES) <= 60e6
 
 
-@pytest.mark.parametrize("file", DATA_FILES, ids=lambda file: file.relative_to(_files.DATA).as_posix())
-def test_a_data_file_is_intact_and_no_pickle(file):
-    if file.name != _files.CHECKSUMS and file.suffix != ".md":
-        assert _files.verified(file) == file
-    with open(file, "rb") as stream:
-        opening = stream.read(9)
-    if file.suffix == ".safetensors":  # the length of the header, whose first byte can be any, then the header
-        assert opening[8:] == b"{"
-    else:
-        assert opening[:1] != b"\x80"  # how a pickle opens
-    if zipfile.is_zipfile(file):  # numpy's archives, and torch's, in which a pickle sits
-        assert file.suffix == ".npz"
-        with np.load(file, allow_pickle=False) as arrays:
-            assert all(isinstance(array, np.ndarray) for array in arrays.values())
+def test_data_files_are_intact_and_no_pickles():
+    for file in DATA_FILES:
+        if file.name != _files.CHECKSUMS and file.suffix != ".md":
+            assert _files.verified(file) == file
+        with open(file, "rb") as stream:
+            opening = stream.read(9)
+        if file.suffix == ".safetensors":  # the length of the header, whose first byte can be any, then the header
+            assert opening[8:] == b"{", file
+        else:
+            assert opening[:1] != b"\x80", file  # how a pickle opens
+        if zipfile.is_zipfile(file):  # numpy's archives, and torch's, in which a pickle sits
+            assert file.suffix == ".npz"
+            with np.load(file, allow_pickle=False) as arrays:
+                assert all(isinstance(array, np.ndarray) for array in arrays.values()), file
 
 
-@pytest.mark.parametrize("sums", [f for f in DATA_FILES if f.name == _files.CHECKSUMS], ids=lambda f: f.parent.name)
-def test_checksums_name_files_that_exist(sums):
-    listed = [line.split()[1] for line in sums.read_text(encoding="utf-8").splitlines()]
-    assert listed and all((sums.parent / name).is_file() for name in listed)
+def test_checksums_name_files_that_exist():
+    for sums in (file for file in DATA_FILES if file.name == _files.CHECKSUMS):
+        listed = [line.split()[1] for line in sums.read_text(encoding="utf-8").splitlines()]
+        assert listed and all((sums.parent / name).is_file() for name in listed), sums
 
 
 @pytest.mark.parametrize("command", [["check"], ["format", "--check"]])
@@ -92,33 +92,32 @@ def test_types_are_right():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-SOURCES = pytest.mark.parametrize(
-    "file", sorted(PACKAGE.rglob("*.py")), ids=lambda f: f.relative_to(PACKAGE).as_posix()
-)
+SOURCES = {file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(PACKAGE.rglob("*.py"))}
 
 
 def _functions(node: ast.AST) -> list[ast.FunctionDef]:
     return [inside for inside in ast.walk(node) if isinstance(inside, ast.FunctionDef)]
 
 
-@SOURCES
-def test_no_function_is_longer_than_50_lines(file):
-    """A function inside another one counts for itself: a check stands around the wrong answers that it must tell."""
-    for function in _functions(ast.parse(file.read_text(encoding="utf-8"))):
-        lines = {line for f in _functions(function) for line in range(f.lineno, f.end_lineno + 1) if f is not function}
-        assert function.end_lineno - function.lineno + 1 - len(lines) <= 50, function.name
+def test_no_function_is_longer_than_50_lines():
+    """A function inside another one counts for itself."""
+    for file, tree in SOURCES.items():
+        for function in _functions(tree):
+            inside = {n for f in _functions(function)[1:] for n in range(f.lineno, f.end_lineno + 1)}
+            assert function.end_lineno - function.lineno + 1 - len(inside) <= 50, f"{file}: {function.name}"
 
 
-@SOURCES
-def test_no_local_hides_a_public_function(file):
+def test_no_local_hides_a_public_function():
     """In a module that has, or imports from the package, a function `scores`, nothing else is called `scores`."""
-    tree = ast.parse(file.read_text(encoding="utf-8"))
-    ours = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")}
-    imports = [n for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("course_utils")]
-    ours |= {alias.asname or alias.name for node in imports for alias in node.names}
-    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
-    inside = [node for function in functions for node in ast.walk(function)]
-    names = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    if file.name not in ("gpt.py", "checks.py"):  # where arguments have the names that lessons give them
-        names |= {node.arg for node in inside if isinstance(node, ast.arg)}
-    assert names & ours == set()
+    for file, tree in SOURCES.items():
+        ours = {n.name for n in tree.body if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")}
+        imports = [
+            n for n in tree.body if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("course_utils")
+        ]
+        ours |= {alias.asname or alias.name for node in imports for alias in node.names}
+        functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)]
+        inside = [node for function in functions for node in ast.walk(function)]
+        names = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        if file.name not in ("gpt.py", "checks.py"):  # where arguments have the names that lessons give them
+            names |= {node.arg for node in inside if isinstance(node, ast.arg)}
+        assert not names & ours, file

@@ -107,7 +107,7 @@ def test_a_notice_table_is_black_where_the_output_changed():
 def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
     axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)
-    assert len(axes.lines) == 6 and list(axes.lines[2].get_xdata()) == [25, 50]
+    assert len(axes.lines) == 5 and list(axes.lines[2].get_xdata()) == [25, 50]
 
 
 def test_a_typical_text_stands_at_its_mean_surprise():

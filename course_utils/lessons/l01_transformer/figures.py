@@ -36,7 +36,7 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 
 
 def _box(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
-    style = {"boxstyle": "round,pad=0.4", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
+    style = {"boxstyle": "round,pad=0.7", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
     axes.text(x, y, words, ha="center", va="center", zorder=4, bbox=style)
 
 
@@ -68,7 +68,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
     for (i, src), (j, dest) in combinations(enumerate(columns), 2):
         over = j - i > 1  # over the boxes between
-        reach, y = (0.3, 2.76) if over else (0.41, 2.5)
+        reach, y = (0.2, 2.73) if over else (0.3, 2.5)
         plots.arrow(axes, (src + SIDE + reach, y), (dest + SIDE - reach, y), ORANGE, bend=-0.13 * over)
     notes = {
         0.0: "tokens  [batch, pos]",
@@ -105,9 +105,7 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
     for row, tokens in enumerate(stages.values()):
         place = 0
         for number, token in enumerate(tokens):
-            shown = visible(
-                token.replace("Ġ", " ").replace("Ċ", "\n")
-            )  # as the library writes a space and a line break
+            shown = visible(token.replace("Ġ", " ").replace("Ċ", "\n"))  # the library's space and line break
             colour = ("#FFF2CC", "#DDEBF7")[number % 2]
             axes.barh(row, len(shown), left=place, height=0.7, color=colour, edgecolor="black", linewidth=0.8)
             axes.text(place + len(shown) / 2, row, shown, ha="center", va="center", fontsize=10, **MONO)
@@ -139,7 +137,8 @@ def surprise_curve(chances: Mapping[str, float]) -> Axes:
     """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
     p = torch.linspace(0.004, 1, 500)
     labels = "How much does a token surprise, −log p?", "probability p of the token that came", "nats"
-    axes = plots.curves({"": -p.log()}, *labels, x=p, xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1])
+    axes = plots.curves({"": -p.log()}, *labels, x=p, axes=plt.subplots(figsize=(9, 3.4))[1])
+    axes.set(xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1])
     for name, chance in chances.items():
         height = math.log(1 / chance)
         axes.plot(chance, height, "o", color=ORANGE, clip_on=False, zorder=3)

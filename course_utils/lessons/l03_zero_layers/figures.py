@@ -5,12 +5,9 @@ from string import ascii_lowercase
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
-import torch
 from IPython.display import DisplayHandle, display
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
-from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
@@ -25,15 +22,6 @@ SEEN = (
     (1, "#ffe9b0", "1 to 99 times"),
     (0, "#f4b183", "never"),
 )
-
-
-def _likeliest(row: Float[Tensor, " V"], names: Sequence[str], title: str, axes: Axes) -> None:
-    """The likeliest next tokens of one row, as bars."""
-    p, order = row.topk(10)
-    axes.barh(range(10), p.tolist(), color=COLOURS[0])
-    axes.set_yticks(range(10), [visible(names[i]) for i in order], family="monospace", fontsize=9, parse_math=False)
-    axes.invert_yaxis()
-    axes.set(title=title, xlabel="probability of the next token")
 
 
 def writing(
@@ -65,33 +53,28 @@ def writing(
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
-    left.set(
-        xlim=(-0.5, WIDTH + 0.5),
-        ylim=(max(y, 9) + (1 if seen is None else 2.5), -1.2),
-        title="What it wrote, a box for each token",
-    )
+    left.set(xlim=(-0.5, WIDTH + 0.5), ylim=(max(y, 9) + (1 if seen is None else 2.5), -1.2))
+    left.set_title("What it wrote, a box for each token")
     left.axis("off")
     if seen is not None:
         boxes = [Rectangle((0, 0), 1, 1, facecolor=c, edgecolor="white" if n else "#555555") for n, c, _ in SEEN]
         left.legend(boxes, [label for *_, label in SEEN], loc="lower left", ncols=3, fontsize=9, borderaxespad=0)
-    _likeliest(row, names, f"What may follow  {visible(tokens[-1])}", right)
+    p, order = row.topk(10)
+    right.barh(range(10), p.tolist(), color=COLOURS[0])
+    right.set_yticks(range(10), [visible(names[i]) for i in order], family="monospace", fontsize=9, parse_math=False)
+    right.invert_yaxis()
+    right.set(title=f"What may follow  {visible(tokens[-1])}", xlabel="probability of the next token")
     return [left, right]
 
 
 def factors(d_vocab: Count, d_model: Count) -> Axes:
     """A schematic: a tall matrix times a wide one is a square table, with one token's row picked out."""
     _, axes = plt.subplots(figsize=(10, 4))
+    table = f"{d_vocab:,} × {d_vocab:,}: a row for each current\ntoken, a column for each next one"
     parts = (
         (0, 1, 4, "$W_E$", f"{d_model:,} numbers\nfor each current token", COLOURS[0]),
         (2.6, 4, 1, "$W_U$", f"{d_model:,} numbers\nfor each next token", COLOURS[2]),
-        (
-            8.2,
-            4,
-            4,
-            "$T$",
-            f"{d_vocab:,} × {d_vocab:,}: a row for each current\ntoken, a column for each next one",
-            "#999999",
-        ),
+        (8.2, 4, 4, "$T$", table, "#999999"),
     )
     for x, width, height, name, below, colour in parts:
         axes.add_patch(Rectangle((x, 2 - height / 2), width, height, facecolor=colour, alpha=0.25, edgecolor=colour))
@@ -108,10 +91,12 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
     return axes
 
 
-def _letter_ticks(axes: Axes, n: int) -> None:
-    """Every second letter on both axes of a table."""
-    axes.set_xticks(range(0, n, 2), ascii_lowercase[:n:2])
-    axes.set_yticks(range(0, n, 2), ascii_lowercase[:n:2])
+def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes) -> None:
+    """Logits of a ring of letters as probabilities."""
+    names = ascii_lowercase[: len(table)]
+    words = {"ylabel": "current letter", "xlabel": "next letter", "label": "probability"}
+    plots.heatmap(table.detach().softmax(1), names, names, title, **words, axes=axes).tick_params(labelsize=8)
+    axes.images[0].set_clim(0, 1)
 
 
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
@@ -127,65 +112,62 @@ def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     left.text(0, -1.35, legend, ha="center", fontsize=9)
     left.set(xlim=(-1.25, 1.25), ylim=(-1.45, 1.25), aspect="equal", title="Two numbers for each letter")
     left.axis("off")
-    drawn = right.imshow((W_E @ W_U).detach().softmax(1).numpy(), cmap="viridis", vmin=0)
-    plt.colorbar(drawn, ax=right, label="probability")
-    _letter_ticks(right, n)
-    right.set(title="The table they make", xlabel="next letter", ylabel="current letter")
+    _ring(W_E @ W_U, "The table they make", right)
     plots.show("Letters on a circle: each one's embedding points at the next one's unembedding.")
 
 
 def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"], words: Sequence[str]) -> None:
     """Show a small model's two weights and the probabilities they make, with the numbers written in."""
-    tables = {"$W_E$": W_E, "$W_U$": W_U, "probability of the next word": (W_E @ W_U).softmax(1)}
-    _, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), width_ratios=[max(t.shape[1], 3) for t in tables.values()])
-    for ax, (name, table) in zip(axes, tables.items(), strict=True):
-        drawn = ax.imshow(table.clamp(-3, 3), cmap="Blues", aspect="auto")
-        for (row, column), value in np.ndenumerate(table.numpy()):
-            is_dark = np.dot(drawn.to_rgba(np.clip(value, -3, 3))[:3], (0.3, 0.59, 0.11)) < 0.5
-            said, colour = plots.written(round(float(value), 1), "g"), "white" if is_dark else "black"
-            ax.text(column, row, said, ha="center", va="center", fontsize=9, color=colour)
-        d_model, ticks = W_E.shape[1], (range(len(words)), words)
-        numbers = range(d_model), [str(i) for i in range(d_model)]
-        ax.set_yticks(*(numbers if table is W_U else ticks))
-        ax.set_xticks(*(numbers if table is W_E else ticks))
-        ax.set(title=name)
+    numbers = [str(i) for i in range(W_E.shape[1])]
+    _, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), width_ratios=[max(len(numbers), 3), len(words), len(words)])
+    for ax, (name, table, rows, columns) in zip(
+        axes,
+        (
+            ("$W_E$", W_E, words, numbers),
+            ("$W_U$", W_U, numbers, words),
+            ("probability of the next word", (W_E @ W_U).softmax(1), words, words),
+        ),
+        strict=True,
+    ):
+        drawn = plots.heatmap(table, rows, columns, name, centred=True, limit=3, numbers_from=0, axes=ax)
+        drawn.images[0].colorbar.remove()
     plots.show("Two small matrices and the table of probabilities they make, with their numbers written in.")
 
 
 def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
     """Show the tables of trained rings of letters, a panel for each d_model, with the first guess of each row."""
-    _, axes = plt.subplots(1, len(tables), figsize=(10, 4.7), sharey=True)
-    for ax, (d_model, table) in zip(axes, tables.items(), strict=True):
-        drawn = ax.imshow(table.softmax(1).numpy(), vmin=0, vmax=1, cmap="viridis")
+    titles = {f"d_model = {d_model} (dots: first guesses)": table for d_model, table in tables.items()}
+    for (ax, table), title in zip(plots.panels(titles, (10, 4.7)), titles, strict=True):
+        _ring(table, title, ax)
         ax.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
-        _letter_ticks(ax, len(table))
-        ax.set(title=f"d_model = {d_model} (dots: first guesses)", xlabel="next letter")
-    axes[0].set_ylabel("current letter")
-    plt.colorbar(drawn, ax=list(axes), label="probability", pad=0.01)
     plots.show("With one number per letter each row has its peak at one of two letters; with two, at the next.")
 
 
 def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     """Show the probabilities of the letters that may follow the letter a, a curve for each length of embeddings."""
-    _, axes = plt.subplots(figsize=(8.5, 4))
-    for (scale, row), line, marker in zip(rows.items(), plots.LINES, plots.MARKERS, strict=False):
-        middle = len(row) // 2 - 1
-        axes.plot(row.roll(middle - 1), linestyle=line, marker=marker, markersize=5, label=f"length {scale}")
-    axes.set_xticks(range(len(row)), [ascii_lowercase[(i + 1 - middle) % len(row)] for i in range(len(row))])
-    axes.set(title="What may follow an a?", xlabel="next letter, in the order of the ring", ylabel="probability")
+    n = len(next(iter(rows.values())))
+    order = [(i + 2 - n // 2) % n for i in range(n)]  # b in the middle
+    words = "What may follow an a?", "next letter, in the order of the ring", "probability"
+    axes = plt.subplots(figsize=(8.5, 4))[1]
+    plots.curves({f"length {scale}": row[order] for scale, row in rows.items()}, *words, markers=True, axes=axes)
+    axes.set_xticks(range(n), [ascii_lowercase[i] for i in order])
     axes.legend(title="embeddings of", fontsize=9)
     plots.show("Three hills around b: a wide one, a steep one, and for the longest embeddings a single peak.")
 
 
+def _levels(lines: Mapping[str, float], axes: Axes, loc: Any = "best") -> None:
+    """What others reach, as horizontal lines, and a legend for all that is drawn."""
+    for (name, level), style in zip(lines.items(), (":", "--", "-"), strict=False):
+        axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
+    axes.legend(fontsize=9, loc=loc)
+
+
 def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> None:
     """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
-    _, axes = plt.subplots(figsize=(8.5, 5))
-    axes.plot(list(curve), list(curve.values()), "o-", label="your table, counted on so much text")
-    for (name, loss), style in zip(lines.items(), (":", "--", "-"), strict=False):
-        axes.axhline(loss, color=COLOURS[1], linestyle=style, label=name)
-    axes.set(xscale="log", xlabel="tokens counted", ylabel="nats per token of new text (less is better)")
-    axes.set_title("How good is a table of counts?")
-    axes.legend(fontsize=9)
+    words = "How good is a table of counts?", "tokens counted", "nats per token of new text (less is better)"
+    axes = plt.subplots(figsize=(8.5, 5))[1]
+    counted = {"your table, counted on so much text": curve}
+    _levels(lines, plots.curves(counted, *words, markers=True, axes=axes, xscale="log"))
     plots.show(
         "A table of counts loses less the more text was counted. On little text it loses more than frequencies of "
         "single tokens, on all the text as little as Kneser–Ney. The trained model loses least."
@@ -228,81 +210,71 @@ class LiveTable:
 
     def _draw(self, table: Tensor, title: str) -> None:
         _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 6.6), height_ratios=(1.6, 1))
-        for ax, T, name in ((axes["A"], table, title), (axes["B"], self.counted, "counted")):
-            drawn = _few_pairs(ax, T, self.words, name)
-        axes["A"].set_ylabel("current token")
-        plt.colorbar(drawn, ax=[axes["A"], axes["B"]], label="log p, nats")
-        for kept, style, name in (
-            (self.like_bigrams, "o-", "with the bigram table"),
-            (self.like_frequencies, "s--", "with tokens' frequencies alone"),
-        ):
-            axes["C"].plot(list(kept), list(kept.values()), style, markersize=4, label=name)
+        _few_pairs({title: table, "counted": self.counted}, self.words, [axes["A"], axes["B"]])
+        like = {"with the bigram table": self.like_bigrams, "with tokens' frequencies alone": self.like_frequencies}
+        limits = {"xlim": (-0.1, 400), "ylim": (-0.1, 1.02)}
+        plots.curves(like, "correlation, rows centred", "step", "", markers=True, size=4, axes=axes["C"])
         axes["C"].set_xscale("symlog", linthresh=1)
         axes["C"].set_xticks([0, 1, 3, 10, 30, 100, 300], ["0", "1", "3", "10", "30", "100", "300"])
-        axes["C"].set(xlim=(-0.1, 400), ylim=(-0.1, 1.02), xlabel="step", title="correlation, rows centred")
+        axes["C"].set(**limits)
         axes["C"].legend(loc="lower right", fontsize=9)
 
 
-def _few_pairs(axes: Axes, table: Tensor, words: Mapping[str, int], title: str) -> AxesImage:
-    """The rows and columns of a few tokens, as log-probabilities."""
-    ids, names = torch.tensor(list(words.values())), [visible(word) for word in words]
-    drawn = axes.imshow(table.log_softmax(1)[ids[:, None], ids].numpy(), vmin=-10, vmax=0, cmap="viridis")
-    axes.set_xticks(range(len(ids)), names, rotation=90, family="monospace", parse_math=False)
-    axes.set_yticks(range(len(ids)), names, family="monospace", parse_math=False)
-    axes.set(title=title, xlabel="next token")
-    return drawn
+def _log_p(table: Tensor, rows: Sequence[int], columns: Sequence[int], names: Any, title: str, axes: Axes) -> None:
+    """Log-probabilities of some tokens after some others, in one scale for all such pictures."""
+    picked = table.log_softmax(1)[rows][:, columns]
+    words = {"ylabel": "current token", "xlabel": "next token", "label": "log p, nats"}
+    plots.heatmap(picked, [names[i] for i in rows], [names[i] for i in columns], title, **words, axes=axes)
+    axes.images[0].set_clim(-10, 0)
 
 
-def agreement(
-    counted: Float[Tensor, "V V"], tables: Mapping[str, Float[Tensor, "V V"]], often: Tensor
-) -> Sequence[Axes]:
-    """Entries of tables against those of the bigram table, each row centred over the pairs in `often`."""
+def _few_pairs(tables: Mapping[str, Tensor], words: Mapping[str, int], panels: Sequence[Axes]) -> None:
+    """The rows and columns of a few tokens in several tables, side by side."""
+    ids, names = list(words.values()), {token: word for word, token in words.items()}
+    for axes, (title, table) in zip(panels, tables.items(), strict=True):
+        _log_p(table, ids, ids, names, title, axes)
+    for axes in panels[:-1]:
+        axes.images[0].colorbar.remove()
+    for axes in panels[1:]:
+        axes.set_ylabel("")
 
-    def centred(table: Tensor) -> Tensor:
-        mean = (table * often).sum(1, keepdim=True) / often.sum(1, keepdim=True)
-        return (table - mean)[often]
 
-    x, ys = centred(counted), [centred(table) for table in tables.values()]
-    _, axes = plt.subplots(1, len(tables), figsize=(10.5, 5), sharey=True)
-    limits = min(x.min(), *(y.min() for y in ys)).item() - 0.5, max(x.max(), *(y.max() for y in ys)).item() + 0.5
-    for ax, name, y in zip(axes, tables, ys, strict=True):
-        plots.density(x, y, name, "log p(next | current), row-centred", "", ax)
-        ax.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
-        ax.set(xlim=limits, ylim=limits, aspect="equal")
-        ax.legend(loc="lower right", fontsize=9)
-    clouds = [ax.collections[0] for ax in axes]
+def agreement(x: Float[Tensor, " pair"], tables: Mapping[str, Float[Tensor, " pair"]]) -> None:
+    """Entries of tables against those of the bigram table, x."""
+    limits = (
+        min(y.min().item() for y in (x, *tables.values())) - 0.5,
+        max(y.max().item() for y in (x, *tables.values())) + 0.5,
+    )
+    panels = plots.panels(tables, (10.5, 5))
+    for (axes, y), name in zip(panels, tables, strict=True):
+        plots.density(x, y, name, "log p(next | current), row-centred", "", axes)
+        axes.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
+        axes.set(xlim=limits, ylim=limits, aspect="equal")
+        axes.legend(loc="lower right", fontsize=9)
+    clouds = [axes.collections[0] for axes, _ in panels]
     for cloud in clouds:  # one scale of colours, and one bar for it
         cloud.set_clim(1, max(other.get_array().max() for other in clouds))
     for cloud in clouds[:-1]:
         cloud.colorbar.remove()
-    axes[0].set_ylabel("logit, row-centred")
-    return list(axes)
+    panels[0][0].set_ylabel("logit, row-centred")
 
 
-def gains(gain: Float[Tensor, "batch pos"], seen: Float[Tensor, "batch pos"]) -> None:
-    """Show what a model saves over counts on each pair, and what that adds up to, by how often the pair was `seen`."""
-    least = torch.tensor([0, 1, 2, 4, 10, 30, 100, 1000])
-    names = ["never", "once", "2–3", "4–9", "10–29", "30–99", "100–999", "1,000+"]
-    group = torch.bucketize(seen, least[1:], right=True)
-    share = torch.stack([(group == i).float().mean() for i in range(len(least))])
-    mean = torch.stack([gain[group == i].mean() for i in range(len(least))])
-    _, axes = plt.subplots(2, 1, figsize=(8.5, 5.4), sharex=True)
-    for ax, values, unit in zip(
-        axes, (mean, mean * share), ("nats per such pair", "nats per token of text"), strict=True
-    ):
-        drawn = ax.bar(range(len(least)), values, color=[COLOURS[0] if v > 0 else COLOURS[1] for v in values])
-        for bar, value in zip(drawn, values, strict=True):
-            bar.set_hatch(plots.HATCHES[0 if value > 0 else 1])
-        said = [plots.written(v, "+.2f") for v in values.tolist()]
-        ax.bar_label(drawn, said, padding=2, fontsize=9)
-        ax.axhline(0, color="black", linewidth=0.8)
-        ax.margins(y=0.18)
-        ax.set_ylabel(unit)
-    axes[0].set_title("What does the model save over the counts on one pair?")
-    axes[1].set_title("And all such pairs together?")
+def gains(names: Sequence[str], mean: Float[Tensor, " group"], share: Float[Tensor, " group"]) -> None:
+    """Show what a model saves over counts on a pair, and what that adds up to, by how often the pair was seen.
+
+    `share` says how many of the new text's pairs are in each group.
+    """
     ticks = [f"{name}\n{part:.0%}" for name, part in zip(names, share.tolist(), strict=True)]
-    axes[1].set_xticks(range(len(least)), ticks)
-    axes[1].set_xlabel("how often the training text has the pair; and how many of the new text's pairs these are")
+    _, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 5.4), sharex=True)
+    for axes, values, title, unit in (
+        (upper, mean, "What does the model save over the counts on one pair?", "nats per such pair"),
+        (lower, mean * share, "And all such pairs together?", "nats per token of text"),
+    ):
+        plots.grouped_bars({"": values}, ticks, title, unit, numbers=True, axes=axes)
+        plt.setp(axes.texts, fontsize=9)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.margins(y=0.18)
+    lower.set_xlabel("how often the training text has the pair; and how many of the new text's pairs these are")
     plots.show(
         "The model saves much on pairs never seen, a little on pairs seen once, and loses a little on the others."
     )
@@ -315,47 +287,36 @@ def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: S
         ahead = table[list(group)].softmax(1).mean(0).topk(8).indices.tolist()
         columns += [token for token in ahead if token not in columns][:4]
     rows = [token for group in groups for token in group]
-    _, axes = plt.subplots(figsize=(10, 1.4 + 0.2 * len(rows)))
-    drawn = axes.imshow(table.log_softmax(1)[rows][:, columns].numpy(), vmin=-10, vmax=0, cmap="viridis", aspect="auto")
-    plt.colorbar(drawn, ax=axes, label="log p, nats", pad=0.01)
-    look: dict[str, Any] = {"family": "monospace", "parse_math": False, "fontsize": 9}
-    axes.set_xticks(range(len(columns)), [visible(names[i]) for i in columns], rotation=90, **look)
-    axes.set_yticks(range(len(rows)), [visible(names[i]) for i in rows], **look)
+    axes = plt.subplots(figsize=(10, 1.4 + 0.2 * len(rows)))[1]
+    _log_p(table, rows, columns, names, "Five tokens (bold), and those whose rows are most like theirs", axes)
+    axes.tick_params(labelsize=9)
     for start in range(0, len(rows), len(groups[0])):
         axes.axhline(start - 0.5, color="white", linewidth=3)
         axes.get_yticklabels()[start].set_fontweight("bold")
-    axes.set(title="Five tokens (bold), and those whose rows are most like theirs", xlabel="next token")
-    axes.set_ylabel("current token")
     plots.show(
         "Five blocks of rows. Within a block much the same next tokens are likely: "
         "numbers stand with numbers, assertions with assertions."
     )
 
 
-def _by_rank(
-    curves: Mapping[str, Mapping[int, float]], lines: Mapping[str, float], title: str, ylabel: str, axes: Axes
-) -> None:
-    """Curves against rank, one for each way to make a table, and others' values as lines without a rank."""
-    for (name, curve), style in zip(curves.items(), ("o-", "s--", "^:"), strict=False):
-        axes.plot(list(curve), list(curve.values()), style, label=name)
-    for (name, value), style in zip(lines.items(), ("-", "--", ":"), strict=False):
-        axes.axhline(value, color=COLOURS[6], linestyle=style, linewidth=1.2, label=name)
+def _by_rank(curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes, **settings: Any) -> Axes:
+    """Curves against rank, one for each way to make a table."""
     ranks = list(next(iter(curves.values())))
-    axes.set_xscale("log", base=2)
+    plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes, **settings).set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
-    axes.set(title=title, xlabel="rank", ylabel=ylabel)
-    axes.legend(fontsize=9)
+    return axes
 
 
 def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other tables."""
-    ylabel = "share of hidden pairs above the median absent one"
-    _, axes = plt.subplots(figsize=(8.5, 5))
-    _by_rank({"trained": lead}, others, "Can a table tell hidden pairs from absent ones?", ylabel, axes)
+    title, ylabel = (
+        "Can a table tell hidden pairs from absent ones?",
+        "share of hidden pairs above the median absent one",
+    )
+    axes = _by_rank({"trained": lead}, title, ylabel, plt.subplots(figsize=(8.5, 5))[1], ylim=(-0.03, 1))
     axes.axhline(0.5, color="#999999", linewidth=0.8)
     axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
-    axes.set(ylim=(-0.03, 1))
-    axes.legend(loc=(0.55, 0.15), fontsize=9)
+    _levels(others, axes, (0.55, 0.15))
     plots.show(
         "Rank 2 is no better than the counts, the other ranks are clearly better. Frequencies are below the counts, "
         "and a table without factors tells nothing."
@@ -364,12 +325,11 @@ def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
 
 def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mapping[int, float]) -> None:
     """Show what tables lose by rank, a curve for each way to make them; the trained ones on new text, too."""
-    _, axes = plt.subplots(2, 1, figsize=(8.5, 7), sharex=True, height_ratios=(1.6, 1))
-    _by_rank(losses, {"the best possible table": best}, "What does a rank cost?", "nats, counted text", axes[0])
-    _by_rank({"trained": on_new}, {}, "And on text that it was not trained on?", "nats, new text", axes[1])
-    axes[1].lines[0].set(color=COLOURS[2], linestyle=":", marker="^")  # as the same tables look above
-    axes[0].set_xlabel("")
-    axes[1].legend(fontsize=9)
+    _, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 7), sharex=True, height_ratios=(1.6, 1))
+    trained_first = dict(reversed(losses.items()))  # it looks the same in both panels
+    _by_rank(trained_first, "What does a rank cost?", "nats, counted text", upper).set_xlabel("")
+    _levels({"the best possible table": best}, upper)
+    _by_rank({"trained": on_new}, "And on text that it was not trained on?", "nats, new text", lower).legend(fontsize=9)
     plots.show(
         "On the counted text losses fall with the rank, and the trained curve is far below both cuts at small ranks. "
         "On new text the trained curve falls, then rises."
@@ -392,23 +352,15 @@ def resemblance(
     title = "Does the direct path look like the bigrams?"
     plots.grouped_bars(groups, models, title, "row-centred correlation", numbers=True, axes=left)
     left.legend(fontsize=9)
-    drawn = right.bar(models, [losses[name] for name in models], 0.5, color=COLOURS[0], label="the direct path alone")
-    right.bar_label(drawn, fmt="%.2f", label_type="center", color="white")
-    right.set(title="What does it lose by itself?", ylabel="nats per token of new text", ylim=(0, 10.5))
-    for (name, loss), style in zip(lines.items(), (":", "--", "-"), strict=False):
-        right.axhline(loss, color=COLOURS[1], linestyle=style, label=name)
-    right.legend(fontsize=9, loc="upper left")
+    title, alone = "What does it lose by itself?", {"the direct path alone": list(losses.values())}
+    plots.grouped_bars(alone, models, title, "nats per token of new text", numbers=True, axes=right).set_ylim(0, 10.5)
+    _levels(lines, right, "upper left")
     plots.show(
         "Without layers the correlation is high and the loss that of the bigrams. With one layer and with two, "
         "the correlation is less than half, and the loss is near that of single tokens' frequencies."
     )
 
 
-def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> Sequence[Axes]:
+def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> None:
     """The same few rows and columns of several tables, as log-probabilities side by side."""
-    _, axes = plt.subplots(1, len(tables), figsize=(11, 4.5), sharey=True)
-    for ax, (title, table) in zip(axes, tables.items(), strict=True):
-        drawn = _few_pairs(ax, table, words, title)
-    axes[0].set_ylabel("current token")
-    plt.colorbar(drawn, ax=list(axes), label="log p, nats")
-    return list(axes)
+    _few_pairs(tables, words, [axes for axes, _ in plots.panels(tables, (11, 4.5))])

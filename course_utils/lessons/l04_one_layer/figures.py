@@ -1,7 +1,6 @@
-"""What only lesson 04 draws: the explorer of skip-trigrams, what a model expects, tables, tests, eigenvalues."""
+"""What only lesson 04 draws: a skip-trigram, what a model expects, tables, tests of skip-trigrams, eigenvalues."""
 
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -11,145 +10,28 @@ from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import circuits, measure, plots, text
-from course_utils.plots import COLOURS, Patterns
-
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # lines are told apart without colours
-SHOWN = 10  # destinations that the explorer shows occur at least so often in the text
-
-
-class Explorer:
-    """One source, one head: who looks for it, what it makes likelier, and what the text says of both.
-
-    `explorer(" open", 6)` is the table as text, `explorer.show()` the same with boxes to type and choose in.
-    """
-
-    def __init__(self, model: HookedTransformer, tokens: Int[Tensor, "batch pos"]):
-        self.model, self.tokens = model, tokens
-        often = torch.bincount(tokens.flatten(), minlength=model.cfg.d_vocab) >= SHOWN
-        self.rare = ~often  # [token]: their embeddings have hardly been trained, and a reader has no use for them
-
-    def parts(self, word: str) -> Int[Tensor, " part"]:
-        """The tokens of a word typed as the tables write it: · for a space, ↵ for a line break, → for a tab."""
-        typed = word.replace("·", " ").replace("↵", "\n").replace("→", "\t")
-        return self.model.to_tokens(typed, prepend_bos=False)[0]
-
-    def token(self, word: str) -> int:
-        """The id of one token, typed as the tables write it. Raises ValueError when the word is several."""
-        parts = self.parts(word)
-        if len(parts) != 1:
-            raise ValueError(f"{word!r} is {len(parts)} tokens, not one: {self._written(parts) or 'nothing'}.")
-        return int(parts[0])
-
-    def _written(self, tokens: Int[Tensor, " part"]) -> str:
-        return "   ".join(text.visible(str(token)) for token in self.model.to_str_tokens(tokens))
-
-    def _received(self, head: int, source: int) -> Float[Tensor, "n pos"]:
-        """Attention that the later positions of the contexts with a source pay to it, in multiples of an even share."""
-        rows = self.tokens[(self.tokens == source).any(1)]
-        x = self.model.W_E[rows] + self.model.W_pos[: rows.shape[1]]  # [n, pos, d_model]
-        scores = x @ self.model.W_Q[0, head] @ (x @ self.model.W_K[0, head]).mT * self.model.cfg.d_head**-0.5
-        pattern = scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -torch.inf).softmax(-1)
-        before = (rows == source)[:, None, :] & torch.ones_like(scores[0]).tril(-1).bool()  # [n, dest, src]
-        received = (pattern * before).sum(-1) / before.sum(-1)  # 0 / 0 where the source has not come yet
-        return received * (torch.arange(rows.shape[1]) + 1)
-
-    def __call__(self, word: str, head: int, k: int = 6) -> str:
-        """The table of one source token and one head. Raises AssertionError when `word` is no single token."""
-        source = self.model.to_single_token(word)
-        qk, ov = circuits.full_qk(self.model, 0, head), circuits.full_ov(self.model, 0, head)
-        scores = (qk.A @ (qk.B[:, source] - qk.B.mean(1))).masked_fill(self.rare, -torch.inf)  # [dest]
-        effects = ov.A[source] @ ov.B  # [out]
-        rows = self.tokens[(self.tokens == source).any(1)]
-        times, after = self._received(head, source), (self.tokens == source).cumsum(1) > (self.tokens == source)
-        lines = [f"head 0.{head}, source {text.visible(word)}, {(self.tokens == source).sum()} times in the text", ""]
-        lines.append("                  looks for it:              makes likelier:")
-        lines.append("destination       weights    text  (times)   out               logit   after / elsewhere")
-        for dest, out in zip(scores.topk(k).indices, effects.topk(k).indices, strict=True):
-            there = times[(rows == dest) & times.isfinite()]
-            measured = f"{there.mean():7.1f} {f'({len(there)})':>7s}" if len(there) else f"{'':7s} {'(0)':>7s}"
-            rates = [1000 * (self.tokens[part] == out).float().mean() for part in (after, ~after)]
-            b, c = (text.visible(str(t)) for t in self.model.to_str_tokens(torch.stack([dest, out])))
-            left = f"{b:17.17s} {scores[dest].exp():6.1f} {measured}"
-            lines.append(f"{left}    {c:16.16s} {effects[out]:+6.1f}   {rates[0]:5.2f} / {rates[1]:.2f}")
-        return "\n".join(lines) + "\n"
-
-    def places(self, n: int, generator: torch.Generator) -> Int[Tensor, "n 48"]:
-        """The 48 tokens up to `n` random places of the text; the start token takes the place of the first."""
-        rows = torch.randint(len(self.tokens), (n,), generator=generator)
-        ends = torch.randint(64, self.tokens.shape[1] - 1, (n,), generator=generator)
-        contexts = self.tokens[rows[:, None], ends[:, None] + torch.arange(-47, 1)]
-        contexts[:, 0] = 0
-        return contexts
-
-    def test(
-        self,
-        words: Sequence[str],
-        contexts: Int[Tensor, "n pos"],
-        others: Int[Tensor, " n"],
-        distances: Sequence[int],
-    ) -> tuple[float, Float[Tensor, "distance 3"]]:
-        """A finding, source, destination, out, tried in `contexts` whose last token is made the destination.
-
-        Medians over the contexts: P(out) as they are, and for each distance P(out) with the source so many places
-        before the end, the factor by which that changes it, and the factor for one of the `others` in its place.
-        """
-        source, dest, out = (torch.tensor([self.token(word)]) for word in words)
-        ending = contexts.clone()
-        ending[:, -1] = dest
-        rows = []
-        for distance in torch.tensor(distances)[:, None]:
-            before, own = measure.inserted(self.model, ending, source, distance, out)
-            _, other = measure.inserted(self.model, ending, others, distance, out)
-            rows.append([x.median().exp().item() for x in (own, own - before, other - before)])
-        return before.median().exp().item(), torch.tensor(rows)
-
-    def show(self, word: str = " open", head: int = 6) -> None:
-        """A box to type a source in, a list of heads, and the table that belongs to both."""
-        import ipywidgets as widgets
-        from IPython.display import display
-
-        known = [text.visible(str(t)) for t in self.model.to_str_tokens((~self.rare).nonzero().flatten())]
-        source_box = widgets.Combobox(value=text.visible(word), options=known, description="source")
-        names = [(f"0.{h}", h) for h in range(self.model.cfg.n_heads)]
-        head_box = widgets.Dropdown(value=head, options=names, description="head")
-        found_box = widgets.HTML()
-
-        def refresh(_: Any) -> None:
-            parts = self.parts(source_box.value)
-            found = f"That is {len(parts)} tokens: {self._written(parts)}\n" if len(parts) else ""
-            found += "Type a source, one token. Write a space as · and a line break as ↵."
-            found = self(self.model.to_single_str_token(int(parts[0])), head_box.value) if len(parts) == 1 else found
-            found_box.value = f"<pre style='line-height: 1.3'>{escape(found)}</pre>"
-
-        source_box.observe(refresh, "value")
-        head_box.observe(refresh, "value")
-        refresh(None)
-        display(widgets.VBox([widgets.HBox([source_box, head_box]), found_box]))
+from course_utils import plots, text
+from course_utils.plots import COLOURS, MARKERS, Patterns
 
 
 def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     """A schematic of a skip-trigram: the destination looks back for the source, the source says what comes next."""
-    words = [source, *between, dest]
     _, axes = plt.subplots(figsize=(10, 3.9))
+    words, last = [source, *between, dest, out], len(between) + 1
+    named = {0: "source", last: "destination", last + 1: "out"}
     for i, word in enumerate(words):
-        marked = i in (0, len(words) - 1)
-        box = {"boxstyle": "round,pad=0.4", "facecolor": "#e8f1f8" if marked else "white", "edgecolor": "#999999"}
+        ground, edge = ("#fbe9df", COLOURS[1]) if i > last else ("#e8f1f8" if i in named else "white", "#999999")
+        box = {"boxstyle": "round,pad=0.4", "facecolor": ground, "edgecolor": edge}
         axes.text(i, 0, word, ha="center", va="center", family="monospace", fontsize=12, bbox=box, parse_math=False)
-    last = len(words) - 1
-    box = {"boxstyle": "round,pad=0.4", "facecolor": "#fbe9df", "edgecolor": COLOURS[1]}
-    axes.text(last + 1, 0, out, ha="center", va="center", family="monospace", fontsize=12, bbox=box, parse_math=False)
-    looks = FancyArrowPatch((last, 0.3), (0, 0.3), connectionstyle="arc3,rad=0.35", arrowstyle="-|>", mutation_scale=16)
-    looks.set(color=COLOURS[0], linewidth=2)
-    says = FancyArrowPatch((0, -0.3), (last + 1, -0.3), connectionstyle="arc3,rad=0.25", arrowstyle="-|>")
-    says.set(color=COLOURS[1], linewidth=2, linestyle="--", mutation_scale=16)
-    axes.add_patch(looks)
-    axes.add_patch(says)
-    axes.text(last / 2, 2.0, "QK: how strongly the destination looks for the source", ha="center", color=COLOURS[0])
-    axes.text((last + 1) / 2, -2.15, "OV: what the source says about the next token", ha="center", color=COLOURS[1])
-    axes.text(0, -0.75, "source", ha="center", fontsize=9)
-    axes.text(last, -0.75, "destination", ha="center", fontsize=9)
-    axes.text(last + 1, -0.75, "out", ha="center", fontsize=9)
+        axes.text(i, -0.75, named.get(i, ""), ha="center", fontsize=9)
+    for start, end, y, bend, colour, line, at, said in (
+        (last, 0, 0.3, 0.35, COLOURS[0], "-", 2.0, "QK: how strongly the destination looks for the source"),
+        (0, last + 1, -0.3, 0.25, COLOURS[1], "--", -2.15, "OV: what the source says about the next token"),
+    ):
+        arrow: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 16, "linewidth": 2, "linestyle": line}
+        bent = f"arc3,rad={bend}"
+        axes.add_patch(FancyArrowPatch((start, y), (end, y), connectionstyle=bent, color=colour, **arrow))
+        axes.text((start + end) / 2, at, said, ha="center", color=colour)
     axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
     axes.axis("off")
     plots.show(
@@ -198,13 +80,11 @@ def two_tables(
 
 def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free: Float[Tensor, "dest out"]) -> None:
     """Show how the logits change against what two rows of OV foretell: with `fixed` patterns, and with `free` ones."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4), sharex=True, sharey=True)
-    for axes, measured, title in zip(panels, (fixed, free), ("patterns frozen", "patterns free"), strict=True):
+    xlabel, ylabel = "foretold: attention · difference of two OV rows", "measured change of the logit"
+    for axes, measured in plots.panels({"patterns frozen": fixed, "patterns free": free}, (10, 4.4), xlabel, ylabel):
         axes.scatter(told.flatten()[::20], measured.flatten()[::20], s=3)  # every twentieth is enough to see
         axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8)
-        axes.set(title=title, xlabel="foretold: attention · difference of two OV rows")
-    panels[0].set_ylabel("measured change of the logit")
-    figure.suptitle("Do two rows of OV foretell how the logits change?")
+    plt.suptitle("Do two rows of OV foretell how the logits change?")
     plots.show(
         "Two clouds of points, the measured change of each logit against the change foretold. With frozen patterns all "
         "points lie on the diagonal; with free patterns they scatter around it."
@@ -246,20 +126,20 @@ def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor,
     plots.show(" ".join(said))
 
 
-def gains(changes: Mapping[str, Float[Tensor, " n"]]) -> None:
-    """Show by what factor inserted sources change P(out), a dot for each case; `changes` are logarithms, in nats."""
+def gains(changes: Mapping[str, Float[Tensor, " n"]], medians: Mapping[str, Any], rises: Mapping[str, Any]) -> None:
+    """Show by what factor inserted sources change P(out), a dot for each case; `changes` are logarithms, in nats.
+
+    `medians` are of the factors, and `rises` are the shares of cases in which P(out) grows.
+    """
     _, axes = plt.subplots(figsize=(10, 4.2))
-    for i, (marker, values) in enumerate(zip(MARKERS, changes.values(), strict=False)):
+    for i, (marker, (name, values)) in enumerate(zip(MARKERS, changes.items(), strict=False)):
         spread = torch.linspace(-0.32, 0.32, 11).repeat(len(values))[: len(values)]  # side by side, to be seen
         axes.scatter(values.exp(), i + spread, s=6, marker=marker)
-        median = values.median().exp().item()
-        axes.plot([median, median], [i - 0.42, i + 0.42], color="black", linewidth=2)
-        above = (values > 0).float().mean().item()
-        axes.text(1.01, i, f"likelier: {above:.0%}", transform=axes.get_yaxis_transform(), va="center")
+        axes.plot([medians[name]] * 2, [i - 0.42, i + 0.42], color="black", linewidth=2)
+        axes.text(1.01, i, f"likelier: {rises[name]:.0%}", transform=axes.get_yaxis_transform(), va="center")
     axes.axvline(1, color=COLOURS[6], linewidth=0.8)
-    axes.set(
-        xscale="log", xlabel="P(out) grows by this factor", title="What does an inserted source do? (black: the median)"
-    )
+    axes.set(xscale="log", xlabel="P(out) grows by this factor")
+    axes.set_title("What does an inserted source do? (black: the median)")
     axes.set_yticks(range(len(changes)), list(changes))
     axes.invert_yaxis()
     plots.show(
@@ -270,21 +150,18 @@ def gains(changes: Mapping[str, Float[Tensor, " n"]]) -> None:
 
 def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]) -> None:
     """Show for each finding that `Explorer.test` tried: P(out) against the distance of its source, and without it."""
-    columns = min(3, len(tests))
-    figure, panels = plt.subplots(-(-len(tests) // columns), columns, figsize=(10, 4.2), sharey=True, squeeze=False)
-    for axes, (name, (without, tried)) in zip(panels.flat, tests.items(), strict=False):
-        axes.plot(distances, tried[:, 0], "o-", color=COLOURS[1], label="with its source")
-        axes.plot(distances, without * tried[:, 2], "s--", color=COLOURS[0], label="with a random token")
+    panels = plots.panels({name: (name, *test) for name, test in tests.items()}, (10, 4.2), rows=-(-len(tests) // 3))
+    for axes, (name, without, tried) in panels:
+        lines = {"with its source": tried[:, 0], "with a random token": without * tried[:, 2]}
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
-        axes.set(xscale="log", yscale="log")
+        plots.curves(lines, "", "", "", x=distances, markers=True, axes=axes, xscale="log", yscale="log")
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         axes.set_title(name, family="monospace", parse_math=False)
         axes.set_xticks(distances, [str(d) for d in distances])
         axes.minorticks_off()
-    panels[0][0].legend()
-    figure.suptitle("Does it do what it says?")
-    figure.supxlabel("the source stands so many tokens back")
-    figure.supylabel("P(out), median of the texts")
+    plt.suptitle("Does it do what it says?")
+    plt.gcf().supxlabel("the source stands so many tokens back")
+    plt.gcf().supylabel("P(out), median of the texts")
     plots.show(
         "A panel for each finding. P(out) without the source is about 0.03 to 0.05 per cent, and so it is "
         "with a random token at any distance. With its source rb reaches a quarter next door and falls to "
@@ -294,16 +171,14 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
 
 def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     """The attention patterns of eight heads on one short text, in two rows."""
-    figure, panels = plt.subplots(2, 4, figsize=(10.5, 6.4), sharex=True, sharey=True)
-    for h, axes in enumerate(panels.flat):
-        axes.imshow(pattern[h], vmin=0, vmax=1, cmap="viridis")
-        axes.set_title(f"head 0.{h}")
+    style: dict[str, Any] = {"fontsize": 10, "family": "monospace", "parse_math": False}
+    named = {f"head 0.{h}": one for h, one in enumerate(pattern)}
+    for axes, one in plots.panels(named, (10.5, 6.4), "source", "destination", rows=2):
+        axes.imshow(one, vmin=0, vmax=1, cmap="viridis")
         axes.tick_params(length=0)
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=10, family="monospace", parse_math=False)
-        axes.set_yticks(range(len(names)), names, fontsize=10, family="monospace", parse_math=False)
-    figure.suptitle("Where does each head look? (dark 0, yellow 1)")
-    figure.supxlabel("source")
-    figure.supylabel("destination")
+        axes.set_xticks(range(len(names)), names, rotation=90, **style)
+        axes.set_yticks(range(len(names)), names, **style)
+    plt.suptitle("Where does each head look? (dark 0, yellow 1)")
     plots.show(
         "Eight attention patterns on a short text. In head 0.4 all attention goes to the start token, from "
         "every destination. In heads 0.1, 0.2 and 0.5 most of it does, but not always. The others spread "
@@ -314,14 +189,14 @@ def patterns(pattern: Patterns, names: Sequence[str]) -> None:
 def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]) -> None:
     """Show by what factor each head's skip-trigrams raise their outs, against how far back the source stands."""
     _, axes = plt.subplots(figsize=(10, 4.6))
-    for marker, (name, values) in zip(MARKERS, factors.items(), strict=False):
-        style = "--" if name in dashed else "-"
-        axes.plot(distances, list(values), style, marker=marker, label=name)
+    title, xlabel = "Does a skip-trigram work wherever its source stands?", "the source stands so many tokens back"
+    log: dict[str, Any] = {"xscale": "log", "yscale": "log"}
+    plots.curves(factors, title, xlabel, "P(out) grows by this factor", x=distances, markers=True, axes=axes, **log)
+    for line in axes.lines:
+        line.set_linestyle("--" if line.get_label() in dashed else "-")
     axes.axhline(1, color=COLOURS[6], linewidth=0.8)
-    axes.set(xscale="log", yscale="log", title="Does a skip-trigram work wherever its source stands?")
     axes.set_xticks(distances, [str(d) for d in distances])
     axes.minorticks_off()
-    axes.set(xlabel="the source stands so many tokens back", ylabel="P(out) grows by this factor")
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     plots.show(
         "Lines, one for each head: by what factor P(out) grows, against the distance of the source. Heads 0.1, 0.2 and "
@@ -338,16 +213,16 @@ def eigenvalues(
 ) -> None:
     """Show eigenvalues of two heads in the plane, and the copying score of all heads beside what chance gives."""
     _, panels = plt.subplots(1, 3, figsize=(10.5, 4), width_ratios=[2, 2, 3])
+    points: dict[str, Any] = {"lines": False, "markers": True}
     for axes, (title, values) in zip(panels, planes.items(), strict=False):
-        axes.scatter(values.real, values.imag, s=14)
+        labels = title, "real part of λ", "imaginary part"
+        plots.curves({"λ": values.imag}, *labels, x=values.real, size=4, axes=axes, **points)
         axes.axvline(0, color=COLOURS[6], linewidth=0.8)
-        axes.set(title=title, xlabel="real part of λ", ylabel="imaginary part")
     last, heads = panels[2], range(len(scores))
     last.axvspan(-chance, chance, color=COLOURS[6], alpha=0.25, label="200 random circuits")
-    last.scatter(list(scores), heads, color=COLOURS[1], label="trained", zorder=3)
-    last.scatter(list(untrained), heads, marker="x", color=COLOURS[0], label="untrained")
+    by_score = {"trained": dict(zip(scores, heads, strict=True)), "untrained": dict(zip(untrained, heads, strict=True))}
+    plots.curves(by_score, "Which heads copy?", "copying score Σλ / Σ|λ|", "head", axes=last, **points)
     last.set_yticks(heads, [f"0.{h}" for h in heads])
-    last.set(title="Which heads copy?", xlabel="copying score Σλ / Σ|λ|", ylabel="head")
     last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
     plots.show(
         "Eigenvalues of head 0.5 lie to the right of zero, those of head 0.3 on both sides. Copying scores: heads 0.1, "

@@ -106,12 +106,6 @@ def _without(model: HookedTransformer, tokens: Tensor, removed: Iterable[int], m
         return model(tokens)
 
 
-def _masked(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    kept = torch.tensor([[head not in removed] for head in range(model.cfg.n_heads)])
-    hooks = [("blocks.0.attn.hook_z", lambda z, hook: z * kept)]
-    return model.run_with_hooks(tokens, fwd_hooks=hooks)
-
-
 def _removals() -> Cases:
     tokens, cases = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]]), {}
     for named, removed in {"0 and 2": {2, 0}, "1": {1}, "none": set(), "0 and 1 and 2": {0, 1, 2}}.items():
@@ -138,7 +132,12 @@ without_heads = compared(
         ),
     },
     also_right={
-        "a mask": _masked,
+        "a mask": lambda m, t, r: m.run_with_hooks(
+            t,
+            fwd_hooks=[
+                ("blocks.0.attn.hook_z", lambda z, hook: z * torch.tensor([[h not in r] for h in range(z.shape[2])]))
+            ],
+        ),
         "heads cut": _without,
         "the logits less the heads' terms": lambda m, t, r: (
             m(t) - torch.stack([paths.path_terms(m, row)[1] for row in t])[:, sorted(r)].sum(1)

@@ -29,25 +29,19 @@ def _moving_cases() -> dict[str, tuple]:
     back = here[[0, 0, 1, 1, 1, 3]]  # looks back by another number of steps at each position
     empty = "writes nothing, a virtual head has nothing to move, but here something arrives."
     left = "should be left: rows times matrix."
-    return {
+    cases = {
         f"when the writer {empty}": (x, before, nothing, back, one),
         f"when the reader {empty}": (x, before, one, back, nothing),
         f"{PATH}.": (x, before, one, back, one),
         f"if nothing moves and OV_r changes nothing, x OV_w {left}": (x, here, OV_w, here, one),
         f"if nothing moves and OV_w changes nothing, x OV_r {left}": (x, here, one, here, OV_r),
         "if nothing is moved, the two circuits should act one after the other on x.": (x, here, OV_w, here, OV_r),
-        **{
-            f"where heads attend to several positions, the numbers are wrong ({n} positions, d_model {d}): every "
-            "source counts, by its weight.": (
-                random(n, d),
-                _causal(n, 3),
-                random(d, d, seed=1),
-                _causal(n, 4),
-                random(d, d, seed=2),
-            )
-            for n, d in ((6, 5), (4, 7), (1, 3))
-        },
     }
+    for n, d in ((6, 5), (4, 7), (1, 3)):
+        sizes = f"({n} positions, d_model {d}): every source counts, by its weight."
+        given = (random(n, d), _causal(n, 3), random(d, d, seed=1), _causal(n, 4), random(d, d, seed=2))
+        cases[f"where heads attend to several positions, the numbers are wrong {sizes}"] = given
+    return cases
 
 
 def _hard(A: Tensor) -> Tensor:
@@ -61,6 +55,7 @@ virtual_head = compared(
     returns="[pos, d_model]",
     cases=_moving_cases,
     mistakes={
+        "in row form the circuit that acts first stands next to x.": lambda x, A, V, B, W: B @ A @ x @ W @ V,
         f"{PATH}; yours goes through the writer's pattern first, on the way back from 5.": (
             lambda x, A, V, B, W: A @ B @ x @ V @ W,
             lambda x, A, V, B, W: A @ B @ x @ W @ V,
@@ -68,7 +63,6 @@ virtual_head = compared(
         f"{PATH}; yours leaves out the writer's pattern.": lambda x, A, V, B, W: B @ x @ V @ W,
         f"{PATH}; yours leaves out the reader's pattern.": lambda x, A, V, B, W: A @ x @ V @ W,
         TURNED: (lambda x, A, V, B, W: B.T @ A.T @ x @ V @ W, lambda x, A, V, B, W: (B @ A).T @ x @ V @ W),
-        "in row form the circuit that acts first stands next to x.": lambda x, A, V, B, W: B @ A @ x @ W @ V,
     },
     explain=lambda got, right, *given: (
         "one position gets what it should, others do not: go on row by row." if close(got[-1], right[-1]) else None
@@ -152,11 +146,8 @@ def _named(name: Callable[[str, str], Any]) -> Answer:
 
 
 def _by_rows(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tuple[str, str], Tensor]:
-    terms = {}
-    for a, b in itertools.product(sources, repeat=2):
-        rows = [(sources[b] @ W_K) @ (W_Q.T @ x) / W_Q.shape[1] ** 0.5 for x in sources[a]]
-        terms[a, b] = torch.stack(rows)
-    return terms
+    read = W_K @ W_Q.T / W_Q.shape[1] ** 0.5
+    return {(a, b): torch.stack([sources[b] @ (read @ x) for x in sources[a]]) for a in sources for b in sources}
 
 
 def _all_at_once(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tuple[str, str], Tensor]:
@@ -178,12 +169,10 @@ qk_terms = compared(
         "the first name of a key should be the query's source.": _named(lambda a, b: (b, a)),
         "the destination, where the query is, should be on the rows.": _each(lambda term: term.T),
         "queries and keys have changed places: W_Q reads at the destination, W_K at the source.": (
-            lambda sources, W_Q, W_K: _terms(sources, W_K, W_Q)
+            lambda s, W_Q, W_K: _terms(s, W_K, W_Q)
         ),
-        "keys are made with W_K; in yours W_Q stands on both sides.": lambda sources, W_Q, _: _terms(sources, W_Q, W_Q),
-        "queries are made with W_Q; in yours W_K stands on both sides.": lambda sources, _, W_K: _terms(
-            sources, W_K, W_K
-        ),
+        "keys are made with W_K; in yours W_Q stands on both sides.": lambda s, W_Q, W_K: _terms(s, W_Q, W_Q),
+        "queries are made with W_Q; in yours W_K stands on both sides.": lambda s, W_Q, W_K: _terms(s, W_K, W_K),
     },
     explain=_other_terms,
     elsewhere={
@@ -199,9 +188,7 @@ qk_terms = compared(
         "the term ('pos', 'embed') is not what these two sources contribute": lambda *given: {
             pair: term * (pair[0] != "pos") for pair, term in _terms(*given).items()
         },
-        "for another head, of d_head 9": lambda s, W_Q, W_K: _each(lambda term: term * len(W_Q.T) ** 0.5 / 2)(
-            s, W_Q, W_K
-        ),
+        "for another head, of d_head 9": lambda s, *W: _each(lambda t: t * len(W[0].T) ** 0.5 / 2)(s, *W),
         "it should return a dictionary, not Tensor": lambda *given: sum(_terms(*given).values()),
     },
     also_right={
@@ -225,13 +212,13 @@ def _score_cases() -> dict[str, Any]:
 
     def planted(mode: str, first: str, second: str) -> tuple:
         reads, writes, queries, keys, values, written = (free | {second: free[first]}).values()
-        return reads @ writes.T, queries @ keys.T, values @ written.T, mode
+        return 3 * reads @ writes.T, queries @ keys.T / 2, values @ written.T, mode
 
     cases: dict[str, Any] = {}
     for mode, part in READS.items():
         hardly = f"the reader's {part} read exactly what the writer writes, and mode {mode!r} hardly sees it"
         cases[f"{hardly}: which side of which circuit meets the stream?"] = planted(mode, "written first", part)
-        for other in {*READS.values()} - {part}:
+        for other in (other for other in READS.values() if other != part):
             react = f"mode {mode!r} should not react when it is the reader's {other} that read what the writer writes."
             cases[react] = planted(mode, "written first", other)
         early = f"mode {mode!r} reacts to the directions that the writer reads: only what it writes can be read later."
@@ -322,7 +309,9 @@ composition = compared(
         ),
         "mode 'K' hardly sees it": (_in("K", lambda o, r, idle: _ratio(o, r.T)), lambda o, q, v, mode: _ratio(o, q)),
         "mode 'V' hardly sees it": _in("V", lambda o, r, idle: _ratio(o, r.T)),
-        "should not react when it is the reader's keys": _in("Q", lambda o, r, idle: max(_ratio(o, r), _ratio(o, r.T))),
+        "should not react when it is the reader's keys": _in(
+            "Q", lambda o, r, idle: _or_seen(_ratio(o, r), _ratio(o, r.T))
+        ),
         "reacts to the directions that the writer reads": _in(
             "Q", lambda o, r, idle: _or_seen(_ratio(o, r), _ratio(o.T, r))
         ),
@@ -461,8 +450,10 @@ def _in_the_stream(model: HookedTransformer, tokens: Tensor, door: str, who: lis
 
 
 WRONG_CUTS: dict[str, Answer] = {
-    "the positions are gone, which queries and keys still read.": _adding(lambda i, w, x, p: i - w - p),
-    "values read no positions.": _adding(lambda i, w, x, p: i - w + p),
+    "the positions are gone, which queries and keys still read.": lambda *given: _adding(
+        lambda i, w, x, p: i - w - (given[2] != "V") * p
+    )(*given),
+    "values read no positions.": lambda *given: _adding(lambda i, w, x, p: i - w + (given[2] == "V") * p)(*given),
     "that is the model's own loss: does your hook return what it changed, and under the right name?": _with(who=[]),
     "all heads of layer 1 are shut off; only those in `who` should be.": _with(who=[0, 1, 2]),
     "that is what becomes of head 1.0.": _with(who=[0]),
@@ -529,7 +520,7 @@ shut = compared(
     cases=_shut_cases,
     mistakes={
         "the loss is wrong for another model: of 4 heads, door 'Q' of the heads [0, 2].": (
-            lambda model, tokens, door, who, instead: _with(who=who[:1])(model, tokens, door, who, instead)
+            lambda *given: _with(who=given[3][:1])(*given)
         )
     },
     explain=_other_loss,

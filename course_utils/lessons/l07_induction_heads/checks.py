@@ -105,7 +105,8 @@ def induction_by_hand(answer: Answer) -> None:
     for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
         circuits = four_circuits(answer(V, n_ctx), 2 * V + n_ctx, "2 · V + n_ctx")
         tokens = passes(V, n_ctx, period)
-        logits, run = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx).run_with_cache(tokens)
+        built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
+        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
         own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
         even = (1 / torch.arange(4, n_ctx + 1)).mean().item()
@@ -158,30 +159,27 @@ def _by_hand(back: int = -1, sharp: float = 30, match: float = 30, loud: float =
     def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
         part = {"token": slice(V), "place": slice(V, V + n_ctx), "label": slice(V + n_ctx, None)}
         made = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
-        values = sharp * torch.diag(torch.ones(n_ctx - abs(back)), back), 1.0, match, loud
-        for matrix, (rows, columns), value in zip(made, (("place", "place"), OV1, QK2, OV2), values, strict=True):
-            matrix[part[rows], part[columns]] = value if isinstance(value, Tensor) else value * torch.eye(V)
+        made[0, part["place"], part["place"]] = sharp * torch.diag(torch.ones(n_ctx - abs(back)), back)
+        for matrix, (rows, columns), size in zip(made[1:], (OV1, QK2, OV2), (1, match, loud), strict=True):
+            matrix[part[rows], part[columns]] = size * torch.eye(V)
         return tuple(made)
 
     return answer
 
 
-def _entry_by_entry(V: int, n_ctx: int) -> list[np.ndarray]:
-    """In numpy; the first head's scores fall with the distance from one back."""
-    QK1, OV1, QK2, OV2 = np.zeros((4, 2 * V + n_ctx, 2 * V + n_ctx))
-    for query in range(n_ctx):
-        for key in range(n_ctx):
-            QK1[V + query, V + key] = -20 * (query - 1 - key) ** 2
-    for token in range(V):
-        OV1[token, V + n_ctx + token] = 3
-        QK2[token, V + n_ctx + token] = 15
-        OV2[token, token] = 5
-    return [QK1, OV1, QK2, OV2]
+def _by_distance(V: int, n_ctx: int) -> list[Tensor]:
+    """The first head's scores fall with the distance from one back."""
+    QK1, *others = _by_hand(sharp=0)(V, n_ctx)
+    query, key = torch.arange(n_ctx)[:, None], torch.arange(n_ctx)
+    QK1[V : V + n_ctx, V : V + n_ctx] = -20.0 * (query - 1 - key) ** 2
+    return [QK1, *others]
 
 
-def _labels_in_a_random_basis(V: int, n_ctx: int) -> tuple[Tensor, ...]:
-    QK1, OV1, QK2, OV2 = _by_hand()(V, n_ctx)
-    basis = torch.block_diag(torch.eye(V + n_ctx), torch.linalg.qr(random(V, V))[0])
+def _in_a_random_basis(V: int, n_ctx: int) -> tuple[np.ndarray, ...]:
+    """The labels, that is, and in numpy's float64."""
+    QK1, OV1, QK2, OV2 = (matrix.double().numpy() for matrix in _by_hand()(V, n_ctx))
+    basis = np.eye(2 * V + n_ctx)
+    basis[V + n_ctx :, V + n_ctx :] = np.linalg.qr(random(V, V).numpy())[0]
     return QK1, OV1 @ basis, QK2 @ basis, OV2
 
 
@@ -201,8 +199,8 @@ induction_by_hand.mistakes = {
 }
 induction_by_hand.also_right = {
     "louder and sharper": _by_hand(sharp=99, match=60, loud=9),
-    "entry by entry": _entry_by_entry,
-    "labels in a random basis": _labels_in_a_random_basis,
+    "scores by distance": _by_distance,
+    "labels in a random basis": _in_a_random_basis,
 }
 
 

@@ -37,8 +37,8 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     for i, (start, end, y) in enumerate(ends):
         plots.arrow(axes, (start, y), (end, y), COLOURS[i], "--" if i == 1 else "-")
         words = f"{names[i]}\n{steps[i]}".strip()
-        place = {"ha": "center", "va": "bottom", "fontsize": 9}
-        axes.text(5.7 if i else 2.2, y + (0.05 if i else 0.15), words, color=DARK[i], parse_math=False, **place)
+        x, style = (start + end) / 2, {"color": DARK[i], "fontsize": 9, "parse_math": False}
+        axes.text(x, y + 0.05, words, style, ha="center", va="bottom")
     frame = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": COLOURS[0]}
     axes.text(3.55, 2.0, f"“{first} came before me”", va="center", fontsize=9, bbox=frame, parse_math=False)
     for x, y, word, i in ((3.2, 3.05, "key", 1), (8.2, 3.05, "query", 1), (3.2, 4.05, "value", 2)):

@@ -1,5 +1,8 @@
 """Checks of lesson 07b, the second writer: each exercise, then its typical mistakes with the sentence each must get."""
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -102,7 +105,7 @@ def pointers_by_hand(answer: Answer) -> None:
             models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx, positions)
             for positions in ("standard", "shortformer")
         )
-        logits, run = built.run_with_cache(tokens)
+        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
         demand(
             first.diagonal(-1, 1, 2)[:, 1:].mean() < 0.5,
@@ -139,42 +142,37 @@ def _pointers(
     alike: float = 30, near: float = -30, back: int = 0, step: int = 1, loud: float = 2, **to: tuple[str, str]
 ) -> Answer:
     """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
+    ends = {"OV1": ("place", "pointer"), "QK2": ("pointer", "place")} | to
 
     def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
         part = {"token": slice(V), "place": slice(V, V + n_ctx), "pointer": slice(V + n_ctx, None)}
         QK1, OV1, QK2, OV2 = torch.zeros(4, V + 2 * n_ctx, V + 2 * n_ctx)
-        start, end = (part[name] for name in to.get("OV1", ("place", "pointer")))
-        query, key = (part[name] for name in to.get("QK2", ("pointer", "place")))
-        shift = {by: torch.diag(torch.ones(n_ctx - abs(by)), by) for by in (back, step)}
-        QK1[part["token"], part["token"]], QK1[part["place"], part["place"]] = alike * torch.eye(V), near * shift[back]
-        OV1[start, end], QK2[query, key] = torch.eye(n_ctx), 30 * shift[step]
-        OV2[part["token"], part["token"]] = loud * torch.eye(V)
+        for matrix, rows, columns, block in (
+            (QK1, "token", "token", alike * torch.eye(V)),
+            (QK1, "place", "place", near * torch.diag(torch.ones(n_ctx - abs(back)), back)),
+            (OV1, *ends["OV1"], torch.eye(n_ctx)),
+            (QK2, *ends["QK2"], 30 * torch.diag(torch.ones(n_ctx - abs(step)), step)),
+            (OV2, "token", "token", loud * torch.eye(V)),
+        ):
+            matrix[part[rows], part[columns]] = block
         return QK1, OV1, QK2, OV2
 
     return answer
 
 
-def _entry_by_entry(V: int, n_ctx: int) -> list[np.ndarray]:
-    """In numpy; the pointer itself is one further, and of two copies the head looks at the older."""
-    QK1, OV1, QK2, OV2 = np.zeros((4, V + 2 * n_ctx, V + 2 * n_ctx))
-    for token in range(V):
-        QK1[token, token], OV2[token, token] = 90, 6
-    for place in range(n_ctx):
-        QK1[:V, V + place] = -9 * place
-        QK2[V + n_ctx + place, V + place] = 40
-        if place + 1 < n_ctx:
-            OV1[V + place, V + n_ctx + place + 1] = 1
-    return [QK1, OV1, QK2, OV2]
+def _in_another_basis(basis: Callable[[int], Tensor], **settings: Any) -> Answer:
+    """What is written for each position is a row of `basis(n_ctx)`, and all is in numpy's float64."""
 
+    def answer(V: int, n_ctx: int) -> list[np.ndarray]:
+        QK1, OV1, QK2, OV2 = _pointers(**settings)(V, n_ctx)
+        turn = torch.block_diag(torch.eye(V + n_ctx), basis(n_ctx))
+        return [matrix.double().numpy() for matrix in (QK1, OV1 @ turn, turn.T @ QK2, OV2)]
 
-def _pointers_in_a_random_basis(V: int, n_ctx: int) -> tuple[Tensor, ...]:
-    QK1, OV1, QK2, OV2 = _pointers()(V, n_ctx)
-    basis = torch.block_diag(torch.eye(V + n_ctx), torch.linalg.qr(random(n_ctx, n_ctx))[0])
-    return QK1, OV1 @ basis, basis.T @ QK2, OV2
+    return answer
 
 
 pointers_by_hand.mistakes = {
-    "with d_model = V + 2 · n_ctx": lambda V, n_ctx: torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx).unbind(),
+    "with d_model = V + 2 · n_ctx": lambda V, n_ctx: [torch.eye(2 * V + n_ctx)] * 4,
     "that is lesson 07's circuit": _pointers(alike=0, near=30, back=-1),
     "QK1 should fit a token to the same token": (_pointers(alike=1, near=-1), _pointers(alike=0, near=0)),
     "the first head brings nothing back": _pointers(OV1=("pointer", "place")),
@@ -188,6 +186,6 @@ pointers_by_hand.mistakes = {
 }
 pointers_by_hand.also_right = {
     "it looks at itself, too": _pointers(near=0, loud=9),
-    "entry by entry": _entry_by_entry,
-    "pointers in a random basis": _pointers_in_a_random_basis,
+    "a pointer one further": _in_another_basis(lambda n: torch.eye(n).roll(1, 1), near=-60, alike=60),
+    "a pointer that is no position": _in_another_basis(lambda n: torch.linalg.qr(random(n, n))[0], loud=5),
 }

@@ -3,7 +3,7 @@
 import itertools
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,46 +11,36 @@ from typing import Any
 from course_utils import _markdown
 from course_utils._arguments import NotNegative, checked
 from course_utils._files import DATA, verified, write_checksums, write_text
-from course_utils.lessons.l08_how_induction_forms.events import (
-    best_head_curve,
-    chosen_head,
-    event_time,
-    paired_test,
-    reached,
-    sign_test,
-)
+from course_utils.lessons.l08_how_induction_forms import events
+from course_utils.lessons.l08_how_induction_forms.events import best_head_curve, chosen_head
+from course_utils.lessons.l08_how_induction_forms.forward import PARTS
 from course_utils.lessons.l08_how_induction_forms.runs import Run
 
-LATE = 300  # after the phase change of all seeds that the recipe was chosen on
-HELD = {  # name of the arm → the parts that another model does
-    "look": ("look",),
-    "match": ("match",),
-    "copy": ("copy",),
-    "look and match": ("look", "match"),
-    "look and copy": ("look", "copy"),
-    "match and copy": ("match", "copy"),
-    "all": ("look", "match", "copy"),
-}
+Kept = dict[str, Any]  # what is stored of one run: see `runs.result` and `compact`
+Results = dict[str, list[Kept]]  # by arm, one for each seed
+
+
+def _arm(seeds: int, **fields: Any) -> tuple[Run, int]:
+    return Run(**fields), seeds
+
+
 ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds from 1 on it gets
-    "spread": (Run(), 30),
-    "at once": (replace(Run(), spread=False), 10),
-    "at once, batches of 32": (replace(Run(), spread=False, batch=32, steps=500), 10),  # as in the first edition
-    "one layer": (replace(Run(), n_layers=1), 5),
-    "one layer, at once": (replace(Run(), spread=False, n_layers=1), 5),
-    "at once, longer documents": (replace(Run(), spread=False, n_ctx=96), 4),
-    "longer documents": (replace(Run(), n_ctx=96), 4),
-    **{f"planted {back} back": (replace(Run(), planted=back), 6) for back in (1, 2, 3, 8)},
-    "at once, names of 5": (replace(Run(), spread=False, name_length=5), 8),
-    **{
-        f"{name} held at its end": (replace(Run(), held=held), 4 if len(held) > 1 else 6) for name, held in HELD.items()
-    },
-    **{
-        f"{name} held at its start": (replace(Run(), held=(name,), held_as="start"), 4)
-        for name in ("look", "match", "copy")
-    },
-    "without the best head": (replace(Run(), silent="best"), 6),
-    "without the best head, late": (replace(Run(), silent="best", silent_from=LATE), 6),
-    "without the least head": (replace(Run(), silent="least"), 4),
+    "spread": _arm(30),
+    "at once": _arm(10, spread=False),
+    "at once, batches of 32": _arm(10, spread=False, batch=32, steps=500),  # as in the first edition
+    "one layer": _arm(5, n_layers=1),
+    "one layer, at once": _arm(5, n_layers=1, spread=False),
+    "at once, longer documents": _arm(4, n_ctx=96, spread=False),
+    "longer documents": _arm(4, n_ctx=96),
+    **{f"planted {back} back": _arm(6, planted=back) for back in (1, 2, 3, 8)},
+    "at once, names of 5": _arm(8, spread=False, name_length=5),
+    **{f"{part} held at its end": _arm(6, held=(part,)) for part in PARTS},
+    **{f"{a} and {b} held at its end": _arm(4, held=(a, b)) for a, b in itertools.combinations(PARTS, 2)},
+    "all held at its end": _arm(4, held=PARTS),
+    **{f"{part} held at its start": _arm(4, held=(part,), held_as="start") for part in PARTS},
+    "without the best head": _arm(6, silent="best"),
+    "without the best head, late": _arm(6, silent="best", silent_from=300),  # after the pilots' phase changes
+    "without the least head": _arm(4, silent="least"),
 }
 FULL = ("spread", "at once", "one layer")  # arms (and those that begin like them) whose heads' scores are kept, too
 FILE = "experiments.json"
@@ -66,23 +56,17 @@ def planned(arms: Iterable[str] = tuple(ARMS)) -> dict[str, Run]:
     follow each other, and find it made (see `runs.finished`).
     """
     chosen = {name: ARMS[name] for name in arms}
-    all_of_them = [
-        (run != run.unaltered(), seed, f"{name} {seed}", replace(run, seed=seed))
-        for name, (run, seeds) in chosen.items()
-        for seed in range(1, seeds + 1)
-    ]
-    return {
-        name: run for altered, seed, name, run in sorted(all_of_them, key=lambda item: (item[0], item[1] * item[0]))
-    }
+    runs = [(f"{name} {n}", replace(run, seed=n)) for name, (run, seeds) in chosen.items() for n in range(1, seeds + 1)]
+    return dict(sorted(runs, key=lambda named: 0 if named[1] == named[1].unaltered() else named[1].seed))
 
 
 @checked
-def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
+def compact(name: str, kept: Kept) -> Kept:
     """What is stored of a result: of its history the columns that a table or a figure needs."""
-    full = name.startswith(FULL)
-    rows = [{key: row[key] for key in (FULL_ROW if full else LEAN_ROW) if key in row} for row in kept["history"]]
-    if full:
-        for row in rows:  # the best head at each offset
+    columns = FULL_ROW if name.startswith(FULL) else LEAN_ROW
+    rows = [{key: row[key] for key in columns if key in row} for row in kept["history"]]
+    for row in rows:
+        if "back" in row:  # the best head at each offset
             row["back"] = [max(at) for at in zip(*row["back"], strict=True)]
     if kept["run"]["held"]:  # what the model alone would do, without the part that another one did, tells nothing
         return {"run": kept["run"], "history": rows}
@@ -90,32 +74,24 @@ def compact(name: str, kept: dict[str, Any]) -> dict[str, Any]:
 
 
 @checked
-def write(results: dict[str, dict[str, Any]], folder: Path) -> Path:
+def write(results: dict[str, Kept], folder: Path) -> Path:
     """Write what `stored` reads, the results of runs that `planned` names, and say where.
 
     One line for each run, numbers to four digits.
     """
     arms: dict[str, list[str]] = {}
     for name, kept in results.items():
-        arms.setdefault(name.rsplit(" ", 1)[0], []).append(json.dumps(_rounded(compact(name, kept))))
+        made = json.dumps(compact(name, kept))
+        rounded = json.loads(made, parse_float=lambda digits: float(f"{float(digits):.4g}"))
+        arms.setdefault(name.rsplit(" ", 1)[0], []).append(json.dumps(rounded))
     ordered = [f"{json.dumps(arm)}: [\n" + ",\n".join(arms[arm]) + "\n]" for arm in ARMS if arm in arms]
-    content = "{\n" + ",\n".join(ordered) + "\n}\n"
-    write_text(folder / FILE, content)
+    write_text(folder / FILE, "{\n" + ",\n".join(ordered) + "\n}\n")
     write_checksums(folder)
     return folder / FILE
 
 
-def _rounded(value: Any) -> Any:
-    """Four digits are enough, and keep the file small."""
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_rounded(item) for item in value]
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 @checked
-def stored(folder: Path = DATA / "formation") -> dict[str, list[dict[str, Any]]]:
+def stored(folder: Path = DATA / "formation") -> Results:
     """The stored results of every arm, one per seed: see `runs.result` and `compact`, and ARMS for the names."""
     return json.loads(verified(folder / FILE).read_text(encoding="utf-8"))
 
@@ -124,49 +100,44 @@ def stored(folder: Path = DATA / "formation") -> dict[str, list[dict[str, Any]]]
 
 
 @checked
-def curve(kept: dict[str, Any], name: str) -> list[float]:
+def curve(kept: Kept, name: str) -> list[float]:
     """One curve of a run: "saves", "in-context learning", or one of the pair's or its heads'.
 
-    The pair is chosen once, at the end: the head of layer 0 with the best previous-token score and the head of layer 1
-    with the best prefix matching. "previous token", "prefix matching", "lead", "positivity" follow it back. "controls"
-    is the largest lead that the same head of layer 1 has with another head of layer 0; "chance" the standard deviation
-    of the pair's lead under shuffled columns (see `measures.match_lead`).
+    "previous token", "prefix matching", "lead", "positivity" follow the `pair` back. "controls" is the largest lead
+    that the same head of layer 1 has with another head of layer 0; "chance" the standard deviation of the pair's lead
+    under shuffled columns (see `measures.match_lead`).
     """
     rows = kept["history"]
-    if name == "saves":
-        return [row["saves"] for row in rows]
-    if name == "in-context learning":
-        return [-row["in_context_learning"] for row in rows]
+    match name:
+        case "saves":
+            return [row["saves"] for row in rows]
+        case "in-context learning":
+            return [-row["in_context_learning"] for row in rows]
+        case "previous token":
+            return best_head_curve(rows, "previous_token", 0)
+        case "prefix matching":
+            return best_head_curve(rows, "prefix_matching", 1)
     first, second = pair(kept)
     if name == "controls":
         return [max(lead[second] for head, lead in enumerate(row["lead"]) if head != first) for row in rows]
-    single = {"previous token": ("previous_token", 0, first), "prefix matching": ("prefix_matching", 1, second)}
-    if name in single:
-        key, layer, head = single[name]
-        return [row[key][layer][head] for row in rows]
-    return [row[{"positivity": "match"}.get(name, name)][first][second] for row in rows]
+    return [row["match" if name == "positivity" else name][first][second] for row in rows]
 
 
 @checked
-def text_curves(history: list[dict[str, Any]]) -> dict[str, list[float]]:
-    """The curves of a model that learnt from text, from its history (see `models.history`).
+def text_curves(history: list[Kept]) -> dict[str, list[float]]:
+    """The curves of a model that learnt from text, from its history (see `models.history`): a loss that falls rises."""
+    names = "previous token", "prefix matching", "in-context learning"
+    saving = [row["first_pass_loss"] - row["second_pass_loss"] for row in history]
+    return {**{name: curve({"history": history}, name) for name in names}, "the saving": saving}
 
-    A loss that falls becomes a curve that rises.
+
+@checked
+def pair(kept: Kept) -> tuple[int, int]:
+    """The heads that a run is followed by, chosen at its end.
+
+    Of layer 0 the one with the best previous-token score, of layer 1 the one with the best prefix matching.
     """
-    return {
-        "previous token": best_head_curve(history, "previous_token", 0),
-        "prefix matching": best_head_curve(history, "prefix_matching", 1),
-        "in-context learning": [-row["in_context_learning"] for row in history],
-        "the saving": [row["first_pass_loss"] - row["second_pass_loss"] for row in history],
-    }
-
-
-@checked
-def pair(kept: dict[str, Any]) -> tuple[int, int]:
-    """The head of layer 0 and the head of layer 1 that a run is followed by: see `curve`."""
-    last = kept["history"][-1]
-    previous, prefix = last["previous_token"][0], last["prefix_matching"][-1]
-    return previous.index(max(previous)), prefix.index(max(prefix))
+    return chosen_head(kept["history"], "previous_token", 0), chosen_head(kept["history"], "prefix_matching", 1)
 
 
 EVENTS = {  # curve → the rise below which nothing happened
@@ -180,26 +151,26 @@ EVENTS = {  # curve → the rise below which nothing happened
 
 
 @checked
-def times(kept: dict[str, Any], share: float = 0.5) -> dict[str, float]:
+def times(kept: Kept, share: float = 0.5) -> dict[str, float]:
     """When each of EVENTS came in a run, in steps; not a number where it did not."""
     steps = [row["step"] for row in kept["history"]]
-    return {name: event_time(steps, curve(kept, name), share, least) for name, least in EVENTS.items()}
+    return {name: events.event_time(steps, curve(kept, name), share, least) for name, least in EVENTS.items()}
 
 
 @checked
-def level_time(kept: dict[str, Any], baseline: dict[str, Any], share: float = 0.5) -> float:
-    """When a run saves `share` of what the same seed's unaltered run saves in the end; the last step if it never does.
+def level_time(kept: Kept, baseline: Kept) -> float:
+    """When a run saves half of what the same seed's unaltered run saves in the end; the last step if it never does.
 
     A run that never gets there is at least as late as the last step, so differences of such times are too small, and
     their signs are right.
     """
     steps = [row["step"] for row in kept["history"]]
-    time = reached(steps, curve(kept, "saves"), share * kept_saves(baseline))
+    time = events.reached(steps, curve(kept, "saves"), _saves_in_the_end(baseline) / 2)
     return float(steps[-1]) if math.isnan(time) else time
 
 
 @checked
-def way(kept: dict[str, Any]) -> str:
+def way(kept: Kept) -> str:
     """Which way a finished run goes: "textbook", "detour" or "none", by its own mechanism's measures.
 
     None: repeating saves less than half a nat. Textbook: without layer 0 in the values, four fifths of that are left;
@@ -212,75 +183,68 @@ def way(kept: dict[str, Any]) -> str:
 
 
 @checked
-def looks_at(kept: dict[str, Any], offset: NotNegative) -> float:
+def looks_at(kept: Kept, offset: NotNegative) -> float:
     """The attention to one place back, of the head of a finished run's layer 0 that looks there most."""
     return max(head[offset] for head in kept["looks"]["back"])
 
 
 @checked
-def far_offset(kept: dict[str, Any], more_than: float = 0.3) -> int:
-    """How far back layer 0 looks, if one head spends so much on one place, from two back on; else 0."""
-    best = [max(at) for at in zip(*kept["looks"]["back"], strict=True)]
-    far = max(range(2, len(best)), key=lambda offset: best[offset])
-    return far if best[far] > more_than else 0
+def far_offset(kept: Kept) -> int:
+    """How far back layer 0 looks, if one head spends over 0.3 of its attention there, from two back on; else 0."""
+    far = max(range(2, len(kept["looks"]["back"][0])), key=lambda offset: looks_at(kept, offset))
+    return far if looks_at(kept, far) > 0.3 else 0
 
 
 @checked
-def diagonal_end(kept: dict[str, Any]) -> float:
+def diagonal_end(kept: Kept) -> float:
     """The destination from which on the best previous-token head looks back half as much as on places 10 to 40.
 
     For good; not a number if it never looked there much (less than 0.2), or never stops.
     """
     looks = [0.0, *kept["diagonal"]]  # by destination; position 0 has nothing before it
     middle = sum(looks[10:41]) / 31
-    below = [dest for dest in range(41, len(looks)) if looks[dest] < middle / 2]
-    last = max((dest for dest in range(len(looks)) if looks[dest] >= middle / 2), default=0)
-    return float(last + 1) if below and last + 1 < len(looks) and middle >= 0.2 else math.nan
+    last = max(dest for dest, look in enumerate(looks) if look >= middle / 2)
+    return float(last + 1) if last + 1 < len(looks) and middle >= 0.2 else math.nan
 
 
 @checked
-def comparison(results: dict[str, list[dict[str, Any]]], arm: str, against: str = "spread") -> dict[str, Any]:
-    """An arm beside the same seeds of another: mean times to the level, and the differences.
+def comparison(results: Results, arm: str) -> dict[str, Any]:
+    """An arm beside the same seeds of "spread": mean times to the level, and the differences.
 
     "mean" and "against" in steps; "differences" seed by seed, negative where the arm is earlier; "never" how many runs
     of the arm do not get there; "saves" what they save in the end, as shares of `spread`'s. See `level_time`.
     """
-    mine, baseline, other = (by_seed(results[name]) for name in (arm, "spread", against))
-    seeds = [seed for seed in mine if seed in baseline.keys() & other.keys()]
-    a = [level_time(mine[seed], baseline[seed]) for seed in seeds]
-    b = [level_time(other[seed], baseline[seed]) for seed in seeds]
-    last = [mine[seed]["history"][-1]["step"] for seed in seeds]
+    spread = by_seed(results["spread"])
+    pairs = [(kept, spread[seed]) for seed, kept in by_seed(results[arm]).items() if seed in spread]
+    a = [level_time(kept, baseline) for kept, baseline in pairs]
+    b = [level_time(baseline, baseline) for _, baseline in pairs]
     return {
-        "seeds": len(seeds),
+        "seeds": len(pairs),
         "mean": sum(a) / len(a),
         "against": sum(b) / len(b),
         "differences": [x - y for x, y in zip(a, b, strict=True)],
-        "never": sum(x >= end for x, end in zip(a, last, strict=True)),
-        "saves": [kept_saves(mine[seed]) / kept_saves(baseline[seed]) for seed in seeds],
+        "never": sum(time >= kept["history"][-1]["step"] for time, (kept, _) in zip(a, pairs, strict=True)),
+        "saves": [_saves_in_the_end(kept) / _saves_in_the_end(baseline) for kept, baseline in pairs],
     }
 
 
-@checked
-def by_seed(runs_of_arm: list[dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The results of an arm by their seeds."""
-    return {kept["run"]["seed"]: kept for kept in runs_of_arm}
+def by_seed(made: list[Kept]) -> dict[int, Kept]:
+    return {kept["run"]["seed"]: kept for kept in made}
 
 
-@checked
-def kept_saves(kept: dict[str, Any]) -> float:
-    """What repeating saves at the end of a run, as the mean of its last four measurements, in nats."""
+def _saves_in_the_end(kept: Kept) -> float:
     return sum(row["saves"] for row in kept["history"][-4:]) / 4
 
 
 @checked
-def left_without_best(kept: dict[str, Any]) -> float:
+def left_without_best(kept: Kept) -> float:
     """The share of what repeating saves that a finished model keeps without the head that matches prefixes best."""
     best = chosen_head(kept["history"], "prefix_matching", 1)
     return kept["silenced"][best] / kept["history"][-1]["saves"]
 
 
 @checked
-def taken_over(kept: dict[str, Any], baseline: dict[str, Any]) -> float:
+def taken_over(kept: Kept, baseline: Kept) -> float:
     """How much of what a missing head was worth the others have taken over: 0 nothing, 1 all of it.
 
     What it was worth: what repeating saves with the unaltered run's finished model, less what it saves when the head is
@@ -291,104 +255,96 @@ def taken_over(kept: dict[str, Any], baseline: dict[str, Any]) -> float:
     return (kept["history"][-1]["saves"] - without) / (baseline["history"][-1]["saves"] - without)
 
 
+# The tables: of each its heads, then its rows
+
+
 @checked
-def table(results: dict[str, list[dict[str, Any]]]) -> str:
+def table(results: Results) -> str:
     """The tables of lesson 08, as Markdown. They need the arm "spread"; of the others, those that are there."""
     spread = results["spread"]
+    found = [times(kept) for kept in spread]
     parts = {
-        "When each event came, spread": events_table(spread),
-        "Which came first, spread": orders_table(spread),
-        "The match of the pair: size-free and in units of score, spread": _match_table(spread),
-        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": arms_table(
-            results
-        ),
-        "Which way, and how far back layer 0 looks": _ways_table(results),
-        "How much of the missing head's worth the others took over": _taken_over_table(results),
+        "When each event came, spread": _events(found),
+        "Which came first, spread": _orders(found),
+        "The match of the pair: size-free and in units of score, spread": _match(spread, found),
+        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms(results),
+        "Which way, and how far back layer 0 looks": _ways(results),
+        "How much of the missing head's worth the others took over": _taken_over(results),
     }
-    return "\n\n".join(f"## {title}\n\n{part}" for title, part in parts.items()) + "\n"
+    return "\n\n".join(f"## {title}\n\n{_markdown.table(next(rows), rows)}" for title, rows in parts.items()) + "\n"
 
 
-@checked
-def events_table(runs_of_arm: list[dict[str, Any]]) -> str:
-    """When each event came, as Markdown."""
-    rows = []
-    found = [times(kept) for kept in runs_of_arm]
+Rows = Iterator[tuple[object, ...]]
+
+
+def _events(found: list[dict[str, float]]) -> Rows:
+    """When each event came."""
+    yield "event", "runs", "median step", "least", "most"
     for name in EVENTS:
-        came = sorted(time[name] for time in found if not math.isnan(time[name]))
-        if came:
+        if came := sorted(time[name] for time in found if not math.isnan(time[name])):
             middle = (came[(len(came) - 1) // 2] + came[len(came) // 2]) / 2
-            numbers = (f"{number:.0f}" for number in (middle, came[0], came[-1]))
-            rows.append((name, f"{len(came)} of {len(found)}", *numbers))
-    return _markdown.table(["event", "runs", "median step", "least", "most"], rows)
+            yield name, f"{len(came)} of {len(found)}", *(f"{step:.0f}" for step in (middle, came[0], came[-1]))
 
 
-@checked
-def orders_table(runs_of_arm: list[dict[str, Any]]) -> str:
-    """Which of two events came first, pair by pair, as Markdown."""
-    heads = ["first, second", "first comes first", "mean difference", "sign test", "paired test"]
-    rows = []
-    found = [times(kept) for kept in runs_of_arm]
+def _orders(found: list[dict[str, float]]) -> Rows:
+    """Which of two events came first, pair by pair."""
+    yield "first, second", "first comes first", "mean difference", "sign test", "paired test"
     for first, second in itertools.combinations(EVENTS, 2):
         a, b = ([time[name] for time in found] for name in (first, second))
-        differences = [y - x for x, y in zip(a, b, strict=True) if not math.isnan(y - x)]
-        if differences:
-            earlier, mean = sum(d > 0 for d in differences), sum(differences) / len(differences)
-            tests = (f"{test(a, b):.2g}" for test in (sign_test, paired_test))
-            rows.append((f"{first}, {second}", f"{earlier} of {len(differences)}", f"{mean:+.0f}", *tests))
-    return _markdown.table(heads, rows)
+        if lags := [y - x for x, y in zip(a, b, strict=True) if not math.isnan(y - x)]:
+            earlier = f"{sum(lag > 0 for lag in lags)} of {len(lags)}"
+            tests = (f"{test(a, b):.2g}" for test in (events.sign_test, events.paired_test))
+            yield f"{first}, {second}", earlier, f"{sum(lags) / len(lags):+.0f}", *tests
 
 
-@checked
-def arms_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    """Every arm beside the same seeds of "spread", as Markdown: see `comparison`.
+def _match(made: list[Kept], found: list[dict[str, float]]) -> Rows:
+    """Lead and chance when half of positivity's rise was made, and at the end."""
+    heads = "seed", "half of positivity", "lead then", "share of the last", "lead in the end", "best control"
+    yield *heads, "3 × chance"
+    for kept, time in zip(made, found, strict=True):
+        if not math.isnan(step := time["positivity"]):
+            lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
+            then = lead[next(i for i, row in enumerate(kept["history"]) if row["step"] >= step)]
+            numbers = then, then / lead[-1], lead[-1], controls[-1], 3 * chance[-1]
+            yield kept["run"]["seed"], f"{step:.0f}", *(f"{number:.2f}" for number in numbers)
+
+
+def _arms(results: Results) -> Rows:
+    """Every arm beside the same seeds of "spread": see `comparison`.
 
     It has no p: no test on n pairs gets below 2/2ⁿ, which is 0.12 for four seeds and 0.03 for six.
     """
-    heads = ["arm", "seeds", "mean step", "the same seeds, unaltered", "differences", "earlier"]
-    rows = []
-    for arm, made in results.items():
-        if arm != "spread" and made:
+    heads = "arm", "seeds", "mean step", "the same seeds, unaltered", "differences", "earlier"
+    yield *heads, "saves in the end, share"
+    for arm in results:
+        if arm != "spread":
             c = comparison(results, arm)
-            differences = ", ".join(f"{d:+.0f}" for d in c["differences"])
-            came = ("never", "–") if c["never"] == c["seeds"] else (f"{c['mean']:.0f}", differences)
+            mean, differences = f"{c['mean']:.0f}", ", ".join(f"{d:+.0f}" for d in c["differences"])
+            if c["never"] == c["seeds"]:
+                mean, differences = "never", "–"
             earlier = f"{sum(d < 0 for d in c['differences'])} of {c['seeds']}"
             share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
-            rows.append((arm, c["seeds"], came[0], f"{c['against']:.0f}", came[1], earlier, share))
-    return _markdown.table([*heads, "saves in the end, share"], rows)
+            yield arm, c["seeds"], mean, f"{c['against']:.0f}", differences, earlier, share
 
 
-def _match_table(runs_of_arm: list[dict[str, Any]]) -> str:
-    """Lead and chance when half of positivity's rise was made, and at the end."""
-    heads = ["seed", "half of positivity", "lead then", "share of the last", "lead in the end", "best control"]
-    rows = []
-    for kept in runs_of_arm:
-        step = times(kept)["positivity"]
-        if not math.isnan(step):
-            lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
-            row = next(i for i, row in enumerate(kept["history"]) if row["step"] >= step)
-            numbers = (lead[row], lead[row] / lead[-1], lead[-1], controls[-1], 3 * chance[-1])
-            rows.append((kept["run"]["seed"], f"{step:.0f}", *(f"{number:.2f}" for number in numbers)))
-    return _markdown.table([*heads, "3 × chance"], rows)
-
-
-def _ways_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    rows = []
+def _ways(results: Results) -> Rows:
+    yield "arm", "runs", "textbook", "detour", "none", "far offsets", "the diagonal's end"
     for arm, made in results.items():
-        if made and "savings" in made[0]:
+        if "savings" in made[0]:
             ways = [way(kept) for kept in made]
-            counts = map(ways.count, ("textbook", "detour", "none"))
             far = ", ".join(str(far_offset(kept) or "–") for kept in made)
-            ends = ", ".join("–" if math.isnan(end) else f"{end:.0f}" for end in map(diagonal_end, made))
-            rows.append((arm, len(made), *counts, far, ends))
-    heads = ["arm", "runs", "textbook", "detour", "none", "far offsets", "the diagonal's end"]
-    return _markdown.table(heads, rows)
+            ends = shown(map(diagonal_end, made))
+            yield arm, len(made), *map(ways.count, ("textbook", "detour", "none")), far, ends
 
 
-def _taken_over_table(results: dict[str, list[dict[str, Any]]]) -> str:
-    rows = []
+def shown(numbers: Iterable[float]) -> str:
+    """Whole numbers in a row, a dash for what is none."""
+    return ", ".join("–" if math.isnan(number) else f"{number:.0f}" for number in numbers)
+
+
+def _taken_over(results: Results) -> Rows:
+    yield "arm", "seed by seed"
     baseline = by_seed(results["spread"])
     for arm, made in results.items():
-        shares = [taken_over(kept, baseline[kept["run"]["seed"]]) for kept in made if kept["run"]["silent"]]
-        if shares:
-            rows.append((arm, ", ".join(f"{share:.2f}" for share in shares)))
-    return _markdown.table(["arm", "seed by seed"], rows)
+        if made[0]["run"]["silent"]:
+            yield arm, ", ".join(f"{taken_over(kept, baseline[kept['run']['seed']]):.2f}" for kept in made)

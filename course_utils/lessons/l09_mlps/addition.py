@@ -6,7 +6,7 @@ them. What a neuron receives is taken with attention at one half, where these mo
 the model of `tasks.TASKS["fibonacci"]`, which adds the last two of several numbers.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -76,10 +76,29 @@ def active(model: HookedTransformer) -> Bool[Tensor, " neuron"]:
     return ((L[a] + R[b]) > 0).float().mean(0) >= 0.02
 
 
+def _mean_curves(model: HookedTransformer) -> Float[Tensor, "value neuron"]:
+    """The curves of the active neurons, each the mean of both places."""
+    return curves(model).mean(0)[:, active(model)]
+
+
+def _both_curves(model: HookedTransformer) -> Float[Tensor, "value place_neuron"]:
+    return curves(model)[:, :, active(model)].permute(1, 0, 2).flatten(1)
+
+
+def _votes(model: HookedTransformer) -> Float[Tensor, "out neuron"]:
+    return (model.W_out[0] @ model.W_U).T
+
+
 @checked
-def best_waves(
-    W: Float[Tensor, "value column"],
-) -> tuple[Float[Tensor, " column"], Float[Tensor, " column"]]:
+def portraits(model: HookedTransformer, chosen: Mapping[str, int]) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
+    """Of each chosen neuron, under its name, number and period: its curve at either place, and its votes."""
+    (L, R), votes = curves(model), _votes(model)
+    titles = {f"{name}: neuron {i}\nperiod {crest(model, i)[0]:.1f}": i for name, i in chosen.items()}
+    return {title: (L[:, i], R[:, i], votes[:, i]) for title, i in titles.items()}
+
+
+@checked
+def best_waves(W: Float[Tensor, "value column"]) -> tuple[Float[Tensor, " column"], Float[Tensor, " column"]]:
     """For each column the frequency that explains most of its variance, in steps of ⅛, and the share that it does."""
     fine = _frequencies(len(W))
     explained = fourier.explained(W, fine) / W.var(0, correction=0)  # (frequency, column)
@@ -94,7 +113,7 @@ def _frequencies(n: int) -> Float[Tensor, " freq"]:
 @checked
 def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[Tensor, " _neuron"]]:
     """How much of each active neuron's curve its best wave explains, and the same with the tokens shuffled."""
-    W = curves(model).mean(0)[:, active(model)]
+    W = _mean_curves(model)
     order = torch.randperm(len(W), generator=torch.Generator().manual_seed(0))
     return best_waves(W)[1], best_waves(W[order])[1]
 
@@ -102,7 +121,7 @@ def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[T
 @checked
 def spectrum(model: HookedTransformer) -> tuple[Float[Tensor, " freq"], Float[Tensor, " freq"]]:
     """Frequencies, and the share of all active curves' variance that a wave of each explains."""
-    W = curves(model).mean(0)[:, active(model)]
+    W = _mean_curves(model)
     fine = _frequencies(len(W))
     return fine, fourier.explained(W, fine).sum(1) / W.var(0, correction=0).sum()
 
@@ -137,7 +156,7 @@ def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
     A wave: one of at least two periods explains more than half of the curve. A crest stands where 2π f v / n is the
     phase. A partner is another such neuron of about the same frequency, at random; a few are their own.
     """
-    W, votes = curves(model).mean(0), (model.W_out[0] @ model.W_U).T  # (value, neuron), (out, neuron)
+    W, votes = curves(model).mean(0), _votes(model)
     f, share = best_waves(W)
     chosen = (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist()
     found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
@@ -155,7 +174,7 @@ def _partners(f: Float[Tensor, " neuron"]) -> Int[Tensor, " neuron"]:
 @checked
 def heights(model: HookedTransformer) -> tuple[Float[Tensor, " neuron"], Float[Tensor, " neuron"]]:
     """Each neuron's frequency, and the height of its curve times the height of its votes at that frequency."""
-    W, votes = curves(model).mean(0), (model.W_out[0] @ model.W_U).T
+    W, votes = curves(model).mean(0), _votes(model)
     f, _ = best_waves(W)
     products = [fourier.height(W[:, [i]], f[i]) * fourier.height(votes[:, [i]], f[i]) for i in range(len(f))]
     return f, torch.cat(products)
@@ -208,7 +227,7 @@ def cuts(model: HookedTransformer, without_neurons: Callable[..., Tensor], seed:
 @checked
 def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
     """The k frequencies, in steps of ⅛, that together explain most of all active curves, chosen one after the other."""
-    W = curves(model)[:, :, active(model)].permute(1, 0, 2).flatten(1)  # (value, place neuron)
+    W = _both_curves(model)
     fine, found, left = _frequencies(len(W)), [], W - W.mean(0)
     for _ in range(k):
         found.append(fine[fourier.explained(left, fine).sum(1).argmax()].item())
@@ -235,7 +254,7 @@ def right_with(model: HookedTransformer, sizes: Sequence[int], seed: NotNegative
     """
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
     sums, free = tasks.sequences(2, n).sum(1), strongest_waves(model, max(sizes))
-    whole = fourier.power(curves(model)[:, :, active(model)].mean(0)).sum(1)
+    whole = fourier.power(_mean_curves(model)).sum(1)
     rates = torch.zeros(len(sizes), len(KINDS))
     for i, k in enumerate(sizes):
         chance = torch.linalg.qr(torch.randn(n, 1 + 2 * k, generator=generator)).Q
@@ -251,16 +270,11 @@ def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[T
     In units of the mean variance of a value: over all neurons it is 1 on average where nothing is explained.
     """
     n, on = model.cfg.d_vocab, active(model)
-    W = curves(model)[:, :, on].permute(1, 0, 2)  # (value, place, neuron)
-    flat = W.flatten(1)
-    rest = ((flat - fourier.projected(flat, frequencies)) ** 2).view(W.shape).sum(1)
+    W = _both_curves(model)
+    rest = ((W - fourier.projected(W, frequencies)) ** 2).view(n, 2, -1).sum(1)
     found = torch.zeros(n, len(on))
-    found[:, on] = rest / ((flat - flat.mean(0)) ** 2).sum() * n
+    found[:, on] = rest / ((W - W.mean(0)) ** 2).sum() * n
     return found
-
-
-def _share(said: Int[Tensor, " batch"], expected: Int[Tensor, " batch"]) -> float:
-    return (said == expected).float().mean().item()
 
 
 @checked
@@ -272,23 +286,23 @@ def which_two(
     Random numbers stand before the last two; the last two come from another sequence; the position vectors of the last
     but one and the one before it are exchanged.
     """
-    noise: dict[str, list[float]] = {"right": []}
-    others: dict[str, list[float]] = {"new sum": [], "old sum": []}
-    swapped: dict[str, list[float]] = {"new sum": [], "old sum": []}
+    changes: list[dict[str, list[float]]] = [{"right": []}, *({"new sum": [], "old sum": []} for _ in range(2))]
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
+
+    def compare(change: dict[str, list[float]], tokens: Tensor, *sums: Tensor) -> None:
+        said = model(tokens)[:, -1].argmax(1)
+        for shares, expected in zip(change.values(), sums, strict=True):
+            shares.append((said == expected).float().mean().item())
+
     for once in sequences:
         t = once.repeat(5, 1)
         random = torch.randint(n, t.shape, generator=generator)
         other = t[torch.randperm(len(t), generator=generator)]
-        noisy = torch.cat([random[:, :-2], t[:, -2:]], 1)
-        noise["right"].append(_share(model(noisy)[:, -1].argmax(1), t[:, -2:].sum(1)))
-        said = model(torch.cat([t[:, :-2], other[:, -2:]], 1))[:, -1].argmax(1)
-        others["new sum"].append(_share(said, other[:, -2:].sum(1)))
-        others["old sum"].append(_share(said, t[:, -2:].sum(1)))
-        t = once[once[:, -1] + once[:, -3] < n]  # what is then the sum is a token, too
+        sums, new_sums = t[:, -2:].sum(1), other[:, -2:].sum(1)
+        compare(changes[0], torch.cat([random[:, :-2], t[:, -2:]], 1), sums)
+        compare(changes[1], torch.cat([t[:, :-2], other[:, -2:]], 1), new_sums, sums)
+        t = once[once[:, -1] + once[:, -3] < n]  # sequences whose new sum is below n: only such sums are tokens
         places = [*range(t.shape[1] - 3), t.shape[1] - 2, t.shape[1] - 3, t.shape[1] - 1]
         with interventions.patched(model, "hook_pos_embed", model.W_pos[places].expand(len(t), -1, -1)):
-            said = model(t)[:, -1].argmax(1)
-        swapped["new sum"].append(_share(said, t[:, -1] + t[:, -3]))
-        swapped["old sum"].append(_share(said, t[:, -2:].sum(1)))
-    return [noise, others, swapped]
+            compare(changes[2], t, t[:, -1] + t[:, -3], t[:, -2:].sum(1))
+    return changes

@@ -1,12 +1,10 @@
 """What only lesson 09 draws: lattices of firing, rulers that repeat, and what goes wrong without one of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Bool, Float, Int
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
@@ -14,7 +12,11 @@ from course_utils.lessons.l09_mlps import addition
 from course_utils.plots import COLOURS, HATCHES, MARKERS
 
 LEVELS = plt.get_cmap("viridis", 10)  # few colours, so that a triangle of 8,256 pairs is stored in few bytes
+PLAIN = {"lines.antialiased": False}  # lines without shades at their edges take half of the bytes, and look the same
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+Numbers = Float[Tensor, " n"]
+Pairs = Int[Tensor, "pair 2"]
+Which = Bool[Tensor, " pair"]
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
     "blind": "Left, all pairs: the mistakes that were foretold and those found are the same points, on pairs of "
     "diagonals. Right, the answers are off by multiples of 21.",
@@ -36,37 +38,25 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-@contextmanager
-def _plain_lines() -> Iterator[None]:
-    """Draw lines without shades at their edges: half of the bytes, and at twice the size nobody sees a difference."""
-    with plt.rc_context({"lines.antialiased": False}):
-        yield
-
-
-@_plain_lines()
+@plt.rc_context(PLAIN)
 def lattices(
-    pairs: Int[Tensor, "pair 2"],
-    fires: Float[Tensor, "pair _neuron"],
-    titles: Sequence[str],
-    lines: Sequence[tuple[float, float]] = (),
-) -> Axes:
+    pairs: Pairs, fires: Float[Tensor, "pair _neuron"], titles: Sequence[str], lines: Sequence[tuple] = ()
+) -> None:
     """For which pairs each neuron fires; with `lines`, (period, crest), the sums that it should vote for as lines."""
-    n = int(pairs.max()) + 1
-    _, panels = plt.subplots(1, len(titles), figsize=(9.0, 9.0 / len(titles)), sharey=True, squeeze=False)
-    for i, (axes, title) in enumerate(zip(panels[0], titles, strict=True)):
+    n, size = int(pairs.max()) + 1, (9.0, 9.0 / len(titles))
+    panels = plots.panels(dict(zip(titles, fires.T, strict=True)), size, "first number a", "second number b")
+    for i, (axes, fired) in enumerate(panels):
         grid = torch.full((n, n), float("nan"))
-        grid[pairs[:, 1], pairs[:, 0]] = fires[:, i]
+        grid[pairs[:, 1], pairs[:, 0]] = fired
         axes.imshow(grid, origin="lower", cmap=LEVELS, interpolation="nearest")
         for period, crest in lines[i : i + 1]:
             for total in torch.arange(2 * crest % period, n, period).tolist():
                 axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
-        axes.set(title=title, xlabel="first number a", xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
-    panels[0, 0].set_ylabel("second number b")
-    return panels[0, 0]
+        axes.set(xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
 
 
-@_plain_lines()
-def folding() -> Axes:
+@plt.rc_context(PLAIN)
+def folding() -> None:
     """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of step."""
     _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
     total = torch.linspace(0, 4 * torch.pi, 400)  # A + B
@@ -82,10 +72,9 @@ def folding() -> Axes:
             axes.legend(fontsize=8, loc="upper center", ncols=2).set_visible(title == "half apart")
     panels[0, 0].set_ylabel("before the ReLU")
     panels[1, 0].set_ylabel("after it")
-    return panels[0, 0]
 
 
-def crests(phase: float) -> Axes:
+def crests(phase: float) -> None:
     """Where a neuron with its crest at `phase` (in turns) fires, and its opposite; the lines have the same A + B."""
     _, axes = plt.subplots(figsize=(7.0, 5.2))
     turns = torch.linspace(0, 2, 200)
@@ -101,10 +90,9 @@ def crests(phase: float) -> Axes:
     names = ["0", "φ", "φ + ½", "", "φ + 1", "", "2"]
     axes.set(xticks=ticks, xticklabels=names, yticks=ticks, yticklabels=names, xlim=(0, 2), ylim=(0, 2))
     axes.set(title="Where do the two fire?", xlabel="A, in turns", ylabel="B, in turns", aspect="equal")
-    return axes
 
 
-def paths() -> Axes:
+def paths() -> None:
     """A model of one head and one MLP as a drawing: the two ways to the neurons, and what a neuron does."""
     _, axes = plt.subplots(figsize=(9.6, 3.0))
     boxes = {
@@ -125,29 +113,23 @@ def paths() -> Axes:
         axes.text((x + u) / 2, (y + v) / 2 + 0.08, words, fontsize=9, color="#a34700", ha=side)
     axes.set(xlim=(-0.5, 9.4), ylim=(0.3, 2.8))
     axes.axis("off")
-    return axes
 
 
-def rulers(periods: Sequence[int], total: int, n: int = 128) -> Axes:
+def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
     """One ruler for each period with a mark wherever it would put the sum; only at `total` do all of them have one."""
     _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
     axes.axvline(total, color=ORANGE, lw=6, alpha=0.3)
     for row, period in enumerate(periods):
         axes.axhline(-row, color=GREY, lw=0.8)
-        axes.plot((marks := torch.arange(total % period, n, period)), 0 * marks - row, "|", ms=13, color=COLOURS[row])
-    axes.text(total, 0.45, f"all {'three' if len(periods) == 3 else ''}: {total}", ha="center", color="#a34700")
+        marks = torch.arange(total % period, n, period)
+        axes.plot(marks, 0 * marks - row, "|", ms=13, mew=1.8, color=COLOURS[row])
+    axes.text(total, 0.45, f"all {len(periods)}: {total}", ha="center", color="#a34700")
     axes.set_yticks([-row for row in range(len(periods))], [f"period {period}" for period in periods])
     axes.set(xlim=(-1, n), ylim=(0.3 - len(periods), 0.9), xlabel="number that the ruler would answer")
     axes.spines["left"].set_visible(False)
-    return axes
 
 
-def mistakes(
-    pairs: Int[Tensor, "pair 2"],
-    foretold: Bool[Tensor, " pair"],
-    found: Bool[Tensor, " pair"],
-    off: Int[Tensor, " pair"],
-) -> Axes:
+def mistakes(pairs: Pairs, foretold: Which, found: Which, off: Int[Tensor, " pair"]) -> None:
     """Left: which pairs were to go wrong, and which did. Right: by how much the answers are off."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.2, 1])
     left.plot(*pairs[foretold].T, "s", ms=3.2, mfc="none", color=GREY, label="foretold")
@@ -157,14 +139,10 @@ def mistakes(
     sizes, counts = off[off != 0].abs().unique(return_counts=True)
     right.bar(sizes, counts, width=2.4, color=ORANGE)
     right.set(title="By how much?", xlabel="answers off by", ylabel="pairs", xlim=(0, 128), xticks=sizes)
-    return left
 
 
-@_plain_lines()
-def neurons(
-    yours: tuple[Float[Tensor, "value neuron"], Float[Tensor, "neuron out"]],
-    others: Mapping[str, tuple[Float[Tensor, " value"], Float[Tensor, " value"], Float[Tensor, " out"]]],
-) -> Axes:
+@plt.rc_context(PLAIN)
+def neurons(yours: tuple[Tensor, Tensor], others: Mapping[str, tuple[Numbers, Numbers, Numbers]]) -> None:
     """Your first neuron beside others: what it receives, for which pairs it fires, and what it says then.
 
     The others are `addition.portraits`; of the last one, the finest, the first 21 values are shown.
@@ -172,29 +150,22 @@ def neurons(
     columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
     _, panels = plt.subplots(3, len(columns), figsize=(9.6, 7.0), height_ratios=(2, 3, 2), squeeze=False)
     for (top, middle, bottom), (title, (first, second, votes)) in zip(panels.T, columns.items(), strict=True):
-        is_finest = top is panels[0, -1]
-        values = torch.arange(21 if is_finest else len(first))
-        fires = (first + second[:, None]).relu()
-        fires[values[:, None] + values >= len(first)] = float("nan")
+        n = 21 if top is panels[0, -1] else len(first)
         for axes, curve, colour in ((top, (first + second) / 2, BLUE), (bottom, votes, ORANGE)):
-            axes.plot(curve[values], color=colour, marker="." if is_finest else None)
+            axes.plot(curve[:n], color=colour, marker="." if n == 21 else None)
             axes.axhline(0, color=GREY, lw=0.5)
         top.set(title=title, xlabel="value of a number")
         bottom.set(xlabel="output")
-        middle.imshow(fires[values][:, values], origin="lower", cmap=LEVELS, interpolation="nearest")
+        sums = torch.arange(n) + torch.arange(n)[:, None]
+        fires = (first[:n] + second[:n, None]).relu().where(sums < len(first), torch.nan)
+        middle.imshow(fires, origin="lower", cmap=LEVELS, interpolation="nearest")
         middle.set(xlabel="a", ylabel="b")
     for row, label in zip(panels, ("receives", "fires at\nb", "votes"), strict=True):
         row[0].set_ylabel(label)
-    return panels[0, 0]
 
 
-@_plain_lines()
-def spectrum(
-    fine: Float[Tensor, " freq"],
-    pooled: Float[Tensor, " freq"],
-    share: Float[Tensor, " neuron"],
-    shuffled: Float[Tensor, " neuron"],
-) -> Axes:
+@plt.rc_context(PLAIN)
+def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) -> None:
     """Left: the share of all curves' variance that a wave of each frequency explains. Right: each curve's best wave."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
     left.plot(fine, pooled, color=BLUE)
@@ -208,34 +179,30 @@ def spectrum(
     right.hist(share.tolist(), bins, label="the model's neurons", color=BLUE, alpha=0.7)
     right.set(title="How much of a curve is one wave?", xlabel="share of its best wave", ylabel="neurons")
     right.legend(fontsize=8)
-    return left
 
 
-@_plain_lines()
-def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> Axes:
+@plt.rc_context(PLAIN)
+def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
     """The phase of the votes against the phase of the curve, in turns: of each model, and of the first's partners.
 
     Each model gives what `addition.phases` finds; frequencies above 25 are those of its finest ruler. The grey lines
     are twice the phase, up to whole turns.
     """
-    figure, panels = plt.subplots(2, 3, figsize=(9.6, 6.2), sharex=True, sharey=True)
-    named = [(f"seed {i}" + (" (ours)" if i == 0 else ""), z[[0, 1, 3]]) for i, z in enumerate(found)]
-    named.append(("control: a partner's votes (ours)", found[0][[0, 2, 3]]))
-    turn, ticks = torch.tensor([-0.5, 0.5]), [-0.5, 0, 0.5]
-    for axes, (title, (came, went, f)) in zip(panels.flat, named, strict=False):
+    named = {f"seed {i}" + " (ours)" * (i == 0): z[[0, 1, 3]] for i, z in enumerate(found)}
+    named["control: a partner's votes (ours)"] = found[0][[0, 2, 3]]
+    xlabel, ylabel = "phase φ of the curve, in turns", "phase of the votes, in turns"
+    turn = torch.tensor([-0.5, 0.5])
+    for axes, (came, went, f) in plots.panels(named, (9.6, 6.2), xlabel, ylabel, rows=2):
         for fine, label in ((False, "other rulers"), (True, "finest ruler")):
             x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
             axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=4, label=label)
         for k in (-1, 0, 1):
             axes.plot(turn, 2 * turn + k, color=GREY, lw=0.8, zorder=0)
-        axes.set(title=title, ylim=(-0.53, 0.53), xticks=ticks, yticks=ticks)
-        axes.set(xlabel="phase φ of the curve, in turns", ylabel="phase of the votes, in turns")
-        axes.label_outer()
-    figure.legend(*panels[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
-    return panels[0, 0]
+        axes.set(ylim=(-0.53, 0.53), xticks=[-0.5, 0, 0.5], yticks=[-0.5, 0, 0.5])
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
-def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
+def misses(cuts: Mapping[str, addition.Cut]) -> None:
     """Errors by size without each ruler, as a share of all errors: up without it, down without as many at random.
 
     The triangle marks what was foretold, and the text says what came.
@@ -247,41 +214,44 @@ def misses(cuts: Mapping[str, addition.Cut]) -> Axes:
             axes.bar(range(1, len(count)), share, width=1.0, color=colour, hatch=hatch)
         axes.plot(cut.foretold, 1.12, "v", color="black", ms=7, clip_on=False)
         axes.axhline(0, color="black", lw=0.8)
-        axes.set(ylim=(-0.6, 1.1), yticks=[-0.5, 0, 0.5, 1], xlim=(0, 128))
-        axes.set_yticklabels(["50 %", "0", "50 %", "100 %"], fontsize=8)
+        axes.set(ylim=(-0.6, 1.1), xlim=(0, 128))
+        axes.set_yticks([-0.5, 0, 0.5, 1], ["50 %", "0", "50 %", "100 %"], fontsize=8)
         here, there = cut.shares
         words = f"foretold {cut.foretold}, most common {cut.most_common}\n"
         words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
         axes.text(126, 1.0, f"without {title}  {'✓' if cut.holds else '✗'}", ha="right", va="top", weight="bold")
         axes.text(126, 0.65, words, ha="right", va="top", fontsize=9)
-    said = "How far are the errors off?  (up: without the ruler; down: as many neurons at random)"
-    panels[0, 0].set_title(said, pad=14)
+    title = "How far are the errors off?  (up: without the ruler; down: as many neurons at random)"
+    panels[0, 0].set_title(title, pad=14)
     panels[-1, 0].set_xlabel("off by          (▼ foretold from frequencies and heights)")
-    return panels[0, 0]
 
 
-def verdicts(tested: Sequence[list[addition.Cut]]) -> Axes:
+def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
-    looks = {"the prediction held": ("o", BLUE, BLUE), "it failed": ("X", ORANGE, "white")}
-    for label, (marker, colour, inside) in looks.items():
-        is_held = marker == "o"
-        at = [(cut.frequency, -row) for row, cuts in enumerate(tested) for cut in cuts if cut.holds == is_held]
-        axes.plot(*zip(*at, strict=True), marker, ms=13, color=colour, mfc=inside, mew=1.6, label=label)
+    rows = [-row for row in range(len(tested))]
+    axes.hlines(rows, 0.4, 70, color=GREY, lw=0.6, zorder=0)
+    for holds, label, look in (
+        (True, "the prediction held", {"marker": "o", "color": BLUE}),
+        (False, "it failed", {"marker": "X", "color": ORANGE, "mfc": "white"}),
+    ):
+        at = [
+            (cut.frequency, row) for row, cuts in zip(rows, tested, strict=True) for cut in cuts if cut.holds == holds
+        ]
+        axes.plot([f for f, _ in at], [row for _, row in at], ls="", ms=13, mew=1.6, label=label, **look)
         for f, row in at:
             axes.text(f, row + 0.24, "slopes" if f < 2 else f"{f:.1f}", ha="center", va="bottom", fontsize=9)
-    axes.hlines([-row for row in range(len(tested))], 0.5, 64, color=GREY, lw=0.6, zorder=0)
     axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16), markerscale=0.6)
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
-    axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
-    axes.set(title="Which rulers has each model?", ylim=(0.5 - len(tested), 0.7))
-    axes.set_xlabel("frequency: periods in 128 values")
-    return axes
+    axes.set_yticks(rows, [f"seed {-row}" for row in rows])
+    axes.set(
+        title="Which rulers has each model?", xlabel="frequency: periods in 128 values", ylim=(rows[-1] - 0.5, 0.7)
+    )
 
 
-@_plain_lines()
-def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> Axes:
+@plt.rc_context(PLAIN)
+def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> None:
     """Left: right answers by the number of waves kept. Right: what 8 waves leave over of each value.
 
     The lines are the first seed, the bands all of them; the right panel is about the first alone.
@@ -294,49 +264,37 @@ def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Flo
     plots.curves(lines, *says, x=sizes, markers=True, size=4, axes=left, xticks=sizes)
     says = "What do 8 waves leave over (ours)?", "value of a number", "squared rest ÷ mean variance"
     plots.curves({"ours": rest}, *says, axes=right, ylim=(0, 1.1 * float(rest.max())))
-    return left
 
 
-def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> Axes:
+def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> None:
     """What the last position pays to each position, for sequences of each length; the last two stand out."""
-    figure, panels = plt.subplots(1, len(attention), figsize=(9.6, 2.6), sharey=True, squeeze=False)
-    for axes, row in zip(panels[0], attention, strict=True):
+    panels = plots.panels(
+        {f"length {len(row)}": row for row in attention}, (9.6, 2.6), "position", "attention of the last"
+    )
+    for axes, row in panels:
         before = len(row) - 2
         colours, hatches = [GREY] * before + [BLUE] * 2, [HATCHES[1]] * before + [""] * 2
         axes.bar([str(i) for i in range(len(row))], row, color=colours, hatch=hatches)
-        axes.set(title=f"length {len(row)}", xlabel="position")
-    panels[0, 0].set_ylabel("attention of the last")
-    figure.suptitle("Where does the last number look?")
-    return panels[0, 0]
+    axes.figure.suptitle("Where does the last number look?")
 
 
-def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> Axes:
+def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
     """For each change of `addition.which_two` and each length from 3 to 5: what share of the answers are what."""
-    _, panels = plt.subplots(1, len(results), figsize=(9.6, 2.9), sharey=True, squeeze=False)
     titles = "noise before the last two", "last two from elsewhere", "two positions swapped"
-    for axes, title, shares in zip(panels[0], titles, results, strict=True):
-        plots.grouped_bars(shares, ["3", "4", "5"], title, "share of answers", "length", axes=axes)
+    for axes, shares in plots.panels(dict(zip(titles, results, strict=True)), (9.6, 2.9)):
+        plots.grouped_bars(shares, ["3", "4", "5"], axes.get_title("left"), "share of answers", "length", axes=axes)
         axes.set_ylim(0, 1.3)
         axes.legend(fontsize=8, ncols=2, loc="upper center")
         axes.label_outer()
-    return panels[0, 0]
 
 
-def attention_forced(
-    own: Float[Tensor, " pair"],
-    before: Float[Tensor, " pair"],
-    forced: Float[Tensor, " weight"],
-    right: Sequence[float],
-) -> Axes:
+def attention_forced(own: Numbers, before: Numbers, forced: Numbers, right: Sequence[float]) -> None:
     """The share of right answers if attention is forced, and where it lies by itself, trained and untrained."""
     _, axes = plt.subplots(figsize=(9.6, 3.8))
     xlabel = "attention to the first number; the second gets the rest"
     title, ylabel = "What if the first number got this attention?", "share of pairs right"
-    plots.curves({"forced": right}, title, xlabel, ylabel, x=forced, markers=True, size=3, axes=axes)
+    plots.curves({"forced to it": right}, title, xlabel, ylabel, x=forced, markers=True, size=3, axes=axes)
     looks = {"its own, all pairs": (own, COLOURS[4], ""), "before training": (before, GREY, HATCHES[1])}
-    spans = [
-        axes.axvspan(float(values.min()), float(values.max()), color=colour, alpha=0.45, label=label, hatch=hatch)
-        for label, (values, colour, hatch) in looks.items()
-    ]
-    axes.legend(handles=spans)
-    return axes
+    for label, (values, colour, hatch) in looks.items():
+        axes.axvspan(*values.aminmax(), color=colour, alpha=0.45, label=label, hatch=hatch)
+    axes.legend()

@@ -104,6 +104,15 @@ def right_logits(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "a b"]:
 
 
 @checked
+def loudness(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum difference"]:
+    """The right answer's logit by a + b and a − b (mod 53), from its mean, in standard deviations."""
+    total, apart = torch.meshgrid(torch.arange(P), torch.arange(P), indexing="ij")
+    a = (total + apart) * (P + 1) // 2 % P  # half of the sum of both, on a clock face of odd P
+    right = right_logits(one)[a, (total - a) % P]
+    return (right - right.mean()) / right.std()
+
+
+@checked
 def by_sum(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum answer"]:
     """The mean logits of all pairs with the same a + b (mod 53)."""
     a = torch.arange(P)

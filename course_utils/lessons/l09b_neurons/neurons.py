@@ -80,8 +80,8 @@ def judged(fired: Bool[Tensor, " place"], rule: Bool[Tensor, " place"]) -> tuple
 
 
 @checked
-def fit(x: Float[Tensor, "row unit"], rule: Bool[Tensor, " row"], part: Bool[Tensor, " row"]) -> Float[Tensor, " unit"]:
-    """How well each unit's strong firing, above half of its largest, fits a rule on `part` of the rows: F1."""
+def f1(x: Float[Tensor, "row unit"], rule: Bool[Tensor, " row"], part: Bool[Tensor, " row"]) -> Float[Tensor, " unit"]:
+    """F1 of each unit: how well its strong firing, above half of its largest, fits a rule on `part` of the rows."""
     fired = x[part] > x.amax(0) / 2
     both = (fired & rule[part, None]).sum(0)
     return 2 * both / (fired.sum(0) + rule[part].sum())
@@ -99,6 +99,6 @@ def best_fits(
     units: Mapping[str, Float[Tensor, "place _unit"]], rule: Bool[Tensor, " place"], part: Bool[Tensor, " place"]
 ) -> tuple[dict[str, int], dict[str, list[float]]]:
     """Of each kind the unit that fits the rule best on `part`, and how well it does there and on the other places."""
-    both = {kind: torch.stack([fit(x, rule, where) for where in (part, ~part)]) for kind, x in units.items()}
+    both = {kind: torch.stack([f1(x, rule, where) for where in (part, ~part)]) for kind, x in units.items()}
     chosen = {kind: int(fits[0].argmax()) for kind, fits in both.items()}
     return chosen, {kind: fits[:, chosen[kind]].tolist() for kind, fits in both.items()}
