@@ -83,7 +83,7 @@ def cut(
             scores[:, :, position + 1 :, position] = -torch.inf
         return scores
 
-    at = {(layer, "z", move) for layer, _ in [*heads, *(writer for writer, _, _ in doors)]}
+    at: set[tuple[int, str, Callable]] = {(layer, "z", move) for layer, _ in [*heads, *(door[0] for door in doors)]}
     at |= {(layer, path, read) for _, path, (layer, _) in doors}
     at |= {(layer, "attn_scores", hide) for layer in range(model.cfg.n_layers) if positions}
     hooks: list[tuple[str | Callable, Callable]] = [(f"blocks.{n}.attn.hook_{part}", hook) for n, part, hook in at]

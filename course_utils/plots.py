@@ -157,7 +157,7 @@ def curves(
     for i, (name, curve) in enumerate(by_name.items()):
         at = list(curve) if isinstance(curve, Mapping) else range(len(curve)) if x is None else x
         heights = list(curve.values()) if isinstance(curve, Mapping) else curve
-        style = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
+        style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
         dash, marker = LINES[i % len(LINES)] if lines else "none", MARKERS[i % len(MARKERS)] if markers else ""
         axes.plot(np.asarray(at), np.asarray(heights), linestyle=dash, marker=marker, **style)
     if len(by_name) > 1:

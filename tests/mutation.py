@@ -1,6 +1,6 @@
 """Do the unit tests notice when the mathematics is wrong? Breaks a module in every small way, one at a time.
 
-    python tests/mutation.py                # circuits, heads, composition, paths
+    python tests/mutation.py                # circuits, heads, composition, interventions, paths
     python tests/mutation.py heads paths
 
 A mutant is the module with one expression or statement changed: another operator, a constant one off, a transpose, a
@@ -23,12 +23,13 @@ from typing import Any
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests" / "unit"
 UNIT = {  # what stands for "its tests"; the last file is limited to the module's own calls
     "circuits": ["test_circuits.py"],
     "heads": ["test_heads.py"],
     "composition": ["test_composition.py", "test_match_matrix.py"],
+    "interventions": ["test_interventions.py"],
     "paths": ["test_paths.py"],
 }
 SECONDS = 60  # of processor time for each mutant
@@ -75,7 +76,6 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("heads.value_weighted", "run_with_cache(tokens, names_filter"): "saves the time for the logits, not used here",
     ("heads.value_weighted", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
     ("heads.value_weighted", "«model: "): "patterns, which it calls first, checks the model in the same words",
-    ("heads.silence", "«return z → return None"): "z is changed in place, and TransformerLens keeps it",
     ("heads.prefix_matching_score", "shape[-«1 → (2)»"): "the pattern is square",
     ("heads.score_parts", "allowed.sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     ("heads.score_parts", "strict=«True → False»"): "a layer has as many queries as keys",

@@ -102,9 +102,10 @@ def same(a: Any, b: Any) -> bool:
         return len(a) == len(b) and all(map(same, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, Tensor | Real) and isinstance(b, Tensor | Real) and not isinstance(a, bool):
-        return torch.as_tensor(a).shape == torch.as_tensor(b).shape and close(a, b)
-    return a == b
+    if isinstance(a, bool | str) or not isinstance(a, Tensor | Real) or not isinstance(b, Tensor | Real):
+        return a == b
+    one, other = torch.as_tensor(a), torch.as_tensor(b)
+    return one.shape == other.shape and close(one, other)
 
 
 class Operations(TorchDispatchMode):

@@ -10,7 +10,7 @@ import joblib
 import pytest
 import torch
 
-from course_utils import _files, composition, heads, models, text
+from course_utils import _files, composition, heads, interventions, models, text
 from course_utils.lessons.l08_how_induction_forms import __main__ as command
 from course_utils.lessons.l08_how_induction_forms import (
     events,
@@ -215,7 +215,7 @@ def test_each_part_needs_its_own_weights_and_no_others():
 
 def test_a_silent_head_is_an_ablated_one(repeated):
     model = runs.start(replace(TINY, seed=3)).requires_grad_(False)
-    with heads.ablated(model, (1, 1), (1, 3)):
+    with interventions.cut(model, (1, 1), (1, 3)):
         expected = model(repeated)
     torch.testing.assert_close(forward.logits(model, repeated, [1, 3]), expected, atol=1e-4, rtol=1e-4)
 
@@ -537,7 +537,7 @@ def test_the_pair_is_chosen_at_the_end_and_followed_back():
         "saves": 25,
         "in-context learning": 25,
     }
-    assert experiments.far_offset(kept) == 3 and experiments.far_offset(kept, 0.85) == 0
+    assert experiments.far_offset(kept) == 3
 
 
 def test_arms_are_compared_seed_by_seed_at_one_level():
@@ -650,7 +650,8 @@ def test_every_prediction_is_judged_by_what_was_stored():
     for judged in found.values():
         said = [held for _, held in judged["parts"]]
         assert judged["verdict"] == ("failed" if False in said else "open" if None in said else "held")
-    assert predictions.table(experiments.stored()).count("\n") == len(found) + 1
+    table = predictions.report(experiments.stored()).split("## The predictions\n\n")[1]
+    assert table.count("\n") == len(found) + 2
 
 
 def test_a_prediction_without_runs_is_open_and_a_wrong_one_fails():

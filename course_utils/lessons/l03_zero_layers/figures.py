@@ -5,6 +5,7 @@ from string import ascii_lowercase
 from typing import Any
 
 import matplotlib.pyplot as plt
+import torch
 from IPython.display import DisplayHandle, display
 from jaxtyping import Float, Int
 from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ from course_utils._arguments import Count
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
+ByName = Mapping[str, float]
 WIDTH = 76  # characters on a line of a drawn text
 SEEN = (
     (100, "#d3e4f1", "its pair with the token before it: read 100 times or more"),
@@ -25,10 +27,7 @@ SEEN = (
 
 
 def writing(
-    tokens: Sequence[str],
-    row: Float[Tensor, " V"],
-    names: Sequence[str],
-    seen: Int[Tensor, " pairs"] | None = None,
+    tokens: Sequence[str], row: Float[Tensor, " V"], names: Sequence[str], seen: Int[Tensor, " pairs"] | None = None
 ) -> Sequence[Axes]:
     """A written text, token by token, and beside it the next token's probabilities [V], the tokens called `names`.
 
@@ -93,10 +92,18 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
 
 def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes) -> None:
     """Logits of a ring of letters as probabilities."""
-    names = ascii_lowercase[: len(table)]
-    words = {"ylabel": "current letter", "xlabel": "next letter", "label": "probability"}
-    plots.heatmap(table.detach().softmax(1), names, names, title, **words, axes=axes).tick_params(labelsize=8)
+    names = list(ascii_lowercase[: len(table)])
+    p = table.detach().softmax(1)
+    plots.heatmap(p, names, names, title, "current letter", "next letter", label="probability", axes=axes)
+    axes.tick_params(labelsize=8)
     axes.images[0].set_clim(0, 1)
+
+
+def _one_bar(panels: Sequence[Axes]) -> None:
+    """Of several pictures in one scale, keep the last one's colour bar."""
+    for axes in panels[:-1]:
+        bar: Any = (axes.images or axes.collections)[0].colorbar
+        bar.remove()
 
 
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
@@ -120,26 +127,27 @@ def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"]
     """Show a small model's two weights and the probabilities they make, with the numbers written in."""
     numbers = [str(i) for i in range(W_E.shape[1])]
     _, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), width_ratios=[max(len(numbers), 3), len(words), len(words)])
-    for ax, (name, table, rows, columns) in zip(
-        axes,
-        (
-            ("$W_E$", W_E, words, numbers),
-            ("$W_U$", W_U, numbers, words),
-            ("probability of the next word", (W_E @ W_U).softmax(1), words, words),
-        ),
-        strict=True,
-    ):
-        drawn = plots.heatmap(table, rows, columns, name, centred=True, limit=3, numbers_from=0, axes=ax)
-        drawn.images[0].colorbar.remove()
+    p = (W_E @ W_U).softmax(1)
+    parts = (
+        (W_E, words, numbers, "$W_E$"),
+        (W_U, numbers, words, "$W_U$"),
+        (p, words, words, "probability of the next word"),
+    )
+    for one, part in zip(axes, parts, strict=True):
+        plots.heatmap(*part, centred=True, limit=3, numbers_from=0, axes=one)
+    _one_bar([*axes, axes[-1]])
     plots.show("Two small matrices and the table of probabilities they make, with their numbers written in.")
 
 
 def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
     """Show the tables of trained rings of letters, a panel for each d_model, with the first guess of each row."""
     titles = {f"d_model = {d_model} (dots: first guesses)": table for d_model, table in tables.items()}
-    for (ax, table), title in zip(plots.panels(titles, (10, 4.7)), titles, strict=True):
-        _ring(table, title, ax)
-        ax.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
+    panels = plots.panels(titles, (10, 4.7))
+    for (axes, table), title in zip(panels, titles, strict=True):
+        _ring(table, title, axes)
+        axes.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
+        axes.label_outer()
+    _one_bar([axes for axes, _ in panels])
     plots.show("With one number per letter each row has its peak at one of two letters; with two, at the next.")
 
 
@@ -155,14 +163,14 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     plots.show("Three hills around b: a wide one, a steep one, and for the longest embeddings a single peak.")
 
 
-def _levels(lines: Mapping[str, float], axes: Axes, loc: Any = "best") -> None:
+def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
     """What others reach, as horizontal lines, and a legend for all that is drawn."""
     for (name, level), style in zip(lines.items(), (":", "--", "-"), strict=False):
         axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
     axes.legend(fontsize=9, loc=loc)
 
 
-def reading(curve: Mapping[int, float], lines: Mapping[str, float]) -> None:
+def reading(curve: Mapping[int, float], lines: ByName) -> None:
     """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
     words = "How good is a table of counts?", "tokens counted", "nats per token of new text (less is better)"
     axes = plt.subplots(figsize=(8.5, 5))[1]
@@ -210,52 +218,49 @@ class LiveTable:
 
     def _draw(self, table: Tensor, title: str) -> None:
         _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 6.6), height_ratios=(1.6, 1))
-        _few_pairs({title: table, "counted": self.counted}, self.words, [axes["A"], axes["B"]])
+        orders({title: table, "counted": self.counted}, self.words, [axes["A"], axes["B"]])
         like = {"with the bigram table": self.like_bigrams, "with tokens' frequencies alone": self.like_frequencies}
-        limits = {"xlim": (-0.1, 400), "ylim": (-0.1, 1.02)}
-        plots.curves(like, "correlation, rows centred", "step", "", markers=True, size=4, axes=axes["C"])
-        axes["C"].set_xscale("symlog", linthresh=1)
-        axes["C"].set_xticks([0, 1, 3, 10, 30, 100, 300], ["0", "1", "3", "10", "30", "100", "300"])
-        axes["C"].set(**limits)
-        axes["C"].legend(loc="lower right", fontsize=9)
+        lower, steps = axes["C"], (0, 1, 3, 10, 30, 100, 300)
+        plots.curves(like, "correlation, rows centred", "step", "", markers=True, size=4, axes=lower)
+        lower.set_xscale("symlog", linthresh=1)
+        lower.set_xticks(steps, [str(step) for step in steps])
+        lower.set(xlim=(-0.1, 400), ylim=(-0.1, 1.02))
+        lower.legend(loc="lower right", fontsize=9)
 
 
 def _log_p(table: Tensor, rows: Sequence[int], columns: Sequence[int], names: Any, title: str, axes: Axes) -> None:
     """Log-probabilities of some tokens after some others, in one scale for all such pictures."""
     picked = table.log_softmax(1)[rows][:, columns]
-    words = {"ylabel": "current token", "xlabel": "next token", "label": "log p, nats"}
-    plots.heatmap(picked, [names[i] for i in rows], [names[i] for i in columns], title, **words, axes=axes)
+    words = [names[i] for i in rows], [names[i] for i in columns], title, "current token", "next token"
+    plots.heatmap(picked, *words, label="log p, nats", axes=axes)
     axes.images[0].set_clim(-10, 0)
 
 
-def _few_pairs(tables: Mapping[str, Tensor], words: Mapping[str, int], panels: Sequence[Axes]) -> None:
-    """The rows and columns of a few tokens in several tables, side by side."""
+def orders(tables: Mapping[str, Tensor], words: Mapping[str, int], panels: Sequence[Axes] = ()) -> None:
+    """The same few rows and columns of several tables, as log-probabilities side by side."""
+    panels = panels or [axes for axes, _ in plots.panels(tables, (11, 4.5))]
     ids, names = list(words.values()), {token: word for word, token in words.items()}
     for axes, (title, table) in zip(panels, tables.items(), strict=True):
         _log_p(table, ids, ids, names, title, axes)
-    for axes in panels[:-1]:
-        axes.images[0].colorbar.remove()
+    _one_bar(panels)
     for axes in panels[1:]:
         axes.set_ylabel("")
 
 
 def agreement(x: Float[Tensor, " pair"], tables: Mapping[str, Float[Tensor, " pair"]]) -> None:
     """Entries of tables against those of the bigram table, x."""
-    limits = (
-        min(y.min().item() for y in (x, *tables.values())) - 0.5,
-        max(y.max().item() for y in (x, *tables.values())) + 0.5,
-    )
+    values = torch.cat([x, *tables.values()])
+    limits = values.min().item() - 0.5, values.max().item() + 0.5
     panels = plots.panels(tables, (10.5, 5))
     for (axes, y), name in zip(panels, tables, strict=True):
         plots.density(x, y, name, "log p(next | current), row-centred", "", axes)
         axes.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
         axes.set(xlim=limits, ylim=limits, aspect="equal")
         axes.legend(loc="lower right", fontsize=9)
-    clouds = [axes.collections[0] for axes, _ in panels]
-    for cloud in clouds:  # one scale of colours, and one bar for it
+    clouds: list[Any] = [axes.collections[0] for axes, _ in panels]
+    for cloud in clouds:
         cloud.set_clim(1, max(other.get_array().max() for other in clouds))
-    for cloud in clouds[:-1]:
-        cloud.colorbar.remove()
+    _one_bar([axes for axes, _ in panels])
     panels[0][0].set_ylabel("logit, row-centred")
 
 
@@ -299,21 +304,18 @@ def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: S
     )
 
 
-def _by_rank(curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes, **settings: Any) -> Axes:
+def _by_rank(curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes) -> Axes:
     """Curves against rank, one for each way to make a table."""
     ranks = list(next(iter(curves.values())))
-    plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes, **settings).set_xscale("log", base=2)
+    plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes).set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
     return axes
 
 
-def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
+def leads(lead: Mapping[int, float], others: ByName) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other tables."""
-    title, ylabel = (
-        "Can a table tell hidden pairs from absent ones?",
-        "share of hidden pairs above the median absent one",
-    )
-    axes = _by_rank({"trained": lead}, title, ylabel, plt.subplots(figsize=(8.5, 5))[1], ylim=(-0.03, 1))
+    axes, title = plt.subplots(figsize=(8.5, 5))[1], "Can a table tell hidden pairs from absent ones?"
+    _by_rank({"trained": lead}, title, "share of hidden pairs above the median absent one", axes).set_ylim(-0.03, 1)
     axes.axhline(0.5, color="#999999", linewidth=0.8)
     axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
     _levels(others, axes, (0.55, 0.15))
@@ -326,7 +328,7 @@ def leads(lead: Mapping[int, float], others: Mapping[str, float]) -> None:
 def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mapping[int, float]) -> None:
     """Show what tables lose by rank, a curve for each way to make them; the trained ones on new text, too."""
     _, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 7), sharex=True, height_ratios=(1.6, 1))
-    trained_first = dict(reversed(losses.items()))  # it looks the same in both panels
+    trained_first = {way: losses[way] for way in reversed(list(losses))}  # it looks the same in both panels
     _by_rank(trained_first, "What does a rank cost?", "nats, counted text", upper).set_xlabel("")
     _levels({"the best possible table": best}, upper)
     _by_rank({"trained": on_new}, "And on text that it was not trained on?", "nats, new text", lower).legend(fontsize=9)
@@ -336,12 +338,7 @@ def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mappin
     )
 
 
-def resemblance(
-    correlations: Mapping[str, float],
-    controls: Mapping[str, float],
-    losses: Mapping[str, float],
-    lines: Mapping[str, float],
-) -> None:
+def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: ByName) -> None:
     """Show how the direct path of each model correlates with the bigram table, and what it loses by itself.
 
     `lines` are what others lose.
@@ -353,14 +350,10 @@ def resemblance(
     plots.grouped_bars(groups, models, title, "row-centred correlation", numbers=True, axes=left)
     left.legend(fontsize=9)
     title, alone = "What does it lose by itself?", {"the direct path alone": list(losses.values())}
-    plots.grouped_bars(alone, models, title, "nats per token of new text", numbers=True, axes=right).set_ylim(0, 10.5)
+    plots.grouped_bars(alone, models, title, "nats per token of new text", axes=right).set_ylim(0, 10.5)
+    right.bar_label(right.containers[0], fmt="%.2f", label_type="center", color="white")
     _levels(lines, right, "upper left")
     plots.show(
         "Without layers the correlation is high and the loss that of the bigrams. With one layer and with two, "
         "the correlation is less than half, and the loss is near that of single tokens' frequencies."
     )
-
-
-def orders(tables: Mapping[str, Float[Tensor, "V V"]], words: Mapping[str, int]) -> None:
-    """The same few rows and columns of several tables, as log-probabilities side by side."""
-    _few_pairs(tables, words, [axes for axes, _ in plots.panels(tables, (11, 4.5))])

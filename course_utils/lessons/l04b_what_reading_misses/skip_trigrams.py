@@ -54,16 +54,9 @@ def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
     p = language(seed)  # [source, dest, out]
     a, b = torch.cartesian_prod(torch.arange(p.shape[0]), torch.arange(p.shape[1])).T
     texts = torch.stack([0 * a, 2 + a, 0 * a + 1, 2 + p.shape[0] + b], dim=1)  # [text, pos]
-    shape: dict[str, Any] = {
-        "n_layers": 1,
-        "d_model": 32,
-        "d_head": 16,
-        "n_ctx": 4,
-        "d_vocab": 22,
-        "d_vocab_out": p.shape[2],
-    }
-    shape |= {"attn_only": True, "positional_embedding_type": "shortformer", "normalization_type": None}
-    model = models.initial(shape | {"n_heads": n_heads, "seed": seed})
+    shape: dict[str, Any] = {"n_layers": 1, "d_model": 32, "n_heads": n_heads, "d_head": 16, "n_ctx": 4, "d_vocab": 22}
+    shape |= {"d_vocab_out": p.shape[2], "attn_only": True, "normalization_type": None, "seed": seed}
+    model = models.initial(shape | {"positional_embedding_type": "shortformer"})
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     return fit(weights, lambda: model(texts)[:, -1], p.flatten(0, 1), 0.02, steps)
 

@@ -1,6 +1,7 @@
 """What only lesson 05 draws: the number line, the votes, and what a proof costs."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -68,27 +69,15 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     n, M = lead.shape[0], lead.shape[1] - 1
     shown = torch.zeros(n + 1, M + 1)
     shown[:n], shown[n, M - 1] = lead, last
-    shown = shown / lead.abs().max()
-    _, axes = plt.subplots(figsize=(10, 3.4))
-    names = [*map(str, range(n)), "last"]
-    title, label = f"How much does each value help {M} against {M - 1}?", f"lead of {M} (longest = 1)"
-    rows = shown, names, [str(value) for value in range(M + 1)]
-    plots.heatmap(
-        *rows,
-        title,
-        "position",
-        "value there (no number: below 0.05)",
-        label=label,
-        centred=True,
-        numbers_from=0.05,
-        axes=axes,
-    )
+    names = [*map(str, range(n)), "last"], [*map(str, range(M + 1))]
+    words = f"How much does each value help {M} against {M - 1}?", "position", "value there (no number: below 0.05)"
+    look: dict[str, Any] = {"label": f"lead of {M} (longest = 1)", "centred": True, "numbers_from": 0.05}
+    axes = plt.subplots(figsize=(10, 3.4))[1]
+    plots.heatmap(shown / lead.abs().max(), *names, *words, axes=axes, **look)
     for value, width in ((0, M - 1), (M, 1)):  # other values than the last one's
         axes.add_patch(plt.Rectangle((value - 0.5, n - 0.5), width, 1, color="#dddddd"))
-    least = lead.amin(1)
-    helps = int((lead[:, M] - least).argmin())
-    boxes = [(place, int(lead[place].argmin()), "-") for place in range(n)] + [(helps, M, "--")]
-    for place, value, style in boxes:
+    helps = int((lead[:, M] - lead.amin(1)).argmin())
+    for place, value, style in [*((place, int(lead[place].argmin()), "-") for place in range(n)), (helps, M, "--")]:
         axes.add_patch(plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2))
     plots.show(
         "A table of three positions by the values 0 to 16. A 15 lowers the lead of 16 at each position, a 16 "
@@ -116,27 +105,22 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 
     The four with most errors have their number beside the value.
     """
-    _, panels = plt.subplots(ROWS, 1, figsize=(10, 0.9 + (1.25 if errors is None else 1.5) * ROWS))
-    most = [] if errors is None else errors.argsort(descending=True)[:4].tolist()
+    _, panels = plt.subplots(ROWS, 1, figsize=(10, 5))
+    count = torch.zeros(len(g), dtype=torch.long) if errors is None else errors
     pieces = torch.arange(len(g)).chunk(ROWS)
-    width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces)
+    width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces) + 1
     for axes, piece in zip(panels, pieces, strict=True):
         middle = float(g[piece[0]] + g[piece[-1]]) / 2
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         for value in piece.tolist():
-            wrong = 0.0 if errors is None else float(errors[value])
-            style = {"marker": "D", "ms": 5 + 0.8 * wrong**0.25} if wrong else {"marker": "o", "ms": 6}
-            axes.plot(float(g[value]), 0, color=ORANGE if wrong else BLUE, alpha=0.7, **style)
-            up = value % 2
-            words = str(value)
-            if wrong and value in most:
-                words = f"({wrong:,.0f})\n{words}" if up else f"{words}\n({wrong:,.0f})"
-            label = axes.text(float(g[value]), 0.5 if up else -0.5, words, ha="center", fontsize=9)
-            label.set(va="bottom" if up else "top", fontweight="bold" if wrong else "normal")
-        axes.set(xlim=(middle - width / 2 - 0.5, middle + width / 2 + 0.5), yticks=[])
-        axes.set_ylim((-1.4, 1.4) if errors is None else (-2, 2))
+            place, wrong, side = float(g[value]), int(count[value]), 1 if value % 2 else -1
+            look = {"color": ORANGE, "marker": "D"} if wrong else {"color": BLUE, "marker": "o"}
+            axes.plot(place, 0, alpha=0.7, ms=5 + 0.8 * wrong**0.25, **look)
+            words = [str(value), f"({wrong:,})"] if wrong and value in count.topk(4).indices else [str(value)]
+            label = axes.text(place, 0.5 * side, "\n".join(words[::-side]), ha="center", fontsize=9)
+            label.set(va="bottom" if side > 0 else "top", fontweight="bold" if wrong else "normal")
+        axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(-2, 2), yticks=[])
         axes.spines["left"].set_visible(False)
-        axes.tick_params(labelsize=8)
     panels[0].set_title(title)
     panels[-1].set_xlabel("place on the line, g (a mean step is 1)")
     said = (
@@ -150,13 +134,12 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
 
 def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> None:
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
-    _, axes = plt.subplots(figsize=(10, 4))
-    axes.plot(by_value, "o", mfc="white", color=BLUE, ms=4, label="by its value alone")
-    axes.plot(with_position, "s", color=ORANGE, ms=4, label="with its position, length 6")
+    pulls = {"by its value alone": by_value, "with its position, length 6": with_position}
+    words = "How hard does each query pull?", "value of the query", "f, score per mean step"
+    axes = plots.curves(pulls, *words, lines=False, markers=True, size=4, axes=plt.subplots(figsize=(10, 4))[1])
     axes.axhline(0, color="black", lw=0.8)
     for value in named:
         axes.annotate(str(value), (value, float(by_value[value])), (0, -11), textcoords="offset points", ha="center")
-    axes.set(title="How hard does each query pull?", xlabel="value of the query", ylabel="f, score per mean step")
     axes.set_ylim(min(0, float(by_value.min())) - 0.35)
     axes.legend(ncols=2)
     plots.show(
@@ -170,22 +153,20 @@ def winners(share: Mapping[int, float], points: int = 12) -> None:
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
     angles = 2 * torch.pi * torch.arange(points) / points
     left.plot(angles.cos(), angles.sin(), "o", color=BLUE)
-    left.annotate(
-        "", (angles[1].cos(), angles[1].sin()), (0, 0), arrowprops={"arrowstyle": "->", "color": ORANGE, "lw": 2}
-    )
+    pointing = {"arrowstyle": "->", "color": ORANGE, "lw": 2}
+    left.annotate("", (angles[1].cos(), angles[1].sin()), (0, 0), arrowprops=pointing)
     for other in (0, 2):  # the shadow of each neighbour on the arrow
         along = (angles[other] - angles[1]).cos()
         foot = along * angles[1].cos(), along * angles[1].sin()
         left.plot([angles[other].cos(), foot[0]], [angles[other].sin(), foot[1]], ":", color="black", lw=1.2)
     arrow = {"arrowstyle": "->", "lw": 0.8}
     left.annotate("neighbours reach\nonly to here", foot, (0, -0.4), ha="center", fontsize=8, arrowprops=arrow)
-    left.set(title=f"{points} winners in 2 dimensions", aspect="equal", xticks=[], yticks=[])
-    left.set(xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
+    left.set(title=f"{points} winners in 2 dimensions", aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
     left.axis("off")
-    right.plot(list(share), [100 * one for one in share.values()], "o-", color=BLUE)
+    percent = {kept: 100 * one for kept, one in share.items()}
+    words = "directions of OV kept, the strongest first", "values that win their row, %"
+    plots.curves({"": percent}, "How many directions does OV need?", *words, markers=True, axes=right)
     right.axhline(100, color=GREY, lw=0.8, ls="--")
-    right.set(title="How many directions does OV need?", xlabel="directions of OV kept, the strongest first")
-    right.set_ylabel("values that win their row, %")
     plots.show(
         "Left: twelve points on a circle. One is marked by an arrow, and its neighbours' shadows on the arrow "
         "are shorter than the arrow. Right: the share of values that win their row against the directions "
@@ -195,18 +176,15 @@ def winners(share: Mapping[int, float], points: int = 12) -> None:
 
 def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> None:
     """For each length: how many lists there are, how many the classes leave open, and how many are wrong."""
-    counts = {length: (values**length, *two) for length, two in open_and_wrong.items()}
-    _, axes = plt.subplots(figsize=(10, 4.4))
-    looks = (("all lists", GREY, ""), ("left open by the classes", BLUE, "///"), ("wrong", ORANGE, "..."))
-    for i, (label, colour, hatch) in enumerate(looks):
-        heights = [one[i] for one in counts.values()]
-        places = [length + 0.28 * (i - 1) for length in counts]
-        drawn = axes.bar(places, [max(height, 0.55) for height in heights], 0.25, color=colour, hatch=hatch)
-        drawn.set_label(label)
-        words = [_short(height).replace(" ", "\n") for height in heights]
-        axes.bar_label(drawn, words, fontsize=8, padding=2)
-    axes.set(yscale="log", ylim=(0.5, 1e13), xlabel="length of the list", ylabel="lists")
-    axes.set(title="How many lists are left?", xticks=[*counts])
+    counts = zip(*((values**length, *two) for length, two in open_and_wrong.items()), strict=True)
+    kinds = dict(zip(("all lists", "left open by the classes", "wrong"), counts, strict=True))
+    heights = {name: [max(count, 0.55) for count in kind] for name, kind in kinds.items()}
+    words = "How many lists are left?", "lists", "length of the list"
+    axes = plt.subplots(figsize=(10, 4.4))[1]
+    plots.grouped_bars(heights, [*map(str, open_and_wrong)], *words, axes=axes)
+    for drawn, kind in zip(axes.containers, kinds.values(), strict=True):
+        axes.bar_label(drawn, [_short(count).replace(" ", "\n") for count in kind], fontsize=8, padding=2)
+    axes.set(yscale="log", ylim=(0.5, 1e13))
     axes.legend(ncols=3, loc="upper left")
     plots.show(
         "For each length from 2 to 6 three bars on a logarithmic scale: all lists, those that the classes leave open, "
@@ -223,17 +201,14 @@ def _short(count: int) -> str:
 
 def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
     """For each largest value, how many smaller ones may stand beside it: all, by an exact line, and by the line."""
-    _, axes = plt.subplots(figsize=(10, 4.4))
-    axes.step(range(len(allowed)), range(len(allowed)), ":", where="mid", color=GREY, label="all that are smaller")
-    axes.step(range(len(exact)), exact, "--", where="mid", color=ORANGE, label="by the line, if it were exact")
-    axes.step(range(len(allowed)), allowed, where="mid", color=BLUE, label="by the line")
-    axes.fill_between(range(len(allowed)), allowed, step="mid", color=BLUE, alpha=0.15)
+    words = "How many smaller values may stand beside the largest?", "largest value M", "smaller values, from 0 upwards"
+    axes = plt.subplots(figsize=(10, 4.4))[1]
+    axes.plot(range(len(allowed)), ":", color=GREY, label="all that are smaller")
+    plots.curves({"by the line": allowed, "by the line, if it were exact": exact}, *words, axes=axes)
+    axes.fill_between(range(len(allowed)), allowed, color=BLUE, alpha=0.15)
     M = len(allowed) // 4
     note = f"beside {M}: {allowed[M]} of {M}"
     axes.annotate(note, (M, allowed[M]), (M + 6, allowed[M] - 6), arrowprops={"arrowstyle": "->"})
-    axes.set(title="How many smaller values may stand beside the largest?", xlabel="largest value M")
-    axes.set(ylabel="smaller values, from 0 upwards", xlim=(0, len(allowed)), ylim=(0, len(allowed)))
-    axes.legend(loc="upper left")
     plots.show(
         "Three rising lines. For each largest value the dotted one counts all smaller values. The line allows most of "
         "them, and would allow a few more if it were exact."
@@ -242,16 +217,14 @@ def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
 
 def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
     """Wrong lists of M, of the value above it, and all, against M's place between its neighbours; `now` is marked."""
-    _, axes = plt.subplots(figsize=(10, 4.4))
     places = sorted(errors)
     table = torch.stack([errors[place] for place in places])
     curves = {f"largest {M}": table[:, M], f"largest {M + 1}": table[:, M + 1], "all": table.sum(1)}
-    for (name, curve), style, colour in zip(curves.items(), ("D-", "s--", "o:"), (ORANGE, BLUE, GREY), strict=True):
-        axes.plot(places, curve, style, color=colour, label=name)
+    words = f"Where should {M} stand?", f"place of {M} on the way from {M - 1} to {M + 1}", "wrong lists of length 6"
+    axes = plt.subplots(figsize=(10, 4.4))[1]
+    plots.curves(curves, *words, x=places, markers=True, ylim=(0, None), axes=axes)
     axes.axvline(now, color="black", lw=0.8)
     axes.annotate(" where training left it", (now, 0.97), xycoords=("data", "axes fraction"), va="top")
-    axes.set(title=f"Where should {M} stand?", xlabel=f"place of {M} on the way from {M - 1} to {M + 1}")
-    axes.set(ylabel="wrong lists of length 6", ylim=(0, None))
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(loc="upper center")
     plots.show(
@@ -262,20 +235,19 @@ def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) ->
 
 def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     """What each proof leaves open, as a share, against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(10, 4.4))
-    last = max(cases for cases, _ in proofs.values())
-    for (name, (cases, share)), marker in zip(proofs.items(), "osD^", strict=False):
-        axes.plot(cases, 100 * share, marker, ms=8, color=BLUE)
-        away, side = ((6, 9), "right") if cases == last else ((9, -4), "left")  # the last point's name ends above it
-        said = f"{name}: {_short(cases)} cases, " + (
-            f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
-        )
+    axes = plt.subplots(figsize=(10, 4.4))[1]
+    words = "What does each proof leave open?", "cases to look at", "lists of length 6\nnot proved right, %"
+    points = {name: {cases: 100 * share} for name, (cases, share) in proofs.items()}
+    limits = {"xscale": "log", "yscale": "log", "xlim": (20, 1e12), "ylim": (1e-6, 400)}
+    plots.curves(points, *words, lines=False, markers=True, size=8, axes=axes, **limits)
+    axes.get_legend().remove()  # a name stands beside each point
+    for name, (cases, share) in proofs.items():
+        still = f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
+        away, side = ((6, 9), "right") if cases > 1e9 else ((9, -4), "left")
+        said = f"{name}: {_short(cases)} cases, {still}"
         axes.annotate(said, (cases, 100 * share), away, textcoords="offset points", ha=side)
-    axes.set(xscale="log", yscale="log", xlim=(20, 4 * last), ylim=(1e-6, 400))
     axes.set_yticks([1e-6, 1e-4, 0.01, 1, 100], ["0.000001", "0.0001", "0.01", "1", "100"])
     axes.minorticks_off()
-    axes.set(title="What does each proof leave open?", xlabel="cases to look at")
-    axes.set_ylabel("lists of length 6\nnot proved right, %")
     plots.show(
         "Four proofs as points. The more cases a proof looks at, the fewer lists it leaves open: 64 cases "
         "leave about a fifth, ten thousand cases about one in sixty. The search and brute force leave only "
@@ -290,31 +262,28 @@ def danger(
 
     Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
     """
-    _, axes = plt.subplots(figsize=(10, 5))
     wrong = errors > 0
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True
-    for chosen, name, marker, colour in ((~wrong, "never wrong", "o", BLUE), (wrong, "sometimes wrong", "D", ORANGE)):
-        axes.plot(step[chosen], voice[chosen], marker, ms=5, color=colour, label=name, alpha=0.7)
+    kinds = {"never wrong": ~wrong, "sometimes wrong": wrong}
+    points = {name: dict(torch.stack([step, voice], 1)[kind].tolist()) for name, kind in kinds.items()}
+    words = "Who can be outvoted?", "step from M − 1 to M, in score", "voice of M (ratio of leads),\nlogarithmic"
+    limits = {"yscale": "log", "xlim": (0, float(step.max()) + 0.1), "ylim": (0.8, 5.2)}
+    axes = plots.curves(points, *words, lines=False, markers=True, axes=plt.subplots(figsize=(10, 5))[1], **limits)
     x = torch.linspace(0, float(step.max()), 200)
     axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
-    axes.set(xlabel="step from M − 1 to M, in score", ylabel="voice of M (ratio of leads),\nlogarithmic")
-    axes.set(title="Who can be outvoted?", yscale="log", xlim=(0, None), ylim=(0.8, 5.2))
     axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
     axes.text(0.05, 0.9, "in danger: below the line\n(with numbers: most errors, or the wrong side)", fontsize=9)
-    shown = torch.cat([torch.stack([step, voice], 1), torch.stack([x, room * (-x).exp()], 1)])  # dots, and the line
-    dots = torch.tensor(axes.transData.transform(shown.numpy())) / axes.figure.dpi * 72
-    for M in named.nonzero().flatten().tolist():
+    dots = torch.tensor(axes.transData.transform(torch.stack([step, voice], 1).numpy())) / axes.figure.dpi * 72
+    sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
+    for M in named.nonzero().flatten().tolist():  # each name on the side where most room is
         others = torch.cat([dots[:M], dots[M + 1 :]])
-        sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
-        room_there = [(others - dots[M] - side).norm(dim=1).min().item() for side in sides]
-        x, y = sides[room_there.index(max(room_there))].tolist()
+        side = sides[torch.cdist(dots[M] + sides.double(), others).amin(1).argmax()].tolist()
         place = float(step[M]), float(voice[M])
-        label = axes.annotate(f"{M + 1}", place, (x, y), textcoords="offset points", ha="center", va="center")
+        label = axes.annotate(f"{M + 1}", place, side, textcoords="offset points", ha="center", va="center")
         label.set(fontsize=9, fontweight="bold")
-        label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 0.3, "alpha": 0.7})
     plots.show(
         "Each largest value by its step in score and its voice, on a logarithmic scale. A dashed line falls "
         "from left to right. Most values that are sometimes wrong lie below it, and nearly all that are never "

@@ -2,21 +2,25 @@
 
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Shaped
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
+from course_utils import plots
 from course_utils._arguments import Count
 from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern, written
 from course_utils.text import visible
 
 BLUE, ORANGE, GROUND = COLOURS[0], COLOURS[1], "#f1f1f1"
+Place = tuple[float, float]
+Table = Shaped[Tensor, "row column"]
 HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V": "value: what do I pass on?"}
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
@@ -35,32 +39,30 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
     A door is a gap in the head's wall. With `costs` ("Q", "K" and "V", in nats) what comes through is as wide as its
     cost, and says it.
     """
-    axes = _two_layers((10, 4.4), (-0.7, 10.9), (0.3, 2.5), (2.8, 6.1))
+    axes = plt.subplots(figsize=(10, 4.4))[1]
+    for layer, (low, high) in enumerate(((0.3, 2.5), (2.8, 6.1))):
+        axes.axhspan(low, high, color=GROUND, zorder=0)
+        axes.text(10.85, high - 0.1, f"layer {layer}", ha="right", va="top", fontsize=9, color="#555555")
     for x, place in ((1.8, "source"), (9.4, "destination")):
-        stream = FancyArrowPatch((x, -0.1), (x, 7.1), arrowstyle="-|>", mutation_scale=22, lw=7, color="#bdbdbd")
-        axes.add_patch(stream)
+        _arrow(axes, (x, -0.1), (x, 7.1), "#bdbdbd", 7, zorder=1)
         axes.text(x, -0.25, f"{place}: starts as its token, $x_0$", ha="center", va="top")
         _box(axes, x - 1.6, 1.4, 1.5, "layer 0\nwrites", BLUE)
         _arrow(axes, (x - 0.81, 1.4), (x - 0.08, 1.4), BLUE, 2)
     _box(axes, 5.6, 4.4, 1.9, "a head of\nlayer 1 reads", ORANGE, height=2.9)
     for door, height, side in (("K", 5.1, -1), ("V", 3.5, -1), ("Q", 4.3, 1)):
-        cost = None if costs is None else float(costs[door])
-        wide = 0.5 if cost is None else 0.16 + 0.8 * cost
-        start, wall = 5.6 + 3.7 * side, 5.6 + 0.99 * side
-        axes.plot(
-            [wall, wall], [height - wide / 2, height + wide / 2], color="white", lw=5, solid_capstyle="butt", zorder=1.5
-        )
-        for post in (height - wide / 2, height + wide / 2):
-            axes.plot([wall - 0.1, wall + 0.1], [post, post], color=ORANGE, lw=2, zorder=1.6)
-        _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, 2 if cost is None else max(14 * cost, 0.5))
-        said = ASKS[door] if cost is None else f"{cost:.2f} nats"
-        middle, weight = (start + wall) / 2, "normal" if cost is None else "bold"
-        axes.text(middle + 0.1 * side, height + 0.32, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight)
-    out = FancyArrowPatch((5.6, 5.92), (9.32, 6.5), connectionstyle="angle,angleA=90,angleB=0,rad=8")
-    out.set(arrowstyle="-|>", mutation_scale=16, linewidth=2, color=ORANGE)
-    axes.add_patch(out)
+        cost = 0.0 if costs is None else float(costs[door])
+        wide, thick = (0.5, 2.0) if costs is None else (0.16 + 0.8 * cost, max(14 * cost, 0.5))
+        start, wall, posts = 5.6 + 3.7 * side, 5.6 + 0.99 * side, (height - wide / 2, height + wide / 2)
+        axes.plot([wall, wall], posts, color="white", lw=5, solid_capstyle="butt", zorder=1.5)
+        axes.hlines(posts, wall - 0.1, wall + 0.1, color=ORANGE, lw=2, zorder=1.6)
+        _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, thick)
+        said, weight = (ASKS[door], "normal") if costs is None else (f"{cost:.2f} nats", "bold")
+        place = (start + wall) / 2 + 0.1 * side, height + 0.32
+        axes.text(*place, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight)
+    _arrow(axes, (5.6, 5.92), (9.32, 6.5), ORANGE, 2, connectionstyle="angle,angleA=90,angleB=0,rad=8")
     axes.text(6.0, 6.62, "and writes what it moved", fontsize=10)
-    axes.set_ylim(-0.75, 7.1)
+    axes.set(xlim=(-0.7, 10.9), ylim=(-0.75, 7.1))
+    axes.axis("off")
     return axes
 
 
@@ -76,32 +78,17 @@ def paths(n_heads: Count) -> Axes:
     for axes, (title, route) in zip(panels, kinds, strict=True):
         for low in (0.8, 2.2):
             axes.axhspan(low, low + 1, color=GROUND, zorder=0)
-        for token in range(3):
-            axes.plot([token, token], [0, 4], color="#bdbdbd", lw=3, zorder=1)
+        axes.vlines(range(3), 0, 4, color="#bdbdbd", lw=3, zorder=1)
         axes.plot(*zip(*route, strict=True), color=BLUE, lw=3.5, zorder=2, solid_joinstyle="round")
         axes.plot(*route[-1], marker="^", color=BLUE, ms=10, clip_on=False)
         for (x, height), (x_next, height_next) in itertools.pairwise(route):
             if height == height_next:
                 axes.text((x + x_next) / 2, height, "head", ha="center", va="center", bbox=HEAD, zorder=3, fontsize=9)
-        axes.set(title=title, xlim=(-0.4, 2.4), ylim=(-0.1, 4.2), yticks=[], xticks=range(3))
-        axes.set_xticklabels(["", "tokens", ""])
+        axes.set(title=title, xlim=(-0.4, 2.4), ylim=(-0.1, 4.2), yticks=[], xticks=[], xlabel="tokens")
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
     panels[0].set_yticks([1.3, 2.7, 4], ["layer 0", "layer 1", "logits"])
     return panels[0]
-
-
-def _two_layers(
-    size: tuple[float, float], across: tuple[float, float], first: tuple[float, float], second: tuple[float, float]
-) -> Axes:
-    """Empty axes with a grey ground for each of two layers, from `across[0]` to `across[1]`."""
-    axes = plt.subplots(figsize=size)[1]
-    for layer, (low, high) in enumerate((first, second)):
-        axes.axhspan(low, high, color=GROUND, zorder=0)
-        axes.text(across[1] - 0.05, high - 0.1, f"layer {layer}", ha="right", va="top", fontsize=9, color="#555555")
-    axes.set_xlim(across)
-    axes.axis("off")
-    return axes
 
 
 def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str, height: float = 1.0) -> None:
@@ -111,22 +98,17 @@ def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str, 
     axes.text(x, y, words, ha="center", va="center")
 
 
-def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, width: float) -> None:
-    arrow = FancyArrowPatch(start, end, arrowstyle="-|>", shrinkA=0, shrinkB=0, lw=width, color=colour, zorder=3)
-    arrow.set_mutation_scale(10 + 1.5 * width)
-    axes.add_patch(arrow)
+def _arrow(axes: Axes, start: Place, end: Place, colour: str, width: float, **look: Any) -> None:
+    look = {"shrinkA": 0, "shrinkB": 0, "zorder": 3} | look
+    size = 10 + 1.5 * width
+    axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=size, lw=width, color=colour, **look))
 
 
 def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> Axes:
-    """Attention patterns side by side, one for each title, tokens on both axes; darker is more."""
-    _, panels = plt.subplots(1, len(shown), figsize=(3.5 * len(shown), 3.6), squeeze=False)
-    names = [visible(token) for token in tokens]
+    """Attention patterns side by side, one for each title, tokens on both axes."""
+    _, panels = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.4), squeeze=False)
     for axes, (title, pattern) in zip(panels[0], shown.items(), strict=True):
-        axes.imshow(pattern, cmap="Blues", vmin=0, vmax=1)
-        axes.set_xticks(range(len(names)), names, family="monospace", rotation=90, parse_math=False)
-        axes.set_yticks(range(len(names)), names, family="monospace", parse_math=False)
-        axes.set(title=title, xlabel="source")
-    panels[0][0].set_ylabel("destination")
+        plots.attention(pattern, tokens, title, axes)
     return panels[0][0]
 
 
@@ -139,10 +121,9 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
     left.axhline(average, color="black", lw=1, ls="--")
     left.axhline(0, color="black", lw=0.8)
     left.text(len(names) - 0.5, average, "average ", ha="right", va="bottom", fontsize=9)
-    left.annotate(
-        "", (winner + 0.65, float(scores[winner])), (winner + 0.65, average), arrowprops={"arrowstyle": "<->"}
-    )
-    left.text(winner + 0.85, (float(scores[winner]) + average) / 2, f"lead: {scores[winner] - average:.1f}")
+    arrow, x, top = {"arrowstyle": "<->"}, winner + 0.65, float(scores[winner])
+    left.annotate("", (x, top), (x, average), arrowprops=arrow)
+    left.text(x + 0.2, (top + average) / 2, f"lead: {top - average:.1f}")
     left.set_xticks(range(len(names)), names, family="monospace", rotation=90, parse_math=False)
     left.set(title="How far is the winner ahead?", xlabel="source", ylabel="score")
     first = dict(sorted(leads.items(), key=lambda item: -item[1])[:5])
@@ -164,11 +145,7 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
     _, panels = plt.subplots(rows, 4, figsize=(10.4, 0.5 + 2.85 * rows), sharex=True, sharey=True, squeeze=False)
     for head, (axes, share) in enumerate(zip(panels.flat, shares, strict=False)):
         axes.imshow(share, cmap="RdBu_r", vmin=-0.5, vmax=0.5)
-        for (row, column), value in np.ndenumerate(share.numpy()):
-            if abs(value) >= 0.05:
-                colour = "white" if abs(value) > 0.3 else "black"
-                said = written(100 * value, ".0f")
-                axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
+        _numbers(axes, 100 * share, ".0f", white=share.abs() > 0.3, least=5)
         axes.axhline(1.5, color="black", lw=1)
         axes.axvline(1.5, color="black", lw=1)
         q, k, both = (100 * float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
@@ -177,11 +154,20 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
         axes.set_yticks(range(len(names)), names, fontsize=8)
         axes.tick_params(length=2)
         axes.spines[:].set_visible(True)
-    for axes in panels[-1]:
-        axes.set_xlabel("key from")
-    for axes in panels[:, 0]:
-        axes.set_ylabel("query from")
+        axes.set(xlabel="key from", ylabel="query from")
+        axes.label_outer()
     return panels[0][0]
+
+
+def _numbers(axes: Axes, table: Table, spec: str, white: Table, least: float = 0.0, bold: float = np.inf) -> None:
+    """The numbers of a table in its cells, from a size on; `white` says where."""
+    for (row, column), value in np.ndenumerate(table.numpy()):
+        if abs(value) >= least:
+            look = {
+                "color": "white" if white[row, column] else "black",
+                "weight": "bold" if value >= bold else "normal",
+            }
+            axes.text(column, row, written(float(value), spec), ha="center", va="center", fontsize=8.5, **look)
 
 
 def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
@@ -190,13 +176,9 @@ def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: in
     for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
         times = score * d_model**0.5
         picture = axes.imshow(times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto")
-        for (row, column), value in np.ndenumerate(times.numpy()):
-            look = {"weight": "bold", "size": 10} if value >= 1.6 else {"size": 8.5}
-            colour = "white" if value < 0.25 or value > 2 else "black"
-            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour, **look)
-        writers, readers = ([f"{layer}.{head}" for head in range(n)] for layer, n in enumerate(score.shape))
-        axes.set_xticks(range(len(readers)), readers)
-        axes.set_yticks(range(len(writers)), writers)
+        _numbers(axes, times, ".1f", white=(times < 0.25) | (times > 2), bold=1.6)
+        for set_ticks, layer, n in zip((axes.set_yticks, axes.set_xticks), (0, 1), score.shape, strict=True):
+            set_ticks(range(n), [f"{layer}.{head}" for head in range(n)])
         axes.set(title=f"{mode}-composition", xlabel="reader")
     panels[0][0].set_ylabel("writer")
     figure.colorbar(picture, ax=panels, label="score, in units of chance", ticks=[0, 1, 2])
@@ -236,13 +218,12 @@ def orders(losses: Mapping[str, float]) -> Axes:
     """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
     _, axes = plt.subplots(figsize=(9, 3.6))
     values = list(losses.values())
-    axes.bar_label(axes.bar(0, values[0], width=0.6, color="#9a9a9a"), fmt="%.2f")
     for step, (before, after) in enumerate(itertools.pairwise(values), 1):
         axes.bar(step, before - after, width=0.6, bottom=after, color=COLOURS[step - 1], hatch=HATCHES[step - 1])
         axes.plot([step - 1.3, step + 0.3], [before, before], color="black", lw=0.8)
         axes.text(step + 0.34, (before + after) / 2, f"−{before - after:.2f}", va="center")
-    axes.bar_label(axes.bar(len(values), values[-1], width=0.6, color="#9a9a9a"), fmt="%.2f")
-    axes.plot([len(values) - 1.3, len(values) + 0.3], [values[-1]] * 2, color="black", lw=0.8)
+    ends = axes.bar([0, len(values)], [values[0], values[-1]], width=0.6, color="#9a9a9a")
+    axes.bar_label(ends, fmt="%.2f")
     axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
     axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
     axes.margins(y=0.1)
@@ -251,14 +232,6 @@ def orders(losses: Mapping[str, float]) -> Axes:
 
 def door_table(lost: Float[Tensor, "door head"]) -> Axes:
     """Nats lost by each head of layer 1, a column each, when its query, key or value door is shut, a row each."""
-    _, axes = plt.subplots(figsize=(9.5, 3.2))
-    axes.imshow(lost, cmap="Oranges", vmin=0, aspect="auto")
-    for (row, column), value in np.ndenumerate(lost.numpy()):
-        weight, colour = ("bold", "white") if value > 0.6 * float(lost.max()) else ("normal", "black")
-        axes.text(column, row, written(float(value), ".2f"), ha="center", va="center", weight=weight, color=colour)
-    axes.set_xticks(range(lost.shape[1]), [f"1.{head}" for head in range(lost.shape[1])])
-    axes.set_yticks(range(3), ["Q · queries", "K · keys", "V · values"])
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    axes.set(title="Nats lost when one door of one head is shut", xlabel="head")
-    return axes
+    names = ["Q · queries", "K · keys", "V · values"], [f"1.{head}" for head in range(lost.shape[1])]
+    title, axes = "Nats lost when one door of one head is shut", plt.subplots(figsize=(9.5, 3.2))[1]
+    return plots.heatmap(lost, *names, title, xlabel="head", label="nats lost", numbers_from=0.0, axes=axes)

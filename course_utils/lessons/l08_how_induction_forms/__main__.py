@@ -12,12 +12,9 @@ from course_utils.lessons.l08_how_induction_forms.runs import sweep
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_utils.lessons.l08_how_induction_forms", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "--arms", nargs="+", choices=experiments.ARMS, default=list(experiments.ARMS), help="these instead of all"
-    )
+    command, arms = "python -m course_utils.lessons.l08_how_induction_forms", list(experiments.ARMS)
+    parser = argparse.ArgumentParser(prog=command, description=__doc__.splitlines()[0])
+    parser.add_argument("--arms", nargs="+", choices=arms, default=arms, help="these instead of all")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time, one core each")
     parser.add_argument("--dask", metavar="ADDRESS", help="the scheduler of a Dask cluster, which takes the runs over")
     parser.add_argument("--out", type=Path, default=Path("runs/formation"), help="folder for the results")
@@ -31,10 +28,8 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         results = sweep(runs, parts, options.jobs)
     file = experiments.write(results, options.out)
-    stored = experiments.stored(options.out)
-    if "spread" in stored:  # the others are compared with it
-        report = predictions.report(stored)
-        write_text(options.out / "results.md", report)
+    if "spread" in (stored := experiments.stored(options.out)):  # the others are compared with it
+        write_text(options.out / "results.md", predictions.report(stored))
     print(f"{file}: {len(results)} runs")
 
 

@@ -1,6 +1,7 @@
 """When something happens on a training curve, and whether several runs agree on the order."""
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 
 from course_utils._arguments import NotNegative, checked
@@ -37,18 +38,15 @@ def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0
 def reached(steps: Sequence[float], values: Sequence[float], level: float, rising: bool = True) -> float:
     """When a curve gets to a level for good, in steps, by straight lines between measurements.
 
-    The first step if it never is on the wrong side; not a number if it ends there. A fixed level tells when two runs
-    have come equally far, where `event_time` asks each for a share of its own rise.
+    The first step if it never is on the wrong side; not a number if it ends there.
     """
-    sign = 1 if rising else -1
-    short = [i for i, value in enumerate(values) if sign * (value - level) < 0]
+    short = [i for i, value in enumerate(values) if (value < level if rising else value > level)]
     if not short:
         return float(steps[0])
-    before = short[-1]  # the last time short of it
-    if before == len(values) - 1:
+    i = short[-1]  # the last time short of it
+    if i == len(values) - 1:
         return math.nan
-    part = (level - values[before]) / (values[before + 1] - values[before])
-    return steps[before] + part * (steps[before + 1] - steps[before])
+    return steps[i] + (level - values[i]) / (values[i + 1] - values[i]) * (steps[i + 1] - steps[i])
 
 
 @checked
@@ -57,8 +55,8 @@ def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
 
     Ties are left out, and pairs in which something is not a number: one of the two did not happen.
     """
-    differences = [b - a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
-    n, rarer = len(differences), min(sum(d > 0 for d in differences), sum(d < 0 for d in differences))
+    later = [b > a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
+    n, rarer = len(later), min(sum(later), len(later) - sum(later))
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
 
 
@@ -71,12 +69,8 @@ def paired_test(first: Sequence[float], second: Sequence[float]) -> float:
     Pairs in which something is not a number are left out.
     """
     differences = [round(b - a) for a, b in zip(first, second, strict=True) if not math.isnan(b - a)]
-    ways = {0: 1}  # sum of the differences so far → in how many ways it comes about
-    for difference in differences:
-        longer: dict[int, int] = {}
-        for total, count in ways.items():
-            for swapped in (total + difference, total - difference):
-                longer[swapped] = longer.get(swapped, 0) + count
-        ways = longer
+    ways = Counter({0: 1})  # sum of the differences so far → in how many ways it comes about
+    for d in differences:
+        ways = Counter({total + d: n for total, n in ways.items()}) + Counter({t - d: n for t, n in ways.items()})
     observed = abs(sum(differences))
-    return sum(count for total, count in ways.items() if abs(total) >= observed) / 2 ** len(differences)
+    return sum(n for total, n in ways.items() if abs(total) >= observed) / 2 ** len(differences)

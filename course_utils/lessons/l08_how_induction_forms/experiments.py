@@ -274,7 +274,7 @@ def table(results: Results) -> str:
     return "\n\n".join(f"## {title}\n\n{_markdown.table(next(rows), rows)}" for title, rows in parts.items()) + "\n"
 
 
-Rows = Iterator[tuple[object, ...]]
+Rows = Iterator[tuple[Any, ...]]
 
 
 def _events(found: list[dict[str, float]]) -> Rows:

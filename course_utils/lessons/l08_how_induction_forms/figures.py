@@ -8,15 +8,14 @@ import numpy as np
 from IPython.display import display
 from jaxtyping import Bool, Int
 from matplotlib.axes import Axes
-from matplotlib.lines import Line2D
 from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
+from course_utils import plots
 from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
 Curves = Sequence[Sequence[float]]
-NEAR = 25  # steps: what lies nearer to the same seed unaltered is neither earlier nor later
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
     "covered": "One line per model: what repeating saves. All rise to half a nat by step 60 and stay there. The rest "
     "of the picture, from step 120 to step 400, is covered.",
@@ -71,40 +70,46 @@ def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: f
     return axes
 
 
-def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"], a_row: int = 32) -> Axes:
+def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> Axes:
     """A document as boxes in rows: what memory could have known is filled and bold, names are underlined."""
-    rows = -(-len(tokens) // a_row)
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.8 * rows))
-    for i, token in enumerate(tokens.tolist()):
-        x, y, hit = i % a_row, -(i // a_row), bool(i and known[i - 1])
-        style: Any = {"facecolor": "#ffd9b8" if hit else "white", "edgecolor": ORANGE if hit else "#cccccc"}
-        axes.add_patch(FancyBboxPatch((x - 0.36, y - 0.2), 0.72, 0.4, boxstyle="round,pad=0.06", **style))
-        weight = "bold" if hit else "normal"
-        axes.text(x, y, str(token), ha="center", va="center", fontsize=9, fontweight=weight)
-    for i, first, length in _copies(tokens.tolist()):
-        for place in range(first, first + length):
+    a_row, height = 32, -(-len(tokens) // 32)
+    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.8 * height))
+    for i, (token, hit) in enumerate(zip(tokens.tolist(), [False, *known.tolist()], strict=True)):
+        fill, edge = ("#ffd9b8", ORANGE) if hit else ("white", "#cccccc")
+        _box(axes, i % a_row, -(i // a_row), (0.72, 0.4), str(token), 9, facecolor=fill, edgecolor=edge)
+        axes.texts[-1].set_fontweight("bold" if hit else "normal")
+    for i, (words, name) in enumerate(zip(_names(tokens.tolist()), ("one name", "the other"), strict=False)):
+        style: Any = {"ls": LINES[i], "color": (BLUE, GREEN)[i], "lw": 3}
+        axes.plot([], [], label=name, **style)
+        for place in (start + j for start in _places(tokens.tolist(), words) for j in range(len(words))):
             x, y = place % a_row, -(place // a_row)
-            axes.plot([x - 0.5, x + 0.5], [y - 0.36] * 2, LINES[i], color=(BLUE, GREEN)[i], lw=3)
-    marks = [Line2D([], [], ls=LINES[i], color=colour, lw=3) for i, colour in enumerate((BLUE, GREEN))]
-    axes.legend(marks, ["one name", "the other"], loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
-    axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - rows, 0.5))
+            axes.plot([x - 0.5, x + 0.5], [y - 0.36] * 2, **style)
+    axes.legend(loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
+    axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - height, 0.5))
     axes.axis("off")
     return axes
 
 
-def _copies(tokens: list[int], names: int = 2, least: int = 4) -> list[tuple[int, int, int]]:
-    """Where the longest stretches that stand twice or more begin: number of the stretch, place, length."""
-    found: list[tuple[int, int, int]] = []
-    stretches: list[list[int]] = []
-    for length in range(len(tokens) // 2, least - 1, -1):
+def _places(tokens: list[int], words: list[int]) -> list[int]:
+    return [i for i in range(1, len(tokens)) if tokens[i : i + len(words)] == words]
+
+
+def _names(tokens: list[int]) -> list[list[int]]:
+    """The two longest stretches of four tokens or more that stand twice, neither inside the other."""
+    found: list[list[int]] = []
+    for length in range(len(tokens) // 2, 3, -1):
         for start in range(1, len(tokens) - length + 1):
             words = tokens[start : start + length]
-            places = [i for i in range(1, len(tokens) - length + 1) if tokens[i : i + length] == words]
-            inside = any(set(words) <= set(longer) for longer in stretches)
-            if len(places) > 1 and not inside and len(stretches) < names:
-                found += [(len(stretches), place, length) for place in places]
-                stretches.append(words)
-    return found
+            if len(_places(tokens, words)) > 1 and not any(set(words) <= set(longer) for longer in found):
+                found.append(words)
+    return found[:2]
+
+
+def _box(axes: Axes, x: float, y: float, size: tuple[float, float], words: str, fontsize: float, **style: Any) -> None:
+    """Words in a rounded box around (x, y)."""
+    corner = x - size[0] / 2, y - size[1] / 2
+    axes.add_patch(FancyBboxPatch(corner, *size, boxstyle="round,pad=0.06", **style))
+    axes.text(x, y, words, ha="center", va="center", fontsize=fontsize)
 
 
 class Watching:
@@ -121,49 +126,54 @@ class Watching:
     def __call__(self, history: list[dict]) -> None:
         """Draw what there is, after every second measurement: drawing takes time too."""
         if len(history) % 2:
-            watched(self.panels, history, self.table, self.steps)
+            self._draw(history)
             self.canvas.update(self.figure)
 
+    def _draw(self, history: list[dict]) -> None:
+        """Losses on the left, the scores of all heads on the right."""
+        steps, (left, right) = [row["step"] for row in history], self.panels
+        left.clear()
+        right.clear()
+        names = {"documents": "held_out_loss", "random, repeated": "second_pass_loss"}
+        losses = {name: [row[key] for row in history] for name, key in names.items()}
+        plots.curves(losses, "Loss", "step", "nats per token", x=steps, axes=left, xlim=(0, self.steps), ylim=(0, 4.6))
+        left.axhline(self.table, color=GREY, linestyle=":", label="bigram table")
+        left.legend(loc="lower left")
+        ends: list[tuple[float, str]] = []
+        for layer, key in enumerate(("previous_token", "prefix_matching")):
+            scores = [row[key][layer] for row in history]
+            lines = right.plot(steps, scores, linestyle=LINES[layer], color=COLOURS[2 + layer])
+            lines[0].set_label(f"{key.replace('_', ' ')}, layer {layer}")
+            ends += [(score, f" {layer}.{head}") for head, score in enumerate(scores[-1]) if score > 0.15]
+        height = 0.0
+        for end, label in sorted(ends) if steps[-1] >= self.steps else ():
+            height = max(end, height + 0.04)  # labels of lines that end together stand one above the other
+            right.text(steps[-1], height, label, fontsize=8, va="center")
+        right.set(title="Scores, one line per head", xlabel="step", xlim=(0, self.steps), ylim=(0, 1))
+        right.legend(loc="upper left")
 
-def watched(panels: np.ndarray, history: list[dict], table: float, steps: float) -> None:
-    """Losses on the left, the scores of all heads on the right; `table` is the loss of a bigram table."""
-    made = [row["step"] for row in history]
-    left, right = panels
-    left.clear()
-    right.clear()
-    ends: list[tuple[float, str]] = []
-    for i, (name, key) in enumerate({"documents": "held_out_loss", "random, repeated": "second_pass_loss"}.items()):
-        left.plot(made, [row[key] for row in history], LINES[i], color=COLOURS[i], label=name)
-    left.axhline(table, color=GREY, linestyle=":", label="bigram table")
-    left.set(title="Loss", xlabel="step", ylabel="nats per token", xlim=(0, steps), ylim=(0, 4.6))
-    for layer, key in enumerate(("previous_token", "prefix_matching")):
-        for head, score in enumerate(zip(*[row[key][layer] for row in history], strict=True)):
-            label = f"{key.replace('_', ' ')}, layer {layer}" if head == 0 else None
-            right.plot(made, score, LINES[layer], color=COLOURS[2 + layer], label=label)
-            if score[-1] > 0.15 and made[-1] >= steps:
-                ends.append((score[-1], f" {layer}.{head}"))
-    height = 0.0
-    for end, label in sorted(ends):  # labels of lines that end together stand one above the other
-        height = max(end, height + 0.04)
-        right.text(made[-1], height, label, fontsize=8, va="center")
-    right.set(title="Scores, one line per head", xlabel="step", xlim=(0, steps), ylim=(0, 1))
-    left.legend(loc="lower left")
-    right.legend(loc="upper left")
+
+def _rows(
+    groups: Mapping[str, Sequence[float]], bars: Sequence[float], words: Sequence[str], at: float, a_row: float = 0.6
+) -> Axes:
+    """A row for each name: a mark per run, by turns above and below, a bar at their middle, and words from `at` on."""
+    _, axes = plt.subplots(figsize=(8.8, 1 + a_row * len(groups)))
+    for row, (values, bar, said) in enumerate(zip(groups.values(), bars, words, strict=True)):
+        lifted = row + 0.2 * (np.arange(len(values)) % 3 - 1)
+        axes.plot(np.sort(values), lifted, MARKERS[row % 7], color=COLOURS[row % 7], ms=5, alpha=0.7)
+        axes.plot([bar] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
+        axes.text(at, row, said, va="center", fontsize=9)
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.invert_yaxis()
+    return axes
 
 
 def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
     """When each event came: a row each, a mark per run, and a bar with a number at the median."""
-    _, axes = plt.subplots(figsize=(8.8, 1 + 0.6 * len(times)))
-    last = max(map(max, times.values()))
-    for row, (name, found) in enumerate(times.items()):
-        came = np.sort(found)
-        spread = row + 0.2 * (np.arange(len(came)) % 3 - 1)
-        axes.plot(came, spread, MARKERS[row % 7], color=COLOURS[row % 7], ms=4, alpha=0.7, label=name)
-        axes.plot([np.median(came)] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
-        words = f"median {np.median(came):.0f}, from {came[0]:.0f} to {came[-1]:.0f}"
-        axes.text(last + 6, row, words, va="center", fontsize=9)
-    axes.set_yticks(range(len(times)), list(times))
-    axes.invert_yaxis()
+    middle = [float(np.median(came)) for came in times.values()]
+    spans = [f"from {min(came):.0f} to {max(came):.0f}" for came in times.values()]
+    words = [f"median {median:.0f}, {span}" for median, span in zip(middle, spans, strict=True)]
+    axes = _rows(times, middle, words, max(map(max, times.values())) + 6)
     axes.set(title=title, xlabel="step at which half of the rise was made")
     return axes
 
@@ -185,23 +195,24 @@ def match(
         axes.set(title=title, xlabel="step", ylabel=unit)
         axes.legend(fontsize=8, loc="lower right")
     pairs, controls = zip(*ends, strict=True)
-    panels[2].plot(pairs, controls, "o", color=ORANGE, ms=5, alpha=0.7)
     reach = 1.1 * max(pairs)
-    panels[2].plot([0, reach], [0, reach], color=GREY, lw=1)
-    panels[2].plot([0, reach], [0, reach / 2], "--", color=GREY, lw=1)
-    panels[2].text(reach, reach, " equal", fontsize=8, ha="right", va="bottom", color=GREY)
-    panels[2].text(reach, reach / 2, "half", fontsize=8, ha="right", va="bottom", color=GREY)
+    panels[2].plot(pairs, controls, "o", color=ORANGE, ms=5, alpha=0.7)
+    for share, name, dash in ((1, " equal", "-"), (1 / 2, "half", "--")):
+        panels[2].plot([0, reach], [0, share * reach], dash, color=GREY, lw=1)
+        panels[2].text(reach, share * reach, name, fontsize=8, ha="right", va="bottom", color=GREY)
     panels[2].set(title="In the end", xlabel="lead of the pair", ylabel="lead of the best control", xlim=(0, reach))
     return panels[0]
 
 
-def _row_of_tokens(axes: Axes, tokens: str) -> None:
+def _row_of_tokens(tokens: str, height: float, top: float) -> Axes:
     """Letters in boxes, one unit apart; "·" is any token, "?" is dashed."""
+    _, axes = plt.subplots(figsize=(8.8, height))
     for x, token in enumerate(tokens):
-        style: Any = {"facecolor": "white", "edgecolor": GREY if token == "·" else "black"}
-        style["linestyle"] = "--" if token == "?" else "-"
-        axes.add_patch(FancyBboxPatch((x - 0.3, -0.3), 0.6, 0.6, boxstyle="round,pad=0.06", **style))
-        axes.text(x, 0, token, ha="center", va="center", fontsize=11)
+        edge, dash = GREY if token == "·" else "black", "--" if token == "?" else "-"
+        _box(axes, x, 0, (0.6, 0.6), token, 11, facecolor="white", edgecolor=edge, linestyle=dash)
+    axes.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-1.6, top))
+    axes.axis("off")
+    return axes
 
 
 def _arch(axes: Axes, start: float, end: float, height: float, words: str, colour: str) -> None:
@@ -216,13 +227,11 @@ def _arch(axes: Axes, start: float, end: float, height: float, words: str, colou
 def distances(groups: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str) -> Axes:
     """For each language how often a copy stands how far back (left), and what always guessing so far back saves."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
-    for i, (name, both) in enumerate(groups.items()):
-        for axes, values in zip(panels, ([100 * share for share in both[0]], both[1]), strict=True):
-            at = range(1, len(values) + 1)
-            axes.plot(at, values, LINES[i], marker=MARKERS[i], ms=4, color=COLOURS[i], label=name)
-    panels[0].set(title=title, xlabel="distance, in tokens", ylabel="share of predictable tokens, %")
-    panels[1].set(title="What a guess at that distance saves", xlabel="distance", ylabel="nats per token")
-    panels[0].legend()
+    shares = {name: {i: 100 * share for i, share in enumerate(both[0], 1)} for name, both in groups.items()}
+    saved = {name: dict(enumerate(both[1], 1)) for name, both in groups.items()}
+    far, share, guess = "distance, in tokens", "share of predictable tokens, %", "What a guess at that distance saves"
+    plots.curves(shares, title, far, share, markers=True, size=4, axes=panels[0])
+    plots.curves(saved, guess, "distance", "nats per token", markers=True, size=4, axes=panels[1])
     return panels[0]
 
 
@@ -243,25 +252,19 @@ def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) ->
 
 def shortcut() -> Axes:
     """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
-    _, axes = plt.subplots(figsize=(8.8, 2.4))
-    _row_of_tokens(axes, "ABCDEFGHAB?")
+    axes = _row_of_tokens("ABCDEFGHAB?", 2.4, 1.6)
     _arch(axes, 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE)
     _arch(axes, 9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)
-    axes.set(xlim=(-0.6, 10.6), ylim=(-1.6, 1.6))
-    axes.axis("off")
     return axes
 
 
 def detour() -> Axes:
     """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from there."""
-    _, axes = plt.subplots(figsize=(8.8, 3.2))
-    _row_of_tokens(axes, "ABCDEFGH·······A?")
+    axes = _row_of_tokens("ABCDEFGH·······A?", 3.2, 2.4)
     _arch(axes, 0, 8, 1.0, "one head, 8 back: brings A", BLUE)
     _arch(axes, 1, 8, 1.75, "another head, 7 back: brings B", GREEN)
     _arch(axes, 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE)
     axes.text(16, 0.55, "B", ha="center", va="center", fontsize=12, weight="bold", color=ORANGE)
-    axes.set(xlim=(-0.6, 16.6), ylim=(-1.6, 2.4))
-    axes.axis("off")
     return axes
 
 
@@ -273,14 +276,10 @@ def clamp(held: str = "match") -> Axes:
         axes.text(-0.3, y, who, ha="right", va="center")
         for x, (name, words) in enumerate(parts.items()):
             off = name == held and y > 0
-            style: Any = {
-                "facecolor": "#eeeeee" if off else "#ffe9d6" if name == held else "white",
-                "edgecolor": "black",
-            }
-            style["linestyle"] = "--" if off else "-"
-            axes.add_patch(FancyBboxPatch((2.3 * x - 0.05, y - 0.4), 1.7, 0.8, boxstyle="round,pad=0.06", **style))
-            label = f"{name}: {words}"
-            axes.text(2.3 * x + 0.8, y, label, ha="center", va="center", fontsize=8.5, color=GREY if off else "black")
+            fill, dash = "#eeeeee" if off else "#ffe9d6" if name == held else "white", "--" if off else "-"
+            label, style = f"{name}: {words}", {"facecolor": fill, "edgecolor": "black", "linestyle": dash}
+            _box(axes, 2.3 * x + 0.8, y, (1.7, 0.8), label, 8.5, **style)
+            axes.texts[-1].set_color(GREY if off else "black")
     arrow = {"arrowstyle": "-|>", "lw": 2, "color": "#a34700"}
     at = 2.3 * list(parts).index(held) + 0.8
     axes.annotate("", (at, 1.1), (at, 0.5), arrowprops=arrow)
@@ -297,40 +296,26 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
 
     Where a seed never got there, words say so: then there is no difference to draw.
     """
-    _, axes = plt.subplots(figsize=(8.8, 1 + 0.4 * len(arms)))
-    axes.axvspan(-NEAR, NEAR, color="#eeeeee", lw=0)
-    axes.axvline(0, color="black", lw=1)
-    kinds = ("<", BLUE), ("o", GREY), (">", ORANGE)
-    edge = 60.0
-    for row, arm in enumerate(arms.values()):
-        if arm["never"] == arm["seeds"]:
-            axes.text(edge, row, f"never, in {arm['never']} of {arm['seeds']} seeds", va="center", fontsize=9)
-            continue
-        for d in arm["differences"]:
-            mark, colour = kinds[0 if d < -NEAR else 1 if d <= NEAR else 2]
-            axes.plot(d, row, mark, color=colour, ms=6, alpha=0.6)
-        mean = sum(arm["differences"]) / arm["seeds"]
-        axes.plot([mean] * 2, [row - 0.32, row + 0.32], color="black", lw=2)
-        earlier = sum(d < 0 for d in arm["differences"])
-        words = f"{written(mean, '+.0f')} steps, earlier in {earlier} of {arm['seeds']}"
-        axes.text(edge, row, words, va="center", fontsize=9)
-    axes.set_yticks(range(len(arms)), list(arms))
-    axes.set_ylim(len(arms) - 0.4, -0.6)
-    axes.set(title=title, xlabel="steps, beside the same seed unaltered (grey: within 25)", xlim=(-225, 190))
-    axes.set_xticks(range(-200, 51, 50))
+    shown, means, words = {}, [], []
+    for name, arm in arms.items():
+        never, mean = arm["never"] == arm["seeds"], arm["mean"] - arm["against"]
+        shown[name] = [] if never else arm["differences"]
+        means.append(np.nan if never else mean)
+        earlier = f"earlier in {sum(d < 0 for d in arm['differences'])} of {arm['seeds']}"
+        seeds = f"never, in {arm['never']} of {arm['seeds']} seeds"
+        words.append(seeds if never else f"{written(mean, '+.0f')} steps, {earlier}")
+    axes = _rows(shown, means, words, 60, a_row=0.4)
+    axes.axvspan(-25, 25, color="#eeeeee", lw=0, zorder=0)  # neither earlier nor later
+    axes.axvline(0, color="black", lw=1, zorder=1)
+    axes.set(title=title, xlabel="steps, beside the same seed unaltered (grey: within 25)")
+    axes.set(xlim=(-225, 190), xticks=range(-200, 51, 50))
     return axes
 
 
 def without_best(values: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
     """A row for each way to lose a head, a mark per seed and a bar at the mean."""
-    _, axes = plt.subplots(figsize=(8.4, 1.2 + 0.6 * len(values)))
-    for row, found in enumerate(values.values()):
-        axes.barh(row, sum(found) / len(found), color=COLOURS[row], alpha=0.35, height=0.7)
-        lift = row + 0.18 * (np.arange(len(found)) % 3 - 1)
-        axes.plot(found, lift, MARKERS[row], color=COLOURS[row], ms=5, ls="")
-    axes.set_yticks(range(len(values)), list(values))
-    axes.invert_yaxis()
-    axes.set(title=title, xlabel=unit)
+    axes = _rows(values, [sum(found) / len(found) for found in values.values()], [""] * len(values), 0)
+    axes.set(title=title, xlabel=unit, xlim=(0, None))
     return axes
 
 
@@ -354,12 +339,13 @@ def scoreboard(found: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
 
 def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> Axes:
     """Curves as shares of their own rise, on a logarithmic axis, from the second measurement on."""
+    shares = {}
+    for name, curve in curves.items():
+        rise = sum(curve[-4:]) / 4 - curve[0]
+        shares[name] = [(value - curve[0]) / rise for value in curve[1:]]
     _, axes = plt.subplots(figsize=(8.4, 3.6))
-    for i, (name, curve) in enumerate(curves.items()):
-        final = sum(curve[-4:]) / 4
-        shown: list[Any] = [(value - curve[0]) / (final - curve[0]) for value in curve]
-        axes.plot(steps[1:], shown[1:], LINES[i], color=COLOURS[i], label=name)
+    plots.curves(shares, title, "step (logarithmic)", "share of the rise", x=steps[1:], axes=axes, ylim=(-0.2, 1.6))
     axes.axhline(0.5, color=GREY, lw=1)
-    axes.set(xscale="log", title=title, xlabel="step (logarithmic)", ylabel="share of the rise", ylim=(-0.2, 1.6))
+    axes.set_xscale("log")
     axes.legend(loc="upper left", fontsize=8)
     return axes

@@ -39,10 +39,7 @@ def logits(
 
 @checked
 def held_logits(
-    model: HookedTransformer,
-    tokens: Int[Tensor, "batch pos"],
-    other: HookedTransformer,
-    held: Sequence[str] = (),
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], other: HookedTransformer, held: Sequence[str] = ()
 ) -> Float[Tensor, "batch pos d_vocab"]:
     """The logits of a two-layer model, of which `other` does the parts in `held`.
 
@@ -60,16 +57,11 @@ def held_logits(
     looker, matcher, copier = (other if part in held else model for part in PARTS)
     stream, position = inputs(looker, tokens)
     looks = pattern(looker, 0, stream + position, stream + position)
-    after = {m: _after(m, tokens, looks) for m in {model, matcher, copier}}  # the streams between the layers
+    streams = {m: inputs(m, tokens)[0] for m in {model, matcher, copier}}
+    after = {m: stream + write(m, 0, looks, stream) for m, stream in streams.items()}  # between the layers
     matching = after[matcher] + inputs(matcher, tokens)[1]
     found = pattern(matcher, 1, matching, matching)
     return after[model] @ model.W_U + write(copier, 1, found, after[copier]) @ copier.W_U
-
-
-def _after(model: HookedTransformer, tokens: Tensor, looks: Tensor) -> Float[Tensor, "batch pos d_model"]:
-    """The stream after layer 0, [batch, pos, d_model], if layer 0 looks like this."""
-    stream, _ = inputs(model, tokens)
-    return stream + write(model, 0, looks, stream)
 
 
 @checked

@@ -32,10 +32,9 @@ def documents(
     A document has two names of its own, of random tokens. Between names the text follows `bigram_probabilities()`. What
     follows a name's token the first time nobody can know; the second time, whoever remembers the first time can.
 
-    A name has 4 to 16 tokens and 1 to 4 tokens of text before it, all numbers equally likely, so that the copies of a
-    name are `spread` over many distances. Without that, all names have `length` tokens and begin with probability 0.3
-    wherever one can, at once behind another one too: the same name often stands twice in a row, and its copies lie
-    exactly `length` apart.
+    Where names are `spread`, they have 4 to 16 tokens and 1 to 4 tokens of text before them, all numbers equally
+    likely. If not, all have `length` tokens and begin with probability 0.3 wherever one can, at once behind another one
+    too: the same name often stands twice in a row, and its copies lie exactly `length` apart.
     """
     generator = torch.Generator().manual_seed(seed)
     longest = LENGTHS[1] if spread else length
@@ -65,21 +64,14 @@ def documents(
 @checked
 def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]:
     """Which tokens, from the second on, are what followed the last earlier occurrence of the token before them."""
-    found = torch.zeros_like(tokens[:, 1:], dtype=torch.bool)
-    for row, document in enumerate(tokens.tolist()):
-        followed: dict[int, int] = {}
-        for i, (current, following) in enumerate(itertools.pairwise(document)):
-            found[row, i] = followed.get(current) == following
-            followed[current] = following
-    return found
+    return sources(tokens) > 0
 
 
 @checked
 def sources(tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos-1"]:
     """How far back stands what each token, from the second on, repeats; 0 where it is not `predictable`.
 
-    A token repeats what followed the last earlier occurrence of the token before it: if A B … A B, the second B is as
-    far from the first as the second A from the first.
+    If A B … A B, the second B is as far from the first as the second A from the first.
     """
     ago = torch.zeros_like(tokens[:, 1:])
     for row, document in enumerate(tokens.tolist()):
@@ -111,14 +103,11 @@ def table_loss(tokens: Int[Tensor, "batch pos"]) -> float:
 def readers(tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, " pos"]:
     """How many later tokens of its document repeat the token at each position, on average: who will ever look there.
 
-    A key of an induction head is read where its token is repeated. A position without readers has no use for a
-    previous token, and so no gradient to look for it.
+    A position without readers has no use for a previous token, and so no gradient to look for it.
     """
     ago = sources(tokens)
-    read = torch.zeros(tokens.shape[1])
-    rows, columns = ago.nonzero(as_tuple=True)  # column i is about the token at i + 1
-    read.index_add_(0, columns + 1 - ago[rows, columns], torch.ones(len(rows)))
-    return read / len(tokens)
+    columns = ago.nonzero()[:, 1]  # column i is about the token at i + 1
+    return (columns + 1 - ago[ago > 0]).bincount(minlength=tokens.shape[1]) / len(tokens)
 
 
 @checked
@@ -128,9 +117,8 @@ def profit(tokens: Int[Tensor, "batch pos"], distance: Count) -> float:
     Per token, against a table of the bigrams counted in these very documents: the guess is mixed into its
     probabilities with the best weight. One layer can do that, and needs no memory of what followed what.
     """
-    counts = torch.ones(D_VOCAB, D_VOCAB, dtype=torch.double)  # add one
-    pairs = tokens[:, :-1].flatten(), tokens[:, 1:].flatten()
-    counts.index_put_(pairs, torch.ones(len(pairs[0]), dtype=torch.double), accumulate=True)
+    pairs = D_VOCAB * tokens[:, :-1] + tokens[:, 1:]
+    counts = 1.0 + pairs.flatten().bincount(minlength=D_VOCAB**2).view(D_VOCAB, D_VOCAB).double()  # add one
     table = counts / counts.sum(1, keepdim=True)
     following = tokens[:, distance:]
     bigram = table[tokens[:, distance - 1 : -1], following]  # [batch, pos]

@@ -9,9 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
-from course_utils import circuits, composition, heads
+from course_utils import circuits, composition, heads, interventions
 from course_utils._arguments import Count, checked
-from course_utils.lessons.l08_how_induction_forms.forward import inputs, pattern, write
 
 
 @checked
@@ -88,14 +87,13 @@ def _matches(model: HookedTransformer) -> Iterator[tuple[tuple[int, int], Factor
 def door_scores(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, list[float]]:
     """Prefix-matching scores of layer 1's heads: as they are, and without layer 0 in their keys or their queries.
 
-    "keys" takes everything that layer 0 wrote out of the input of the keys and leaves queries and values as they are;
-    "queries" the other way round. The mechanism of Elhage et al. 2021 needs the keys.
+    The mechanism of Elhage et al. 2021 needs the keys.
     """
-    before, after, position = _streams(model, tokens)
     scores = {}
-    for name, (dest, src) in {"whole": (after, after), "keys": (after, before), "queries": (before, after)}.items():
-        found = pattern(model, 1, dest + position, src + position).transpose(0, 1)  # [head, batch, dest, src]
-        scores[name] = heads.prefix_matching_score(found, period).mean(-1).tolist()
+    for door in ("whole", "keys", "queries"):
+        with interventions.cut(model, *_doors(model, door)):
+            found = heads.patterns(model, tokens)[1]
+        scores[door] = heads.prefix_matching_score(found, period).mean(-1).tolist()
     return scores
 
 
@@ -107,13 +105,17 @@ def door_savings(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], per
     It asks for no particular head or offset, and so sees every mechanism. The textbook's needs layer 0 in the keys
     alone; one that copies what layer 0 has brought along needs it in the values too.
     """
-    before, after, position = _streams(model, tokens)
     savings = {}
     for door in ("whole", "queries", "keys", "values"):
-        q, k, v = (before if door == name else after for name in ("queries", "keys", "values"))
-        found = pattern(model, 1, q + position, k + position)
-        savings[door] = saving((after + write(model, 1, found, v)) @ model.W_U, tokens, period)
+        with interventions.cut(model, *_doors(model, door)):
+            savings[door] = saving(model(tokens), tokens, period)
     return savings
+
+
+def _doors(model: HookedTransformer, name: str) -> list[interventions.Cut]:
+    """The queries, keys or values of layer 1 as doors for all that layer 0 writes: none for the whole model."""
+    pairs = itertools.product(range(model.cfg.n_heads), repeat=2)
+    return [((0, a), name[0], (1, b)) for a, b in pairs if name != "whole"]
 
 
 @checked
@@ -130,10 +132,3 @@ def diagonal(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Floa
     looks = heads.patterns(model, tokens)[0]  # [head, batch, dest, src]
     best = heads.previous_token_score(looks).mean(-1).argmax()
     return looks[best].diagonal(-1, -2, -1).mean(0)
-
-
-def _streams(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The streams before and after layer 0, [batch, pos, d_model], and what queries and keys add, [pos, d_model]."""
-    before, position = inputs(model, tokens)
-    looks = pattern(model, 0, before + position, before + position)
-    return before, before + write(model, 0, looks, before), position

@@ -27,7 +27,6 @@ from course_utils.models import initial, sinusoids
 
 PERIOD = 20  # of the repeated random tokens
 TOGETHER = 25  # steps whose documents are made together
-MOST = 20  # offsets at which is measured where the heads of a finished model look
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Run(TextRecipe):
     def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: attention only, no LayerNorm, 4 heads of 16 a layer."""
         small = {"d_model": 64, "n_heads": 4, "d_head": 16, "n_ctx": self.n_ctx, "d_vocab": D_VOCAB}
-        return super().config() | small | {"positional_embedding_type": self.positions}
+        return {**super().config(), **small, "positional_embedding_type": self.positions}
 
     def documents(self, n: int, seed: int) -> Int[Tensor, "n pos"]:
         """What its model reads."""
@@ -75,9 +74,8 @@ def previous_token_weights(
 ) -> tuple[Float[Tensor, "d_model d_head"], Float[Tensor, "d_model d_head"]]:
     """W_Q and W_K of a head that looks at the previous token, from sinusoids alone (see `models.sinusoids`).
 
-    Or at the token `back` places back, just as sharply: the same scores, shifted. Keys are the `d_head` fastest
-    coordinates of the position; queries are the same, turned back by so many positions. The turn is found in float64:
-    in float32 its last digits differ from one start of Python to the next.
+    Or at the token `back` places back, just as sharply: the same scores, shifted. The turn is found in float64: in
+    float32 its last digits differ from one start of Python to the next.
     """
     fast = W_pos[:, :d_head].double()
     W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
@@ -93,9 +91,8 @@ def start(run: Run) -> HookedTransformer:
     model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model)
     if run.planted:
         attn: Any = model.blocks[0].attn
-        attn.W_Q.data[0], attn.W_K.data[0] = previous_token_weights(
-            model.W_pos.detach(), model.cfg.d_head, back=run.planted
-        )
+        weights = previous_token_weights(model.W_pos.detach(), model.cfg.d_head, back=run.planted)
+        attn.W_Q.data[0], attn.W_K.data[0] = weights
     return model
 
 
@@ -142,7 +139,10 @@ class OnLanguage:
     def measure(self, step: int = 0) -> dict[str, Any]:
         """What a history row holds: see `train` below."""
         row: dict[str, Any] = {**measure.on_text(self.model, self.held_out, window=16)}
-        row |= measure.on_repeats(self.model, self.repeated, PERIOD) | _composed(self.model)
+        row |= measure.on_repeats(self.model, self.repeated, PERIOD)
+        if self.recipe.n_layers == 2:
+            row["match"] = measures.match_positivity(self.model).tolist()
+            row["lead"], row["chance"] = (found.tolist() for found in measures.match_lead(self.model))
         row |= measures.offsets(self.model, self.repeated, PERIOD, most=12)
         found = self.logits(self.held_out, step)[:, :-1]
         row["predictable_loss"] = F.cross_entropy(found[self.known], self.held_out[:, 1:][self.known]).item()
@@ -157,11 +157,9 @@ def train(
     """Train one model; returns it and its history, a row for every `run.every` steps, which `watch` sees as it grows.
 
     Losses are in nats, on documents that are not trained on and on random tokens repeated every PERIOD. Scores of heads
-    are lists [layer][head]; those of pairs, `match`, `lead` and `chance` (see `match_positivity` and
-    `match_lead`), [head 1][head 2]; `back` and `after` are those of `offsets`.
-
-    Two numbers are of the run as it is, with all that is held or off, where the others are of the model alone:
-    "predictable_loss", on the documents' predictable tokens, and "saves", what repeating saves.
+    are lists [layer][head]; those of pairs, `match`, `lead` and `chance` (see `measures`), [head 1][head 2]. Two are of
+    the run as it is, with all that is held or off, where the others are of the model alone: "predictable_loss", on the
+    documents' predictable tokens, and "saves", what repeating saves.
     """
     training, state = OnLanguage(run), State(run.steps)
 
@@ -183,19 +181,6 @@ def finished(run: Run) -> tuple[HookedTransformer, list[dict[str, Any]]]:
     return train(run)
 
 
-@torch.no_grad()
-def _composed(model: HookedTransformer) -> dict[str, list[list[float]]]:
-    """What a history row says of pairs of heads: nothing where there are none."""
-    if model.cfg.n_layers < 2:
-        return {}
-    lead, chance = measures.match_lead(model)
-    return {
-        "match": measures.match_positivity(model).tolist(),
-        "lead": lead.tolist(),
-        "chance": chance.tolist(),
-    }
-
-
 @checked
 def result(run: Run) -> dict[str, Any]:
     """What is kept of one run: its history and what was measured on the finished model.
@@ -208,23 +193,19 @@ def result(run: Run) -> dict[str, Any]:
     torch.set_num_threads(1)  # many runs at once share the cores better that way
     try:
         model, history = finished(run)
-        return {"run": asdict(run), "history": history, **_of_finished(run, model)}
+        repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
+        kept: dict[str, Any] = {"run": asdict(run), "history": history}
+        kept["looks"] = measures.offsets(model, repeated, PERIOD, most=20)
+        kept["diagonal"] = measures.diagonal(model, run.documents(64, seed=-1)).tolist()
+        if run.n_layers == 2:
+            kept["paths"] = measures.door_scores(model, repeated, PERIOD)
+            kept["savings"] = measures.door_savings(model, repeated, PERIOD)
+            without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
+            kept["silenced"] = [measures.saving(found, repeated, PERIOD) for found in without]
+            kept["composition"] = {mode: composition.scores(model, mode)[0, :, 1].tolist() for mode in "QKV"}
+        return kept
     finally:
         torch.set_num_threads(threads)
-
-
-@torch.no_grad()
-def _of_finished(run: Run, model: HookedTransformer) -> dict[str, Any]:
-    repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
-    kept: dict[str, Any] = {"looks": measures.offsets(model, repeated, PERIOD, most=MOST)}
-    kept["diagonal"] = measures.diagonal(model, run.documents(64, seed=-1)).tolist()
-    if run.n_layers == 2:
-        kept["paths"] = measures.door_scores(model, repeated, PERIOD)
-        kept["savings"] = measures.door_savings(model, repeated, PERIOD)
-        without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
-        kept["silenced"] = [measures.saving(found, repeated, PERIOD) for found in without]
-        kept["composition"] = {mode: composition.scores(model, mode)[0, :, 1].tolist() for mode in "QKV"}
-    return kept
 
 
 @checked

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import heads, interventions
+from course_utils import heads
 from course_utils.course.exercises import Answer, compared
 from course_utils.course.fixtures import tiny_model
 from course_utils.course.questions import close
@@ -30,10 +30,10 @@ def _other(batch: int, length: int, *more: Any) -> tuple:
     return model, torch.arange(2, 2 + batch * length).view(batch, length) % 11, *more
 
 
-def _waves(n: int, period: float, m: int, times: float = 2, turns: float = 1, wave: Callable = torch.cos) -> Two:
-    angle = 2 * math.pi * torch.arange(n) / period
-    phase = turns * 2 * math.pi * torch.arange(m) / m
-    return wave(angle[:, None] - phase), (angle - times * phase[:, None]).cos()
+def _waves(n: int, period: float, m: int, turns: float = 1, times: float = 2, up: int = 1, sine: float = 0) -> Two:
+    """The right answer, with something to get wrong in what follows `m`."""
+    angle, phase = 2 * math.pi * torch.arange(n) / period, 2 * math.pi * torch.arange(m) / m
+    return (angle[:, None] - turns * phase - sine).cos(), up * (angle - times * phase[:, None]).cos()
 
 
 def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int) -> str | None:
@@ -64,20 +64,17 @@ wave_neurons = compared(
     },
     mistakes={
         "neuron j's curve should have its crest at the phase 2πj/m, not at −2πj/m: cos(angle − phase).": (
+            lambda n, p, m: _waves(n, p, m, turns=-1, times=-2),
             lambda n, p, m: _waves(n, p, m, turns=-1),
-            lambda n, p, m: (_waves(n, p, m, turns=-1)[0], _waves(n, p, m)[1]),
         ),
         "each neuron votes for what its operands are, with the phase of its curve. But it fires when both are there, "
         "and then the sum is somewhere else.": lambda n, p, m: _waves(n, p, m, times=1),
-        "the votes are upside down: where the sum should be is now a trough.": lambda n, p, m: (
-            _waves(n, p, m)[0],
-            -_waves(n, p, m)[1],
-        ),
+        "the votes are upside down: where the sum should be is now a trough.": lambda n, p, m: _waves(n, p, m, up=-1),
     },
     explain=_unlike_waves,
     elsewhere={
         "a curve should come back": lambda n, p, m: _waves(n, n / p, m),
-        "a crest of height 1 at value 0": lambda n, p, m: _waves(n, p, m, wave=torch.sin),
+        "a crest of height 1 at value 0": lambda n, p, m: _waves(n, p, m, sine=math.pi / 2),
         "should be cos(2π value / period)": lambda n, p, m: _waves(n, p / 2, m),
         "at the phase 2πj/m, j = 0, 1": lambda n, p, m: _waves(n, p, m, turns=m / max(1, m - 1)),
         "the same period as the curves": lambda n, p, m: (_waves(n, p, m)[0], _waves(n, n / p, m)[1]),
@@ -98,11 +95,9 @@ wave_neurons = compared(
 )
 
 
-def _foretold(
-    a: int, b: int, periods: Sequence[int], blind: Answer = lambda d, p: d % p * 2 == p, start: int = 0
-) -> int:
-    seeing = [p for p in periods if not blind(abs(a - b), p)]
-    return next(c for c in range(start, 999) if all((a + b - c) % p == 0 for p in seeing))
+def _foretold(a: int, b: int, p: list[int], blind: Answer = lambda d, q: d % q * 2 == q, start: int = 0) -> int:
+    seeing = [q for q in p if not blind(abs(a - b), q)]
+    return next(c for c in range(start, 999) if all((a + b - c) % q == 0 for q in seeing))
 
 
 foretell = compared(
@@ -189,12 +184,6 @@ def _from_cache(model: HookedTransformer, tokens: Tensor) -> Two:
     return cache["resid_pre", 0][:, -1] @ model.W_in[0], cache["attn_out", 0][:, -1] @ model.W_in[0]
 
 
-def _by_difference(model: HookedTransformer, tokens: Tensor) -> Two:
-    last = model.W_E[tokens[:, -1]] + model.W_pos[tokens.shape[1] - 1]
-    residual = last.double() @ model.W_in[0].double()
-    return residual, model.run_with_cache(tokens)[1]["pre", 0][:, -1] - residual
-
-
 def _unlike_residual(got: Sequence[Tensor], right: Two, model: HookedTransformer, tokens: Tensor) -> str | None:
     if len(tokens) != len(TOKENS) or close(got[0], right[0]):
         return None
@@ -243,7 +232,7 @@ preactivations = compared(
     also_right={
         "attention's row, by einsum": _two_parts,
         "what the layer reads and what its head writes": _from_cache,
-        "all that the neurons receive less the residual path": _by_difference,
+        "float64": _changed(lambda r, h: (r.double(), h.double())),
     },
 )
 
@@ -262,13 +251,6 @@ def _forced(model: HookedTransformer, tokens: Tensor, weights: Tensor) -> Tensor
     x = model.W_E[tokens] + model.W_pos[: tokens.shape[1]]
     mid = x[:, -1] + weights @ x @ model.W_V[0, 0] @ model.W_O[0, 0]
     return (mid + (mid @ model.W_in[0]).relu() @ model.W_out[0]) @ model.W_U
-
-
-def _frozen(model: HookedTransformer, tokens: Tensor, weights: Tensor) -> Tensor:
-    pattern = heads.patterns(model, tokens)[0].transpose(0, 1).clone()
-    pattern[:, 0, -1] = weights
-    with interventions.patched(model, "blocks.0.attn.hook_pattern", pattern):
-        return model(tokens)[:, -1]
 
 
 with_attention = compared(
@@ -301,7 +283,9 @@ with_attention = compared(
     },
     also_right={
         "no hook": _forced,
-        "a pattern made before": _frozen,
+        "the last row, picked by a mask": _hooked(
+            "attn.hook_pattern", lambda A, w: torch.where(torch.arange(A.shape[2])[:, None] == A.shape[2] - 1, w, A)
+        ),
         "every row replaced": _hooked("attn.hook_pattern", lambda pattern, weights: weights.expand_as(pattern)),
     },
 )
@@ -316,13 +300,6 @@ def _silent(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Ten
     cache = model.run_with_cache(tokens)[1]
     speak = [n for n in range(model.cfg.d_mlp) if n not in neurons]
     return (cache["resid_mid", 0] + cache["post", 0][..., speak] @ model.W_out[0, speak])[:, -1] @ model.W_U
-
-
-def _less(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
-    logits, cache = model.run_with_cache(tokens)
-    for neuron in neurons:
-        logits = logits - cache["post", 0][..., [neuron]] * (model.W_out[0, neuron] @ model.W_U)
-    return logits[:, -1]
 
 
 without_neurons = compared(
@@ -350,7 +327,9 @@ without_neurons = compared(
     },
     also_right={
         "no hook": _silent,
-        "their votes subtracted": _less,
+        "their votes subtracted": lambda m, t, n: (
+            m(t)[:, -1] - m.run_with_cache(t)[1]["post", 0][:, -1, n] @ m.W_out[0, n] @ m.W_U
+        ),
         "before the ReLU": _hooked("mlp.hook_pre", lambda pre, n: _zeroed(pre, n)),
     },
 )

@@ -123,7 +123,7 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
         axes.axhline(-row, color=GREY, lw=0.8)
         marks = torch.arange(total % period, n, period)
         axes.plot(marks, 0 * marks - row, "|", ms=13, mew=1.8, color=COLOURS[row])
-    axes.text(total, 0.45, f"all {len(periods)}: {total}", ha="center", color="#a34700")
+    axes.text(total, 0.45, f"all of them: {total}", ha="center", color="#a34700")
     axes.set_yticks([-row for row in range(len(periods))], [f"period {period}" for period in periods])
     axes.set(xlim=(-1, n), ylim=(0.3 - len(periods), 0.9), xlabel="number that the ruler would answer")
     axes.spines["left"].set_visible(False)
@@ -230,7 +230,8 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
     rows = [-row for row in range(len(tested))]
-    axes.hlines(rows, 0.4, 70, color=GREY, lw=0.6, zorder=0)
+    for row in rows:
+        axes.axhline(row, color=GREY, lw=0.6, zorder=0)
     for holds, label, look in (
         (True, "the prediction held", {"marker": "o", "color": BLUE}),
         (False, "it failed", {"marker": "X", "color": ORANGE, "mfc": "white"}),

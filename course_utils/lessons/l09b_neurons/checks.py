@@ -49,11 +49,8 @@ only_waves = compared(
     "`only_waves(table, frequencies) → table`: waves of the sum a + b at these frequencies, and a constant.",
     returns="[a, b, answer]",
     cases=lambda: {
-        f"with {n} numbers and the frequencies {frequencies} the waves are not those.": (
-            random(n, n, n, seed=n),
-            frequencies,
-        )
-        for n, frequencies in ((7, [2]), (11, [1, 4, 5]), (5, [1, 2]))
+        f"with {n} numbers and the frequencies {f} the waves are not those.": (random(n, n, n, seed=n), f)
+        for n, f in ((7, [2]), (11, [1, 4, 5]), (5, [1, 2]))
     },
     mistakes={
         "the table came back as it was.": lambda table, f: table,
@@ -156,10 +153,8 @@ pair_error = compared(
     "`pair_error(W, b, i, j) → float`: the squared error when features i and j are on and no other is.",
     cases=lambda: {
         f"with features {i} and {j} of {n} on, this is not the sum of (x − relu(x W Wᵀ + b))².": (
-            random(n, m, seed=i),
-            0.3 * random(n, seed=j),
-            i,
-            j,
+            *(random(n, m, seed=i), 0.3 * random(n, seed=j)),
+            *(i, j),
         )
         for n, m, i, j in ((5, 2, 0, 1), (5, 2, 3, 1), (7, 3, 6, 2))
     },

@@ -9,8 +9,7 @@ holds which mechanism, and which head plays which part. This file tells what the
 
 import argparse
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -31,6 +30,7 @@ CONFIG |= {"positional_embedding_type": "standard", "seed": 0}
 # What the dimensions of the stream are for, before it is turned. A place as a label takes the room of the second label.
 TOKEN, PLACE, OUT, LABEL, SECOND = slice(0, 21), slice(21, 44), slice(44, 65), slice(65, 86), slice(86, 107)
 POINTER, FLAG = slice(86, 109), slice(109, 110)
+FIRST = slice(START, START + 1)  # where the start token is
 SHARP, REST = 12.0, 6.0  # the score of what a head looks for, and that of the start token, on which it rests
 UNEMBED = 10.0  # the logit of a token that is written once
 JUNK, NOISE = 0.05, 0.03  # how loud the heads without a part are; by how much all weights are blurred
@@ -103,17 +103,17 @@ def _copy(source: slice = TOKEN, to: slice = OUT) -> Matrix:
 
 def _rest(score: float = REST) -> Matrix:
     """Queries from anywhere fit the start token."""
-    return _matrix((PLACE, slice(START, START + 1), torch.full((N_CTX, 1), score)))
+    return _matrix((PLACE, FIRST, torch.full((N_CTX, 1), score)))
 
 
-def _fit(query: slice, key: slice, score: float = SHARP) -> Matrix:
+def _fit(query: slice, key: slice) -> Matrix:
     """A query for a token fits the key that holds the same token."""
-    return _matrix((query, key, score * torch.eye(D_VOCAB)))
+    return _matrix((query, key, SHARP * torch.eye(D_VOCAB)))
 
 
-def _back(n: int) -> Matrix:
-    """Every position looks `n` back."""
-    return _matrix((PLACE, PLACE, SHARP * torch.diag(torch.ones(N_CTX - n), -n))) + _rest()
+def _step(query: slice, n: int) -> Matrix:
+    """Looks `n` places on from the one that the query names, or `-n` back."""
+    return _matrix((query, PLACE, SHARP * torch.diag(torch.ones(N_CTX - abs(n)), n))) + _rest()
 
 
 def _behind(label: slice = LABEL) -> Matrix:
@@ -121,31 +121,11 @@ def _behind(label: slice = LABEL) -> Matrix:
     return _fit(TOKEN, label) + _rest()
 
 
-def _at_copy() -> Matrix:
-    """Looks at the earlier copy of the current token, and not at itself."""
-    return _fit(TOKEN, TOKEN) - _matrix((PLACE, PLACE, 2 * SHARP * torch.eye(N_CTX))) + _rest()
-
-
 def _by_habit() -> Matrix:
     """Looks at either of the tokens that may follow the current one, wherever they stand."""
     entries = torch.zeros(D_VOCAB, D_VOCAB)
     entries[torch.arange(1, D_VOCAB)[:, None], habits()[1:]] = SHARP
     return _matrix((TOKEN, TOKEN, entries)) + _rest()
-
-
-def _behind_pointer() -> Matrix:
-    """Looks one behind the place that the pointer at the destination names."""
-    return _matrix((POINTER, PLACE, SHARP * torch.diag(torch.ones(N_CTX - 1), 1))) + _rest()
-
-
-def _flag() -> Matrix:
-    """Raises the flag, whatever token is moved."""
-    return _matrix((slice(1, D_VOCAB), FLAG, torch.ones(D_VOCAB - 1, 1)))
-
-
-def _unless_flagged() -> Matrix:
-    """Looks at the start token wherever the flag is up."""
-    return _matrix((FLAG, slice(START, START + 1), torch.full((1, 1), 2 * SHARP)))
 
 
 def _without_part(generator: torch.Generator) -> HeadMatrices:
@@ -156,71 +136,51 @@ def _without_part(generator: torch.Generator) -> HeadMatrices:
     return _matrix((seen, seen, 0.6 * scores)), _matrix((TOKEN, slice(0, D_MODEL), mumbled))
 
 
-# Mechanisms: the heads with a part in layer 0 and in layer 1, by the name of the part
-
-
-@dataclass
-class Parts:
-    """The heads of a model by what they do; the two layers are filled up with heads that have no part."""
-
-    first: dict[str, HeadMatrices] = field(default_factory=dict)
-    second: dict[str, HeadMatrices] = field(default_factory=dict)
-
-
-def _relay() -> Parts:
-    """One head fetches from three back, a second moves what it fetched on by four; a pair that only looks."""
-    first = {"writer": (_back(3), _copy(to=LABEL)), "sham": (_back(1), _copy(to=SECOND))}
-    return Parts(first, {"reader": (_back(4), _copy(LABEL)), "decoy": (_behind(SECOND), _copy(to=SECOND))})
-
-
-def _induction() -> Parts:
-    """A label from one back, found by the keys; another label that nobody looks for."""
-    first = {"writer": (_back(1), _copy(to=LABEL)), "sham": (_back(2), _copy(to=SECOND))}
-    return Parts(first, {"reader": (_behind(), _copy())})
-
-
-def _fixed_distance() -> Parts:
-    """Seven back, whatever stands there; beside it an induction circuit that says nothing."""
-    second = {"reader": (_back(PERIOD - 1), _copy()), "decoy": (_behind(), _copy(to=SECOND))}
-    return Parts({"sham": (_back(1), _copy(to=LABEL))}, second)
-
-
-def _pointers() -> Parts:
-    """The place of the earlier copy, fetched into the queries; beside it a label that a decoy reads."""
-    first = {"writer": (_at_copy(), _copy(PLACE, POINTER)), "sham": (_back(1), _copy(to=LABEL))}
-    return Parts(first, {"reader": (_behind_pointer(), _copy()), "decoy": (_behind(), _copy(to=LABEL))})
-
-
-def _two_tokens() -> Parts:
-    """Two labels in the keys and one in the queries: only where two tokens fit is it enough."""
-    first = {"one back": (_back(1), _copy(to=LABEL)), "two back": (_back(2), _copy(to=SECOND))}
+def _mechanisms() -> dict[str, tuple[dict[str, HeadMatrices], dict[str, HeadMatrices]]]:
+    """The heads with a part in layer 0 and in layer 1, by the name of the part; each layer has others beside them."""
+    one_back, reader, decoy = (_step(PLACE, -1), _copy(to=LABEL)), (_behind(), _copy()), (_behind(), _copy(to=SECOND))
+    seven_back = _step(PLACE, 1 - PERIOD)
+    at_copy = _fit(TOKEN, TOKEN) - _matrix((PLACE, PLACE, 2 * SHARP * torch.eye(N_CTX))) + _rest()  # not at itself
     both = _fit(TOKEN, LABEL) + _fit(LABEL, SECOND) + _rest(1.5 * SHARP)
-    return Parts(first, {"reader": (both, _copy())})
+    raise_flag = _matrix((slice(1, D_VOCAB), FLAG, torch.ones(D_VOCAB - 1, 1)))  # whatever token is moved
+    unless_flagged = _matrix((FLAG, FIRST, torch.full((1, 1), 2 * SHARP)))  # else at the start token
+    return {
+        "relay": (  # one head fetches from three back, a second moves that on by four; a pair that only looks
+            {"writer": (_step(PLACE, -3), _copy(to=LABEL)), "sham": (_step(PLACE, -1), _copy(to=SECOND))},
+            {"reader": (_step(PLACE, -4), _copy(LABEL)), "decoy": (_behind(SECOND), _copy(to=SECOND))},
+        ),
+        "decoy": (  # induction, and two heads that look where it looks and say nothing that anybody hears
+            {"writer": one_back, "sham": (_step(PLACE, -3), _copy(to=SECOND))},
+            {"reader": reader, "decoy": decoy, "second decoy": (seven_back, _copy(to=SECOND))},
+        ),
+        "fixed_distance": (  # whatever stands there; beside it an induction circuit that says nothing
+            {"sham": one_back},
+            {"reader": (seven_back, _copy()), "decoy": decoy},
+        ),
+        "induction": (  # a label from one back, found by the keys; another label that nobody looks for
+            {"writer": one_back, "sham": (_step(PLACE, -2), _copy(to=SECOND))},
+            {"reader": reader},
+        ),
+        "pointers": (  # the place of the earlier copy, fetched into the queries; beside it a label for a decoy
+            {"writer": (at_copy, _copy(PLACE, POINTER)), "sham": one_back},
+            {"reader": (_step(POINTER, 1), _copy()), "decoy": (_behind(), _copy(to=LABEL))},
+        ),
+        "skip_trigrams": (  # tokens that may follow, found by name; an induction circuit that says nothing
+            {"sham": one_back},
+            {"reader": (_by_habit(), _copy()), "decoy": decoy},
+        ),
+        "stand_in": (  # one head does it all and raises a flag; an induction circuit is silent while it is up
+            {"reader": (seven_back, _copy() + raise_flag), "writer": one_back},
+            {"stand-in": (_behind() + unless_flagged, _copy())},
+        ),
+        "two_tokens": (  # two labels in the keys and one in the queries: only where two tokens fit is it enough
+            {"one back": one_back, "two back": (_step(PLACE, -2), _copy(to=SECOND))},
+            {"reader": (both, _copy())},
+        ),
+    }
 
 
-def _skip_trigrams() -> Parts:
-    """Tokens that may follow, found by name; beside it an induction circuit that says nothing."""
-    second = {"reader": (_by_habit(), _copy()), "decoy": (_behind(), _copy(to=SECOND))}
-    return Parts({"sham": (_back(1), _copy(to=LABEL))}, second)
-
-
-def _decoy() -> Parts:
-    """An induction circuit, and two heads that look where it looks and say nothing that anybody hears."""
-    first = {"writer": (_back(1), _copy(to=LABEL)), "sham": (_back(3), _copy(to=SECOND))}
-    second = {"reader": (_behind(), _copy()), "decoy": (_behind(), _copy(to=SECOND))}
-    return Parts(first, second | {"second decoy": (_back(PERIOD - 1), _copy(to=SECOND))})
-
-
-def _stand_in() -> Parts:
-    """A head of layer 0 does it all and raises a flag; an induction circuit keeps silent while the flag is up."""
-    first = {"reader": (_back(PERIOD - 1), _copy() + _flag()), "writer": (_back(1), _copy(to=LABEL))}
-    return Parts(first, {"stand-in": (_behind() + _unless_flagged(), _copy())})
-
-
-COMPILED: dict[str, Callable[[], Parts]] = {
-    made.__name__[1:]: made
-    for made in (_relay, _decoy, _fixed_distance, _induction, _pointers, _skip_trigrams, _stand_in, _two_tokens)
-}
+COMPILED = _mechanisms()
 TRAINED = "ordinary"
 ORDER, SHUFFLE = 3459, 50  # the seed that numbers the boxes, and that of the first box
 
@@ -246,13 +206,13 @@ def _factors(matrix: Matrix, generator: torch.Generator) -> tuple[Tensor, Tensor
 @torch.no_grad()
 def compiled(name: str, seed: NotNegative) -> tuple[HookedTransformer, dict[str, tuple[int, int]]]:
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
-    generator, parts, roles = _generator(seed), COMPILED[name](), dict[str, tuple[int, int]]()
+    generator, roles = _generator(seed), dict[str, tuple[int, int]]()
     model = models.initial(CONFIG).eval()
     turn = _random_turn(D_MODEL, generator)
     model.embed.W_E.copy_(turn[TOKEN])
     model.pos_embed.W_pos.copy_(turn[PLACE])
     model.unembed.W_U.copy_(UNEMBED * turn[OUT].T)
-    for layer, with_part in enumerate((parts.first, parts.second)):
+    for layer, with_part in enumerate(COMPILED[name]):
         order = torch.randperm(N_HEADS, generator=generator).tolist()
         roles |= {part: (layer, head) for part, head in zip(with_part, order, strict=False)}
         heads = [*with_part.values(), *(_without_part(generator) for _ in order)]
@@ -291,19 +251,16 @@ def trained(seed: NotNegative) -> HookedTransformer:
     return model
 
 
+COMMAND = "python -m course_utils.lessons.l11_final_case.cases"
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Make all boxes again, in `data/cases/`."""
-    argparse.ArgumentParser(
-        prog="python -m course_utils.lessons.l11_final_case.cases", description=main.__doc__
-    ).parse_args(arguments)
+    argparse.ArgumentParser(prog=COMMAND, description=main.__doc__).parse_args(arguments)
     for number, name in enumerate(names()):
         model = trained(0) if name == TRAINED else compiled(name, SHUFFLE + number)[0]
         folder = DATA / "cases" / str(number)
-        card = (
-            json.dumps({"model": CONFIG, "made by": "python -m course_utils.lessons.l11_final_case.cases"}, indent=1)
-            + "\n"
-        )
-        write_text(folder / "config.json", card)
+        write_text(folder / "config.json", json.dumps({"model": CONFIG, "made by": COMMAND}, indent=1) + "\n")
         models.save_weights(model, folder / "model.safetensors")
         write_checksums(folder)
 

@@ -95,97 +95,89 @@ class Verdict:
 def _matters(box: Box, when: tuple, head: interventions.Head) -> Verdict:
     cost = box.cost(head, *when)
     if cost >= MATTERS:
-        evidence = f"without it the loss is {_one(cost)} nats higher"
-        return _unless_said_without(when, box.cost(head), Verdict(1, evidence, (head,)))
+        return _true(f"without it the loss is {_one(cost)} nats higher", when, box.cost(head), head)
+    only = f"its cut costs only {_one(cost)} nats"
     if (beside := box.most(head, *when)) >= MATTERS:
-        return Verdict(
-            -1, f"its cut costs only {_one(cost)} nats, but {_one(beside)} beside another cut. Who stands in?"
-        )
+        return _false(f"{only}, but {_one(beside)} beside another cut. Who stands in?")
     if _looks_sharply(box, when, head):
-        return Verdict(-1, f"its cut costs only {_one(cost)} nats. It looks at one clear place, but who hears it?")
-    return Verdict(-1, f"its cut costs only {_one(cost)} nats, and little more beside another cut")
+        return _false(f"{only}. It looks at one clear place, but who hears it?")
+    return _false(f"{only}, and little more beside another cut")
 
 
 def _does_not_matter(box: Box, when: tuple, head: interventions.Head) -> Verdict:
-    cost, beside = box.cost(head), box.most(head)
-    if cost >= NOTHING:
-        return Verdict(-1, f"without it the loss is {_one(cost)} nats higher")
-    if beside >= NOTHING:
-        return Verdict(
-            -1, f"alone its cut costs {_one(cost)} nats, but beside another cut {_one(beside)}: a reserve is no idler"
-        )
+    cost, beside = _one(box.cost(head)), _one(box.most(head))
+    if box.cost(head) >= NOTHING:
+        return _false(f"without it the loss is {cost} nats higher")
+    if not box.idle(head):
+        return _false(f"alone its cut costs {cost} nats, but beside another cut {beside}: a reserve is no idler")
     if not _looks_sharply(box, (), head):
-        return Verdict(0, "true, but no point: it looks nowhere in particular, so nobody would have suspected it")
-    return Verdict(
-        1,
-        f"it looks at one clear place, but its cut costs {_one(max(cost, beside))} nats at most, whatever else is cut",
-    )
+        return _empty("it looks nowhere in particular, so nobody would have suspected it")
+    most = _one(max(box.cost(head), box.most(head)))
+    return Verdict(1, f"it looks at one clear place, but its cut costs {most} nats at most, whatever else is cut")
 
 
 def _needs(box: Box, when: tuple, reader: interventions.Head, writer: interventions.Head, door: str) -> Verdict:
     if writer[0] >= reader[0]:
         raise Wrong(f"{_name(reader)} can't need {_name(writer)}: only a head of an earlier layer is there to be read.")
-    others = [(writer, other, reader) for other in DOORS.values() if other != DOORS[door]]
     this = (writer, DOORS[door], reader)
     cost = box.cost(this, *when)
     if cost >= MATTERS:
         evidence = f"cut there and nowhere else, the loss is {_one(cost)} nats higher"
-        return _unless_said_without(when, box.cost(this), Verdict(1, evidence, (reader, writer, this)))
-    costs = f"the cut costs only {_one(cost)} nats"
+        return _true(evidence, when, box.cost(this), reader, writer, this)
+    only = f"the cut costs only {_one(cost)} nats"
+    others = [(writer, other, reader) for other in DOORS.values() if other != DOORS[door]]
     if (elsewhere := max(box.cost(other, *when) for other in others)) >= MATTERS:
-        return Verdict(-1, f"right heads, wrong door: {costs}; through another door, {_one(elsewhere)}")
+        return _false(f"right heads, wrong door: {only}; through another door, {_one(elsewhere)}")
     if (beside := box.most(this, *when)) >= MATTERS:
-        return Verdict(-1, f"the {door}, yes; but {costs}, and {_one(beside)} beside another cut: something stands in")
+        return _false(f"the {door}, yes; but {only}, and {_one(beside)} beside another cut: something stands in")
     if _heard(box, when, this):
-        return Verdict(-1, f"the {door} do hear it, but {costs}: nothing comes of what {_name(reader)} does with it")
+        return _false(f"the {door} do hear it, but {only}: nothing comes of what {_name(reader)} does with it")
     matter = [_name(head) for head in (reader, writer) if not box.idle(head)]
     who = {0: "neither of them matters", 1: f"{' '.join(matter)} matters, but the other does not"}
-    return Verdict(-1, f"{costs}: {who.get(len(matter), 'both matter, but not in this way')}")
+    return _false(f"{only}: {who.get(len(matter), 'both matter, but not in this way')}")
 
 
 def _stands_in(box: Box, when: tuple, head: interventions.Head, missing: interventions.Head) -> Verdict:
     demand(head != missing, "one head can't stand in for itself.")
     cost, then = box.cost(missing), box.cost(head, missing)
     before, after = box.says(head), box.says(head, missing)
+    name, adds = _name(missing), f"it adds {_one(before)} to the right logit"
     if cost >= MATTERS:
-        return Verdict(-1, f"without {_name(missing)} the loss is {_one(cost)} nats higher: nobody stands in for it")
+        return _false(f"without {name} the loss is {_one(cost)} nats higher: nobody stands in for it")
     if then < MATTERS:
-        return Verdict(-1, f"with {_name(missing)} cut, cutting {_name(head)} too costs only {_one(then)} nats")
+        return _false(f"with {name} cut, cutting {_name(head)} too costs only {_one(then)} nats")
     if after < before + 1:
-        return Verdict(
-            -1, f"it adds {_one(before)} to the right logit, with {_name(missing)} and without: it does not step in"
-        )
-    once = f"{_one(after)} once {_name(missing)} is cut; to cut it too costs {_one(then)} nats"
-    return Verdict(1, f"it adds {_one(before)} to the right logit, and {once}", (head, missing))
+        return _false(f"{adds}, with {name} and without: it does not step in")
+    evidence = f"{adds}, and {_one(after)} once {name} is cut; to cut it too costs {_one(then)} nats"
+    return Verdict(1, evidence, (head, missing))
 
 
 def _looks(box: Box, when: tuple, head: interventions.Head, where: str) -> Verdict:
-    if where.endswith("back"):
-        own, elsewhere, texts = _at_one_distance(box, when, head, int(where.split()[0]))
-    else:
-        own, elsewhere, texts = _PLACES[where](box, when, head)
-    if elsewhere < LOOKS <= own:
-        return Verdict(
-            -1,
-            f"in the second block, {_share(own)} of its attention; but {texts}, {_share(elsewhere)}: "
-            "it goes by another rule",
-        )
+    own, elsewhere, texts = _place(where)(box, when, head)
+    share = f"{_share(elsewhere)} of its attention"
     if elsewhere < LOOKS:
-        return Verdict(-1, f"in the second block, {_share(own)} of its attention; and {texts}, {_share(elsewhere)}")
+        also, rule = ("but", ": it goes by another rule") if own >= LOOKS else ("and", "")
+        return _false(f"in the second block, {_share(own)} of its attention; {also} {texts}, {_share(elsewhere)}{rule}")
     if box.idle(head):
-        return Verdict(0, f"true, {_share(elsewhere)} of its attention; but no point: does anything depend on it?")
+        return Verdict(0, f"true, {share}; but no point: does anything depend on it?")
     if when and _looks(box, (), head, where).points == 1:
-        return Verdict(
-            0, f"true, {_share(elsewhere)} of its attention; but no point: so it does without your condition"
-        )
-    return Verdict(1, f"{_share(elsewhere)} of its attention {texts}", (head,), looks=True)
+        return Verdict(0, f"true, {share}; but no point: so it does without your condition")
+    return Verdict(1, f"{share} {texts}", (head,), looks=True)
 
 
-def _unless_said_without(when: tuple, cost: float, verdict: Verdict) -> Verdict:
-    """No point for a condition that changes nothing."""
-    if when and cost >= MATTERS:
-        return Verdict(0, f"true, but no point: {_one(cost)} nats without your condition")
-    return verdict
+def _true(evidence: str, when: tuple, without: float, *named: interventions.Cut) -> Verdict:
+    """A point, but none for a condition that changes nothing; `without` it, the cut costs so much."""
+    if when and without >= MATTERS:
+        return _empty(f"{_one(without)} nats without your condition")
+    return Verdict(1, evidence, named)
+
+
+def _empty(reason: str) -> Verdict:
+    return Verdict(0, f"true, but no point: {reason}")
+
+
+def _false(evidence: str) -> Verdict:
+    return Verdict(-1, evidence)
 
 
 def _one(number: float) -> str:
@@ -209,10 +201,12 @@ def _heard(box: Box, when: tuple, door: interventions.Door) -> bool:
 
 def _looks_sharply(box: Box, when: tuple, head: interventions.Head) -> bool:
     """Whether most of a head's attention falls at one distance, where it counts: then it looks like a suspect."""
-    return any(_at_one_distance(box, when, head, n)[0] >= LOOKS for n in range(1, ASKED))
+    return any(_at_one_distance(n)(box, when, head)[0] >= LOOKS for n in range(1, ASKED))
 
 
 # Where a head looks: a share on the box's own texts, another on texts where nothing else could guide it, and which
+
+Rule = Callable[[Box, tuple, interventions.Head], tuple[float, float, str]]
 
 
 def _random_orders(n: int, tokens: int) -> Int[Tensor, "batch n"]:
@@ -231,13 +225,20 @@ def _on(pattern: Float[Tensor, "batch dest src"], marks: Bool[Tensor, "batch des
     return (pattern * marks).sum(-1)[marks.any(-1)].mean().item()
 
 
-def _where_it_counts(marks: Bool[Tensor, "batch dest src"]) -> Bool[Tensor, "batch dest src"]:
-    """The marks of destinations whose prediction counts."""
-    dests = torch.arange(marks.shape[1])[:, None]
-    return marks & (dests >= ASKED) & (dests < marks.shape[1] - 1)
+def _by_marks(marks: Callable[[Tensor], Tensor], other: Tensor, said: str) -> Rule:
+    """The attention on what `marks(tokens)` marks, [batch, dest, src]: on a box's texts where it counts, on others."""
+
+    def rule(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
+        own = marks(box.texts)
+        own[:, :ASKED] = own[:, -1] = False
+        tried_on = ((box.texts, own), (other, marks(other)))
+        here, elsewhere = (_on(box.attention(head, tokens, *when), found) for tokens, found in tried_on)
+        return here, elsewhere, said
+
+    return rule
 
 
-def _at_one_distance(box: Box, when: tuple, head: interventions.Head, n: int) -> tuple[float, float, str]:
+def _at_one_distance(n: int) -> Rule:
     demand(1 <= n < ASKED, f"nobody can look {n} back at all tokens that count: take a number from 1 to {ASKED - 1}.")
 
     def back(tokens: Tensor) -> Tensor:
@@ -245,12 +246,12 @@ def _at_one_distance(box: Box, when: tuple, head: interventions.Head, n: int) ->
         marks[:, cases.START] = False
         return marks.repeat(len(tokens), 1, 1)
 
-    other = _text(1 + _random_orders(cases.D_VOCAB - 1, cases.D_VOCAB - 1))
-    own = _on(box.attention(head, box.texts, *when), _where_it_counts(back(box.texts)))
-    return own, _on(box.attention(head, other, *when), back(other)), "where no token comes twice"
+    return _by_marks(
+        back, _text(1 + _random_orders(cases.D_VOCAB - 1, cases.D_VOCAB - 1)), "where no token comes twice"
+    )
 
 
-def _by_one_token(box: Box, when: tuple, head: interventions.Head, ago: int) -> tuple[float, float, str]:
+def _by_one_token(ago: int) -> Rule:
     """`ago` 0 looks at the earlier copy of the token, −1 right after it."""
 
     def found(tokens: Tensor) -> Tensor:
@@ -259,12 +260,7 @@ def _by_one_token(box: Box, when: tuple, head: interventions.Head, ago: int) -> 
 
     block = 1 + _random_orders(11, cases.D_VOCAB - 1)
     other = _text(block, block[:, _random_orders(11, 11)[0]])
-    own = _on(box.attention(head, box.texts, *when), _where_it_counts(found(box.texts)))
-    return (
-        own,
-        _on(box.attention(head, other, *when), found(other)),
-        "where the same tokens come again in another order",
-    )
+    return _by_marks(found, other, "where the same tokens come again in another order")
 
 
 def _by_two_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
@@ -276,7 +272,7 @@ def _by_two_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple[flo
     for first, second in ((by_two, by_one), (by_one, by_two)):
         pattern = box.attention(head, _text(*rest[:4], *first, *rest[4:8], *second, *rest[8:], x, a), *when)[:, -1]
         net.append((pattern[:, 7] - pattern[:, 14]).mean().item() * (1 if first is by_two else -1))
-    own, _, _ = _by_one_token(box, when, head, -1)
+    own, _, _ = _by_one_token(-1)(box, when, head)
     return own, sum(net) / 2, "in favour of two fitting tokens over one"
 
 
@@ -285,9 +281,8 @@ def _by_certain_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple
     dest = box.texts.shape[1] - 2
     pattern = box.attention(head, box.texts, *when)[:, dest, :dest]
     token = box.texts.gather(1, 1 + pattern[:, 1:].argmax(-1, keepdim=True))  # [batch, 1]
-    order = 1 + torch.stack(
-        [torch.randperm(dest - 1, generator=torch.Generator().manual_seed(n)) for n in range(len(token))]
-    )
+    drawn = (torch.Generator().manual_seed(n) for n in range(len(token)))
+    order = 1 + torch.stack([torch.randperm(dest - 1, generator=generator) for generator in drawn])
     other = box.texts.clone()
     other[:, 1:dest] = other.gather(1, order)
     moved = box.attention(head, other, *when)[:, dest, :dest]
@@ -296,12 +291,16 @@ def _by_certain_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple
     return own, elsewhere, "at the same token after all before it was shuffled"
 
 
-_PLACES: dict[str, Callable[..., tuple[float, float, str]]] = {
-    "at the same token": lambda box, when, head: _by_one_token(box, when, head, 0),
-    "right after the same token": lambda box, when, head: _by_one_token(box, when, head, -1),
+_PLACES: dict[str, Rule] = {
+    "at the same token": _by_one_token(0),
+    "right after the same token": _by_one_token(-1),
     "right after the same two tokens": _by_two_tokens,
     "at certain tokens": _by_certain_tokens,
 }
+
+
+def _place(where: str) -> Rule:
+    return _PLACES[where] if where in _PLACES else _at_one_distance(int(where.split()[0]))
 
 
 STATEMENTS: dict[str, Callable[..., Verdict]] = {
@@ -404,7 +403,7 @@ class Case(Exercise):
 
         super().__init__(f"case_{number}", check)
         self.report = []
-        self.mistakes = _mistakes()
+        self.mistakes = MISTAKES
 
     def __call__(self, answer: Answer) -> Answer:
         if not callable(answer):
@@ -417,39 +416,30 @@ class Case(Exercise):
 
 
 def _statements(value: Any) -> list[str]:
-    demand(
-        isinstance(value, list | tuple) and all(isinstance(each, str) for each in value), "return a list of sentences."
-    )
+    sentences = isinstance(value, list | tuple) and all(isinstance(each, str) for each in value)
+    demand(sentences, "return a list of sentences.")
     demand(len(value) > 0, "the list is empty: state at least one thing.")
     return list(value)
 
 
 def _lines(claim: Sequence[str], verdicts: Sequence[Verdict]) -> list[str]:
     signs = {1: "+1", -1: "−1", 0: " 0"}
-    told = (f"{said.strip(' .')}: {v.evidence}" for said, v in zip(claim, verdicts, strict=True))
-    lines = [
-        f"  {signs[v.points]}  {line}{'' if line.endswith('?') else '.'}"
-        for line, v in zip(told, verdicts, strict=True)
-    ]
+    told = ((v.points, f"{said.strip(' .')}: {v.evidence}") for said, v in zip(claim, verdicts, strict=True))
+    lines = [f"  {signs[points]}  {line}{'' if line.endswith('?') else '.'}" for points, line in told]
     return [*lines, f"  points: {sum(verdict.points for verdict in verdicts)}".replace("-", "−")]
 
 
-def _mistakes() -> dict[str, tuple[Answer, str]]:
-    everybody = [f"{layer}.{head} does not matter" for layer in (0, 1) for head in range(4)]
-    return {
-        "nothing stated": (lambda: [], "state at least one thing"),
-        "no list": (lambda: "1.2 matters", "return a list of sentences"),
-        "another form": (lambda: ["1.2 is an induction head"], "Say “1.2 matters”"),
-        "another place": (lambda: ["1.2 looks one back"], "Say “1.2 looks 5 back”, “… at the same token”"),
-        "no door": (lambda: ["1.2 needs 0.3"], "through its keys”, or queries, or values"),
-        "a head that is not there": (lambda: ["1.4 matters"], "is none of them"),
-        "backwards": (lambda: ["0.1 needs 1.2 through its keys"], "only a head of an earlier layer"),
-        "everybody acquitted": (lambda: everybody, "of 8 statements false"),
-        "one rule for all": (
-            lambda: [f"1.{head} looks right after the same token" for head in range(4)],
-            "of 4 statements false",
-        ),
-    }
+MISTAKES: dict[str, Answer] = {
+    "state at least one thing": lambda: [],
+    "return a list of sentences": lambda: "1.2 matters",
+    "Say “1.2 matters”": lambda: ["1.2 is an induction head"],
+    "Say “1.2 looks 5 back”, “… at the same token”": lambda: ["1.2 looks one back"],
+    "through its keys”, or queries, or values": lambda: ["1.2 needs 0.3"],
+    "is none of them": lambda: ["1.4 matters"],
+    "only a head of an earlier layer": lambda: ["0.1 needs 1.2 through its keys"],
+    "of 8 statements false": lambda: [f"{layer}.{head} does not matter" for layer in (0, 1) for head in range(4)],
+    "of 4 statements false": lambda: [f"1.{head} looks right after the same token" for head in range(4)],
+}
 
 
 @functools.cache

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
-from course_utils.plots import COLOURS, LINES, MARKERS, written
+from course_utils import plots
+from course_utils.plots import COLOURS, LINES, written
 
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
     "board": "Mean attention patterns of the eight heads of box 0. Four have a bright diagonal: 0.1, 0.2, 1.0 and "
@@ -40,24 +41,14 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
 
 def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
     """The loss of each box by position, and that of somebody who has no idea."""
+    labels = "Can you tell nine models apart by what they do?", "position of the token", "loss, nats"
+    named, n = list(by_box.items()), len(next(iter(by_box.values())))
     axes = plt.subplots(figsize=(8.6, 3.4))[1]
-    for n, (name, nats) in enumerate(by_box.items()):
-        axes.plot(
-            range(1, len(nats) + 1),
-            nats,
-            linestyle=LINES[n % len(LINES)],
-            color=COLOURS[n % len(COLOURS)],
-            marker=MARKERS[n // len(LINES)],
-            markersize=3,
-            linewidth=1.2,
-            label=name,
-        )
+    for some, markers in ((named[: len(LINES)], False), (named[len(LINES) :], True)):  # no two of them look the same
+        plots.curves(dict(some), *labels, x=range(1, n + 1), markers=markers, size=4, axes=axes)
     axes.axhline(chance, color="#777777", lw=1)
-    axes.text(len(nats), chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
+    axes.text(n, chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
     axes.legend(ncols=3, fontsize=9, loc="lower left")
-    axes.set(
-        title="Can you tell nine models apart by what they do?", xlabel="position of the token", ylabel="loss, nats"
-    )
     return axes
 
 
@@ -70,8 +61,7 @@ def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "
             drawn = axes.imshow(patterns[layer, head], cmap="viridis", vmin=0, vmax=1)
             cost = written(costs[layer, head].item(), ".1f")
             axes.set_title(f"{layer}.{head}   cut: {cost} nats", fontsize=10)
-            axes.set_xticks(range(0, patterns.shape[-1], 4))
-            axes.set_yticks(range(0, patterns.shape[-1], 4))
+            axes.set(xticks=range(0, patterns.shape[-1], 4), yticks=range(0, patterns.shape[-1], 4))
         row[0].set_ylabel(f"layer {layer}\ndestination")
     for axes in panels[-1]:
         axes.set_xlabel("source")
