@@ -5,7 +5,6 @@ import json
 import textwrap
 from collections.abc import Iterator
 from html import escape
-from pathlib import Path
 
 from IPython.display import HTML
 
@@ -23,53 +22,42 @@ INK, PALE, BLUE, ORANGE = "#1b1f24", "#57606a", "#0072B2", "#B04A00"
 
 
 def course_map() -> HTML:
-    """The lessons that are there, as rooms on the way through the course, with the companions as side rooms."""
-    lessons = _titles()
-    drawn, height = _drawing(lessons)
-    width = LEFT + 3 * (ROOM[0] + GAP)
+    """The lessons as rooms on the way through the course, with the companions as side rooms."""
+    titles = _titles()
+    drawn, words, y, door = [], [], TOP, None  # door: where the way out of the last room begins
+    for part, numbers in PARTS.items():
+        drawn += _text(part, TOP, y + ROOM[1] / 2, 20, f'font-style="italic" fill="{PALE}"')
+        for column, number in enumerate(numbers):
+            x = LEFT + column * (ROOM[0] + GAP)
+            if door:
+                drawn.append(_way(*door, x, y))
+            drawn += _room(number, titles[number], x, y)
+            if (side := f"{number}b") in titles:
+                drawn += _side_room(side, titles[side], x, y + ROOM[1])
+            door = (x, y)
+        rooms = [room for number in numbers for room in (number, f"{number}b") if room in titles]
+        words.append(f"{part} {', '.join(f'{room} {titles[room]}' for room in rooms)}.")
+        y += ROOM[1] + 2 * GAP + SIDE[1] * (len(rooms) > len(numbers))
+    width, height = LEFT + 3 * (ROOM[0] + GAP), y - GAP - 6
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'font-family="system-ui, sans-serif" font-size="13.5" fill="{INK}">'
         f'<rect width="{width}" height="{height}" rx="8" fill="white"/>{"".join(drawn)}</svg>'
     )
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-    return HTML(f'<img src="{source}" width="{width}" style="max-width: 100%" alt="{escape(_words(lessons))}">')
+    alt = escape(" ".join(["A map of the course, the lessons in their order.", *words]))
+    return HTML(f'<img src="{source}" width="{width}" style="max-width: 100%" alt="{alt}">')
 
 
 def _titles() -> dict[str, str]:
-    """ "03" → "Zero layers: bigrams", for each lesson that is there but for 00."""
+    """ "03" → "Zero layers: bigrams", for each lesson but 00."""
     found = {}
     for path in sorted(NOTEBOOKS.glob("[0-9]*_*.ipynb")):
         number = path.name.split("_")[0]
         if number != "00" and not path.stem.endswith("_mine"):
-            found[number] = _title(path)
+            cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+            found[number] = "".join(cells[0]["source"]).splitlines()[0].partition("·")[2].strip()
     return found
-
-
-def _title(path: Path) -> str:
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    heading = "".join(cells[0]["source"]).splitlines()[0]
-    return heading.partition("·")[2].strip() or path.stem
-
-
-def _drawing(lessons: dict[str, str]) -> tuple[list[str], int]:
-    drawn: list[str] = []
-    y, door = TOP, None  # door: where the way out of the last room begins
-    for part, numbers in PARTS.items():
-        rooms = [number for number in numbers if number in lessons]
-        if not rooms:
-            continue
-        drawn += _text(part, TOP, y + ROOM[1] / 2, 20, f'font-style="italic" fill="{PALE}"')
-        for column, number in enumerate(rooms):
-            x = LEFT + column * (ROOM[0] + GAP)
-            if door:
-                drawn.append(_way(*door, x, y))
-            drawn += _room(number, lessons[number], x, y)
-            door = (x, y)
-            if f"{number}b" in lessons:
-                drawn += _side_room(f"{number}b", lessons[f"{number}b"], x, y + ROOM[1])
-        y += ROOM[1] + 2 * GAP + (SIDE[1] if any(f"{number}b" in lessons for number in rooms) else 0)
-    return drawn, y - GAP - 6
 
 
 def _room(number: str, title: str, x: float, y: float) -> Iterator[str]:
@@ -111,12 +99,3 @@ def _text(text: str, x: float, middle: float, letters: int, style: str = "") -> 
     lines = textwrap.wrap(text, letters)
     for n, line in enumerate(lines):
         yield f'<text x="{x}" y="{middle + 5 + 17 * (n - (len(lines) - 1) / 2):g}" {style}>{escape(line)}</text>'
-
-
-def _words(lessons: dict[str, str]) -> str:
-    parts = []
-    for part, numbers in PARTS.items():
-        rooms = [key for number in numbers for key in (number, f"{number}b") if key in lessons]
-        if rooms:
-            parts.append(part + " " + ", ".join(f"{key} {lessons[key]}" for key in rooms))
-    return "A map of the course, the lessons in their order. " + ". ".join(parts) + "."

@@ -13,13 +13,11 @@ from course_utils.course.fixtures import random
 from course_utils.course.guard import Guarded
 from course_utils.course.questions import Operations, Unfit, Wrong, close, demand, pair, tensor
 
-# --- what is asked of a part beside its result ---
-
 
 def _also(
     made: Exercise, advice: Callable[..., str | None], training: Callable[[int], list[Tensor]] | None = None
-) -> Exercise:
-    """The exercise, with a sentence for what its answers stop with, or return, and a word on whether they can train.
+) -> None:
+    """Let an exercise say something of what an answer stops with, or returns, and whether it is fit for training.
 
     `advice(outcome, *arguments)` is asked at each call, the outcome a result or an exception. `training` makes the
     arguments for so many positions.
@@ -43,7 +41,6 @@ def _also(
             _fit_for_training(answer, training)
 
     made.check = check
-    return made
 
 
 def _of_shapes(advice: str) -> Callable[..., str | None]:
@@ -86,9 +83,6 @@ def _shares(e: Tensor) -> Tensor:
     return e / e.sum(-1, keepdim=True)
 
 
-# --- attention in four steps ---
-
-
 def _unmasked(scores: Any) -> Any:
     if isinstance(scores, Tensor) and (scores == -torch.inf).any():
         raise Wrong("some scores are −∞ already: the mask is the next step.")
@@ -99,46 +93,45 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
     return q @ k.mT / q.shape[-1] ** 0.5
 
 
-attention_scores = _also(
-    compared(
-        "`attention_scores(q, k) → scores`: every query with every key, divided by √d_head.",
-        returns="[..., dest, src]",
-        as_read=_unmasked,
-        cases=lambda: {
-            f"it fails for q and k of shape {shape}: dest on rows, src on columns, q · k / √d_head in each.": (
-                random(*shape),
-                random(*shape, seed=1),
-            )
-            for shape in ([5, 4], [2, 6, 3], [2, 3, 4, 9], [1, 2])
-        },
-        mistakes={
-            "the scores are not divided at all: divide them by √d_head.": lambda q, k: q @ k.mT,
-            "the scores are divided by d_head: divide them by √d_head.": lambda q, k: q @ k.mT / q.shape[-1],
-            "the scores are multiplied: divide them by √d_head.": lambda q, k: q @ k.mT * q.shape[-1] ** 0.5,
-            "that divides by the root of the number of positions: d_head is the length of a query.": (
-                lambda q, k: q @ k.mT / q.shape[-2] ** 0.5
-            ),
-            "rows and columns are exchanged: a row belongs to a destination, whose query asks.": (
-                lambda q, k: _scores(k, q)
-            ),
-            "these rows sum to 1: the softmax comes two steps on.": (
-                lambda q, k: _scores(q, k).softmax(-1),
-                lambda q, k: (q @ k.mT).softmax(-1),
-                lambda q, k: _causal(_scores(q, k)).softmax(-1),
-            ),
-        },
-        elsewhere={
-            "the mask is the next step": lambda q, k: _causal(_scores(q, k)),
-            "[2, 6, 3] and [2, 6, 3]: `k.mT` exchanges": lambda q, k: q @ k.T / q.shape[-1] ** 0.5,
-            "it fails for q and k of shape [2, 6, 3]": lambda q, k: q @ k.mT / 2,
-        },
-        also_right={
-            "each divided before": lambda q, k: (q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT,
-            "einsum": lambda q, k: torch.einsum("...id,...jd->...ij", q, k) * q.shape[-1] ** -0.5,
-            "products, then a sum": lambda q, k: (q[..., None, :] * k[..., None, :, :]).sum(-1) / q.shape[-1] ** 0.5,
-            "float64, in numpy": lambda q, k: q.double().numpy() @ k.mT.double().numpy() / q.shape[-1] ** 0.5,
-        },
-    ),
+attention_scores = compared(
+    "`attention_scores(q, k) → scores`: every query with every key, divided by √d_head.",
+    returns="[..., dest, src]",
+    as_read=_unmasked,
+    cases=lambda: {
+        f"it fails for q and k of shape {shape}: dest on rows, src on columns, q · k / √d_head in each.": (
+            random(*shape),
+            random(*shape, seed=1),
+        )
+        for shape in ([5, 4], [2, 6, 3], [2, 3, 4, 9], [1, 2])
+    },
+    mistakes={
+        "the scores are not divided at all: divide them by √d_head.": lambda q, k: q @ k.mT,
+        "the scores are divided by d_head: divide them by √d_head.": lambda q, k: q @ k.mT / q.shape[-1],
+        "the scores are multiplied: divide them by √d_head.": lambda q, k: q @ k.mT * q.shape[-1] ** 0.5,
+        "that divides by the root of the number of positions: d_head is the length of a query.": lambda q, k: (
+            q @ k.mT / q.shape[-2] ** 0.5
+        ),
+        "rows and columns are exchanged: a row belongs to a destination, whose query asks.": lambda q, k: _scores(k, q),
+        "these rows sum to 1: the softmax comes two steps on.": (
+            lambda q, k: _scores(q, k).softmax(-1),
+            lambda q, k: (q @ k.mT).softmax(-1),
+            lambda q, k: _causal(_scores(q, k)).softmax(-1),
+        ),
+    },
+    elsewhere={
+        "the mask is the next step": lambda q, k: _causal(_scores(q, k)),
+        "[2, 6, 3] and [2, 6, 3]: `k.mT` exchanges": lambda q, k: q @ k.T / q.shape[-1] ** 0.5,
+        "it fails for q and k of shape [2, 6, 3]": lambda q, k: q @ k.mT / 2,
+    },
+    also_right={
+        "each divided before": lambda q, k: (q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT,
+        "einsum": lambda q, k: torch.einsum("...id,...jd->...ij", q, k) * q.shape[-1] ** -0.5,
+        "products, then a sum": lambda q, k: (q[..., None, :] * k[..., None, :, :]).sum(-1) / q.shape[-1] ** 0.5,
+        "float64, in numpy": lambda q, k: q.double().numpy() @ k.mT.double().numpy() / q.shape[-1] ** 0.5,
+    },
+)
+_also(
+    attention_scores,
     advice=_of_shapes("`k.mT` exchanges the last two axes of `k`, whatever stands in front."),
     training=lambda n: [random(2, 3, n, 4), random(2, 3, n, 4, seed=1)],
 )
@@ -183,39 +176,40 @@ def _by_loop(scores: Tensor, n: int) -> Tensor:
     return result
 
 
-masked = _also(
-    compared(
-        "`masked(scores) → scores`: −∞ where the source comes after the destination.",
-        returns="as the scores",
-        as_read=_with_hidden,
-        cases=lambda: {
-            "a score that is not hidden should stay as it was.": [
-                (3 * random(*shape),) for shape in ((4, 4), (1, 1), (7, 7), (2, 5, 5), (2, 3, 3, 3))
-            ]
-        },
-        explain=_wrongly_masked,
-        mistakes={"a score that is not hidden should stay as it was.": lambda scores: _causal(0 * scores)},
-        elsewhere={
-            "a position may look at itself": lambda scores: _causal(scores, diagonal=0),
-            "keeps a score: hide all": (
-                lambda scores: _causal(scores, diagonal=2),
-                lambda scores: scores.clone(),
-                lambda scores: torch.ones_like(scores).triu(1).bool(),
-            ),
-            "hides a source that comes *before*": lambda scores: _causal(scores.mT).mT,
-            "a score like any other; use −∞": (lambda scores: scores.tril(), lambda s: _causal(s).softmax(-1)),
-            "large, but not −∞": lambda scores: _causal(scores, -1e9),
-            "that are no numbers: 0 · ∞": lambda scores: scores + torch.ones(scores.shape[-2:]).triu(1) * -torch.inf,
-            "it fails for scores of shape [2, 5, 5]": lambda scores: _by_loop(scores, len(scores)),
-            "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(scores, scores.shape[-1]),
-        },
-        also_right={
-            "a sum": lambda scores: scores + torch.full(scores.shape[-2:], -torch.inf).triu(1),
-            "where": lambda s: torch.where(torch.ones_like(s).tril() > 0, s, -torch.inf),
-            "row by row": lambda s: _by_loop(s.movedim((-2, -1), (0, 1)), s.shape[-1]).movedim((0, 1), (-2, -1)),
-            "float64, in numpy": lambda s: (s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)).numpy(),
-        },
-    ),
+masked = compared(
+    "`masked(scores) → scores`: −∞ where the source comes after the destination.",
+    returns="as the scores",
+    as_read=_with_hidden,
+    cases=lambda: {
+        "a score that is not hidden should stay as it was.": [
+            (3 * random(*shape),) for shape in ((4, 4), (1, 1), (7, 7), (2, 5, 5), (2, 3, 3, 3))
+        ]
+    },
+    explain=_wrongly_masked,
+    mistakes={"a score that is not hidden should stay as it was.": lambda scores: _causal(0 * scores)},
+    elsewhere={
+        "a position may look at itself": lambda scores: _causal(scores, diagonal=0),
+        "keeps a score: hide all": (
+            lambda scores: _causal(scores, diagonal=2),
+            lambda scores: scores.clone(),
+            lambda scores: torch.ones_like(scores).triu(1).bool(),
+        ),
+        "hides a source that comes *before*": lambda scores: _causal(scores.mT).mT,
+        "a score like any other; use −∞": (lambda scores: scores.tril(), lambda s: _causal(s).softmax(-1)),
+        "large, but not −∞": lambda scores: _causal(scores, -1e9),
+        "that are no numbers: 0 · ∞": lambda scores: scores + torch.ones(scores.shape[-2:]).triu(1) * -torch.inf,
+        "it fails for scores of shape [2, 5, 5]": lambda scores: _by_loop(scores, len(scores)),
+        "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(scores, scores.shape[-1]),
+    },
+    also_right={
+        "a sum": lambda scores: scores + torch.full(scores.shape[-2:], -torch.inf).triu(1),
+        "where": lambda s: torch.where(torch.ones_like(s).tril() > 0, s, -torch.inf),
+        "row by row": lambda s: _by_loop(s.movedim((-2, -1), (0, 1)), s.shape[-1]).movedim((0, 1), (-2, -1)),
+        "float64, in numpy": lambda s: (s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)).numpy(),
+    },
+)
+_also(
+    masked,
     advice=_of_shapes("any axes may stand in front; count from the last, as in `scores[..., dest, src]`."),
     training=lambda n: [random(2, 3, n, n)],
 )
@@ -236,81 +230,75 @@ def _no_shares(got: Tensor, right: Tensor, scores: Tensor) -> str | None:
     return f"the shares that one destination gives sum to {worst:.3f}: each row should sum to 1."
 
 
-attention_pattern = _also(
-    compared(
-        "`attention_pattern(scores) → pattern`: the softmax over the sources.",
-        returns="[..., dest, src], as the scores",
-        cases=lambda: {
-            "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": [
-                (_causal(size * random(*shape)),)
-                for size, shape in ((1, (5, 5)), (2, (2, 4, 4)), (1, (2, 3, 3, 3)), (90, (6, 6)))
-            ]
-        },
-        explain=_no_shares,
-        mistakes={
-            "each column sums to 1: sources are on the columns, so each *row* should.": (
-                lambda s: s.softmax(-2),
-                lambda s: s.softmax(0),
-                lambda s: s.softmax(1),
-                lambda s: s.exp() / s.exp().sum(-2, keepdim=True),
-            ),
-            "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": (
-                lambda s: F.one_hot(s.argmax(-1), s.shape[-1]).float()
-            ),
-        },
-        elsewhere={
-            "that one destination gives sum to": (lambda s: s.exp(), lambda s: s.flatten().softmax(0).view(s.shape)),
-            "is never below 0": lambda s: s.log_softmax(-1).clamp(min=-99),
-            "too large for a number": lambda s: _shares(s.exp()),
-        },
-        also_right={
-            "e to the score, the largest subtracted": lambda s: _shares((s - s.amax(-1, keepdim=True)).exp()),
-            "through the logarithm": lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(),
-            "float64": lambda s: s.double().softmax(-1),
-        },
-    ),
-    advice=_too_large,
-    training=lambda n: [random(2, 3, n, n)],
+attention_pattern = compared(
+    "`attention_pattern(scores) → pattern`: the softmax over the sources.",
+    returns="[..., dest, src], as the scores",
+    cases=lambda: {
+        "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": [
+            (_causal(size * random(*shape)),)
+            for size, shape in ((1, (5, 5)), (2, (2, 4, 4)), (1, (2, 3, 3, 3)), (90, (6, 6)))
+        ]
+    },
+    explain=_no_shares,
+    mistakes={
+        "each column sums to 1: sources are on the columns, so each *row* should.": (
+            lambda s: s.softmax(-2),
+            lambda s: s.softmax(-1).mT,
+            lambda s: s.softmax(0),
+            lambda s: s.softmax(1),
+            lambda s: s.exp() / s.exp().sum(-2, keepdim=True),
+        ),
+        "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": lambda s: F.one_hot(
+            s.argmax(-1), s.shape[-1]
+        ).float(),
+    },
+    elsewhere={
+        "that one destination gives sum to": (lambda s: s.exp(), lambda s: s.flatten().softmax(0).view(s.shape)),
+        "is never below 0": lambda s: s.log_softmax(-1).clamp(min=-99),
+        "too large for a number": lambda s: _shares(s.exp()),
+    },
+    also_right={
+        "e to the score, the largest subtracted": lambda s: _shares((s - s.amax(-1, keepdim=True)).exp()),
+        "through the logarithm": lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(),
+        "float64": lambda s: s.double().softmax(-1),
+    },
 )
+_also(attention_pattern, advice=_too_large, training=lambda n: [random(2, 3, n, n)])
 
 
-weighted_values = _also(
-    compared(
-        "`weighted_values(pattern, v) → z`: each destination's mean of the values, weighted by its row.",
-        returns="[..., dest, d_head]",
-        cases=lambda: {
-            f"it fails for a pattern of shape {[*lead, n, n]}: sum over the sources, share times value.": (
-                _causal(2 * random(*lead, n, n)).softmax(-1),
-                random(*lead, n, d_head, seed=1),
-            )
-            for *lead, n, d_head in ((5, 3), (2, 4, 6), (2, 3, 3, 2), (4, 4))
-        },
-        mistakes={
-            "each position gets its own value: what does the pattern do?": lambda A, v: v.clone(),
-            "the weights are columns of the pattern: each destination's weights are its *row*.": (
-                lambda A, v: A.mT @ v
-            ),
-            "the first destination sees itself alone, so it should get its own value, whole.": (
-                lambda A, v: A @ v / v.shape[-2],
-                lambda A, v: A.tril(-1) @ v,
-            ),
-        },
-        elsewhere={
-            "[5, 5] and [5, 3]: a product sums over": lambda A, v: v @ A,
-            "share times value": lambda A, v: _shares((A > 0).float()) @ v,
-        },
-        also_right={
-            "einsum": lambda A, v: torch.einsum("...ij,...jd->...id", A, v),
-            "a sum over the sources": lambda A, v: sum(A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])),
-            "float64, in numpy": lambda A, v: A.double().numpy() @ v.double().numpy(),
-        },
-    ),
+weighted_values = compared(
+    "`weighted_values(pattern, v) → z`: each destination's mean of the values, weighted by its row.",
+    returns="[..., dest, d_head]",
+    cases=lambda: {
+        f"it fails for a pattern of shape {[*lead, n, n]}: sum over the sources, share times value.": (
+            _causal(2 * random(*lead, n, n)).softmax(-1),
+            random(*lead, n, d_head, seed=1),
+        )
+        for *lead, n, d_head in ((5, 3), (2, 4, 6), (2, 3, 3, 2), (4, 4))
+    },
+    mistakes={
+        "each position gets its own value: what does the pattern do?": lambda A, v: v.clone(),
+        "the weights are columns of the pattern: each destination's weights are its *row*.": lambda A, v: A.mT @ v,
+        "the first destination sees itself alone, so it should get its own value, whole.": (
+            lambda A, v: A @ v / v.shape[-2],
+            lambda A, v: A.tril(-1) @ v,
+        ),
+    },
+    elsewhere={
+        "[5, 5] and [5, 3]: a product sums over": lambda A, v: v @ A,
+        "share times value": lambda A, v: _shares((A > 0).float()) @ v,
+    },
+    also_right={
+        "einsum": lambda A, v: torch.einsum("...ij,...jd->...id", A, v),
+        "a sum over the sources": lambda A, v: sum(A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])),
+        "float64, in numpy": lambda A, v: A.double().numpy() @ v.double().numpy(),
+    },
+)
+_also(
+    weighted_values,
     advice=_of_shapes("a product sums over the last axis of what stands on the left."),
     training=lambda n: [random(2, 3, n, n), random(2, 3, n, 4, seed=1)],
 )
-
-
-# --- a head by hand ---
 
 
 @judged
@@ -373,9 +361,6 @@ previous_token_head.also_right = {
 }
 
 
-# --- the whole model ---
-
-
 def _bending(seed: int, d_model: int) -> Callable[[Tensor], Tensor]:
     """A function of the stream in which the order of two counts."""
     matrix = random(d_model, d_model, seed=seed)
@@ -428,96 +413,92 @@ def _model(
     return answer
 
 
-transformer = _also(
-    compared(
-        "`transformer(tokens, W_E, W_pos, blocks, ln_final, W_U) → logits`: the whole model.",
-        returns="[batch, pos, d_vocab]",
-        cases=_machines,
-        mistakes={
-            "these are log-probabilities; the logits come before them.": (
-                _model(end=lambda x, ln, E, P, U: (ln(x) @ U).log_softmax(-1))
-            ),
-            "no logit is below 0: these look like probabilities, and the softmax comes later.": (
-                _model(end=lambda x, ln, E, P, U: (ln(x) @ U).softmax(-1))
-            ),
-            "it uses W_E a second time: W_U is a matrix of its own here.": (
-                _model(end=lambda x, ln, E, P, U: ln(x) @ E.T)
-            ),
-            "W_pos makes no difference.": _model(start=lambda t, E, P: E[t]),
-            "two texts get different positions: row 0 of W_pos belongs to the first place, whatever token stands "
-            "there.": (
-                _model(start=lambda t, E, P: E[t] + P[t]),
-                _model(start=lambda t, E, P: E[t] + P[: len(t), None]),
-            ),
-            "the token at position i should get row i of W_pos, counted from 0.": (
-                _model(start=lambda t, E, P: E[t] + P[-t.shape[1] :]),
-                _model(start=lambda t, E, P: E[t] + P[1 : t.shape[1] + 1]),
-                _model(start=lambda t, E, P: E[t] + P[: t.shape[1]].flip(0)),
-            ),
-            "without blocks and positions, a token's logits are its row of W_E times W_U, and nothing more.": (
-                _model(start=lambda t, E, P: E.shape[1] ** 0.5 * E[t] + P[: t.shape[1]])
-            ),
-            "without blocks, the logits should be (W_E[tokens] + positions) W_U.": (
-                _model(start=lambda t, E, P: E[t] * P[: t.shape[1]])
-            ),
-            "it does not apply ln1 and attn and ln2 and mlp.": _model(order=slice(0)),
-            "it does not apply ln1 and attn.": _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(x))),
-            "it does not apply ln2 and mlp.": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x))),
-            "ln1 should read the stream as it comes in: embedding plus positions.": (
-                _model(start=lambda t, E, P: E[t], end=lambda x, ln, E, P, U: ln(x + P[: x.shape[1]]) @ U),
-                _model(lambda x, ln1, attn, ln2, ff: ln2((m := ln1(x + attn(x))) + ff(m))),
-                _model(lambda x, ln1, attn, ln2, ff: (m := x + ff(ln2(x))) + attn(ln1(m))),
-            ),
-            "attention should read what ln1 returns.": (
-                _model(lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(ln2(m)))
-            ),
-            "ln2 reads the stream as it came in; by then the attention's output should have been added.": (
-                _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x)))
-            ),
-            "ln2 reads the attention's output alone: it should be added to the stream first.": (
-                _model(lambda x, ln1, attn, ln2, ff: ff(ln2(attn(ln1(x))))),
-                _model(lambda x, ln1, attn, ln2, ff: (m := attn(ln1(x))) + ff(ln2(m))),
-                _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(attn(ln1(x))))),
-            ),
-            "the stream itself was normalised: only the copy that a part reads should be.": (
-                _model(lambda x, ln1, attn, ln2, ff: (n := ln2((m := ln1(x)) + attn(m))) + ff(n)),
-                _model(lambda x, ln1, attn, ln2, ff: (n := (m := ln1(x)) + attn(m)) + ff(ln2(n))),
-                _model(lambda x, ln1, attn, ln2, ff: (m := ln2(x + attn(ln1(x)))) + ff(m)),
-            ),
-            "ln2 should read the stream plus the attention's output.": (
-                _model(lambda x, ln1, attn, ln2, ff: x + attn(m := ln1(x)) + ff(ln2(m)))
-            ),
-            "the MLP should read what ln2 returns.": (
-                _model(lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(m))
-            ),
-            "the MLP's output should be added to the stream, not replace it.": (
-                _model(lambda x, ln1, attn, ln2, ff: ff(ln2(x + attn(ln1(x)))))
-            ),
-            "the attention's output is missing in the stream that leaves the block.": (
-                _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(x + attn(ln1(x)))))
-            ),
-            "what leaves a block should be the stream after attention, plus the MLP's output.": (
-                _model(lambda x, ln1, attn, ln2, ff: 2 * x + (m := attn(ln1(x))) + ff(ln2(x + m)))
-            ),
-            "the last block is applied first.": _model(order=slice(None, None, -1)),
-            "each block should read what the last one returned.": _model(order=slice(1)),
-            "ln_final belongs between the last block and W_U, once.": (
-                _model(end=lambda x, ln, E, P, U: x @ U),
-                _model(end=lambda x, ln, E, P, U: ln(ln(x)) @ U),
-            ),
-            "it fails for 1 texts of 5 tokens, n_ctx 5, and 3 blocks.": _model(order=slice(2)),
-        },
-        elsewhere={"W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P)},
-        also_right={
-            "one-hot rows": _model(start=lambda t, E, P: F.one_hot(t, len(E)).float() @ E + P[: t.shape[1]]),
-            "embeddings, einsum": _model(
-                start=lambda t, E, P: F.embedding(t, E) + F.embedding(torch.arange(t.shape[1]), P),
-                end=lambda x, ln, E, P, U: torch.einsum("bnd,dv->bnv", ln(x), U).double(),
-            ),
-            "attention twice": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))),
-            "text by text": lambda t, *others: torch.cat([_model()(one[None], *others) for one in t]),
-        },
-    ),
+transformer = compared(
+    "`transformer(tokens, W_E, W_pos, blocks, ln_final, W_U) → logits`: the whole model.",
+    returns="[batch, pos, d_vocab]",
+    cases=_machines,
+    mistakes={
+        "these are log-probabilities; the logits come before them.": _model(
+            end=lambda x, ln, E, P, U: (ln(x) @ U).log_softmax(-1)
+        ),
+        "no logit is below 0: these look like probabilities, and the softmax comes later.": _model(
+            end=lambda x, ln, E, P, U: (ln(x) @ U).softmax(-1)
+        ),
+        "it uses W_E a second time: W_U is a matrix of its own here.": _model(end=lambda x, ln, E, P, U: ln(x) @ E.T),
+        "W_pos makes no difference.": _model(start=lambda t, E, P: E[t]),
+        "two texts get different positions: row 0 of W_pos belongs to the first place, whatever token stands there.": (
+            _model(start=lambda t, E, P: E[t] + P[t]),
+            _model(start=lambda t, E, P: E[t] + P[: len(t), None]),
+        ),
+        "the token at position i should get row i of W_pos, counted from 0.": (
+            _model(start=lambda t, E, P: E[t] + P[-t.shape[1] :]),
+            _model(start=lambda t, E, P: E[t] + P[1 : t.shape[1] + 1]),
+            _model(start=lambda t, E, P: E[t] + P[: t.shape[1]].flip(0)),
+        ),
+        "without blocks and positions, a token's logits are its row of W_E times W_U, and nothing more.": _model(
+            start=lambda t, E, P: E.shape[1] ** 0.5 * E[t] + P[: t.shape[1]]
+        ),
+        "without blocks, the logits should be (W_E[tokens] + positions) W_U.": _model(
+            start=lambda t, E, P: E[t] * P[: t.shape[1]]
+        ),
+        "it does not apply ln1 and attn and ln2 and mlp.": _model(order=slice(0)),
+        "it does not apply ln1 and attn.": _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(x))),
+        "it does not apply ln2 and mlp.": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x))),
+        "ln1 should read the stream as it comes in: embedding plus positions.": (
+            _model(start=lambda t, E, P: E[t], end=lambda x, ln, E, P, U: ln(x + P[: x.shape[1]]) @ U),
+            _model(lambda x, ln1, attn, ln2, ff: ln2((m := ln1(x + attn(x))) + ff(m))),
+            _model(lambda x, ln1, attn, ln2, ff: (m := x + ff(ln2(x))) + attn(ln1(m))),
+        ),
+        "attention should read what ln1 returns.": _model(
+            lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(ln2(m))
+        ),
+        "ln2 reads the stream as it came in; by then the attention's output should have been added.": _model(
+            lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x))
+        ),
+        "ln2 reads the attention's output alone: it should be added to the stream first.": (
+            _model(lambda x, ln1, attn, ln2, ff: ff(ln2(attn(ln1(x))))),
+            _model(lambda x, ln1, attn, ln2, ff: (m := attn(ln1(x))) + ff(ln2(m))),
+            _model(lambda x, ln1, attn, ln2, ff: x + ff(ln2(attn(ln1(x))))),
+        ),
+        "the stream itself was normalised: only the copy that a part reads should be.": (
+            _model(lambda x, ln1, attn, ln2, ff: (n := ln2((m := ln1(x)) + attn(m))) + ff(n)),
+            _model(lambda x, ln1, attn, ln2, ff: (n := (m := ln1(x)) + attn(m)) + ff(ln2(n))),
+            _model(lambda x, ln1, attn, ln2, ff: (m := ln2(x + attn(ln1(x)))) + ff(m)),
+        ),
+        "ln2 should read the stream plus the attention's output.": _model(
+            lambda x, ln1, attn, ln2, ff: x + attn(m := ln1(x)) + ff(ln2(m))
+        ),
+        "the MLP should read what ln2 returns.": _model(lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(m)),
+        "the MLP's output should be added to the stream, not replace it.": _model(
+            lambda x, ln1, attn, ln2, ff: ff(ln2(x + attn(ln1(x))))
+        ),
+        "the attention's output is missing in the stream that leaves the block.": _model(
+            lambda x, ln1, attn, ln2, ff: x + ff(ln2(x + attn(ln1(x))))
+        ),
+        "what leaves a block should be the stream after attention, plus the MLP's output.": _model(
+            lambda x, ln1, attn, ln2, ff: 2 * x + (m := attn(ln1(x))) + ff(ln2(x + m))
+        ),
+        "the last block is applied first.": _model(order=slice(None, None, -1)),
+        "each block should read what the last one returned.": _model(order=slice(1)),
+        "ln_final belongs between the last block and W_U, once.": (
+            _model(end=lambda x, ln, E, P, U: x @ U),
+            _model(end=lambda x, ln, E, P, U: ln(ln(x)) @ U),
+        ),
+        "it fails for 1 texts of 5 tokens, n_ctx 5, and 3 blocks.": _model(order=slice(2)),
+    },
+    elsewhere={"W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P)},
+    also_right={
+        "one-hot rows": _model(start=lambda t, E, P: F.one_hot(t, len(E)).float() @ E + P[: t.shape[1]]),
+        "embeddings, einsum": _model(
+            start=lambda t, E, P: F.embedding(t, E) + F.embedding(torch.arange(t.shape[1]), P),
+            end=lambda x, ln, E, P, U: torch.einsum("bnd,dv->bnv", ln(x), U).double(),
+        ),
+        "attention twice": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))),
+        "text by text": lambda t, *others: torch.cat([_model()(one[None], *others) for one in t]),
+    },
+)
+_also(
+    transformer,
     advice=lambda outcome, t, E, P, *others: (
         f"W_pos has n_ctx rows, here {len(P)}, and the text only {t.shape[1]} tokens: add the rows of the places that "
         "it has."
@@ -527,11 +508,10 @@ transformer = _also(
 )
 
 
-# --- who notices an edit ---
-
-
 def _truth_values(value: Any) -> Any:
-    if isinstance(value, Tensor) and value.dtype != torch.bool:
+    if not isinstance(value, Tensor):
+        raise Wrong(f"it should return a tensor of truth values, not {type(value).__name__}.")
+    if value.dtype != torch.bool:
         raise Wrong(f"it returns numbers ({value.dtype}): compare them with 1e-6.")
     return value
 
@@ -546,8 +526,8 @@ def _parts(old: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
         "the part moves all by one: the next position alone should notice.": lambda x: x.roll(1, 0),
         "the part ignores x: nobody should notice.": lambda x: torch.ones(len(x), 5),
         "vectors come out shorter: compare what the part returns, however wide it is.": lambda x: x @ W,
-        "its entries change by opposite amounts: changes must not cancel: take them absolute.": (
-            lambda x: x.sum(-1, keepdim=True) * signs
+        "its entries change by opposite amounts: changes must not cancel: take them absolute.": lambda x: (
+            x.sum(-1, keepdim=True) * signs
         ),
         "all outputs fall: a fall is a change too.": lambda x: -(x - old).abs(),
         "only one entry changes: one entry is enough.": lambda x: F.pad(x.sum(-1, keepdim=True), (1, 1)),
@@ -617,9 +597,6 @@ notices = compared(
 )
 
 
-# --- writing ---
-
-
 @judged
 def top_p(answer: Answer) -> None:
     """`top_p(p, share) → p`: as few of the most probable tokens as reach the share, divided by their sum.
@@ -633,7 +610,7 @@ def top_p(answer: Answer) -> None:
     for shape, share in (((7,), 0.6), ((3, 9), 0.9), ((2, 3, 6), 0.3), ((4, 5), 1.0), ((5, 30), 0.95)):
         p = (2 * random(*shape, seed=3)).softmax(-1)
         demand(
-            close(tensor(answer(p, share), shape, "as the probabilities"), _nucleus(p, share)),
+            close(tensor(answer(p, share), shape, "as the probabilities"), _nucleus()(p, share)),
             f"it fails for probabilities of shape {list(shape)} and a share of {share}: each last axis by itself.",
         )
 
@@ -641,7 +618,9 @@ def top_p(answer: Answer) -> None:
 def _kept(answer: Answer, p: Tensor, share: float, count: int) -> None:
     """Demand the right result for one distribution, of which so many tokens are to be kept."""
     raw = answer(p, share)
-    result = tensor(raw.nan_to_num(0, torch.inf) if isinstance(raw, Tensor) else raw, tuple(p.shape), "as the probabilities")
+    result = tensor(
+        raw.nan_to_num(0, torch.inf) if isinstance(raw, Tensor) else raw, tuple(p.shape), "as the probabilities"
+    )
     kept = result > 1e-7
     found, total = int(kept.sum()), result.sum().item()
     for holds, said in (
@@ -662,16 +641,18 @@ def _kept(answer: Answer, p: Tensor, share: float, count: int) -> None:
 
 
 def _nucleus(
-    p: Tensor,
-    share: float,
     needed: Callable[..., Tensor] = lambda values, before, share: before < share,
     divided: Callable[[Tensor], Tensor] = _shares,
     descending: bool = True,
-) -> Tensor:
+) -> Answer:
     """A right answer, with something to get wrong; `needed` gets sorted values, and the sum of those before each."""
-    values, order = p.sort(-1, descending=descending)
-    kept = values * needed(values, values.cumsum(-1) - values, share)
-    return divided(torch.zeros_like(p).scatter(-1, order, kept))
+
+    def answer(p: Tensor, share: float) -> Tensor:
+        values, order = p.sort(-1, descending=descending)
+        kept = values * needed(values, values.cumsum(-1) - values, share)
+        return divided(torch.zeros_like(p).scatter(-1, order, kept))
+
+    return answer
 
 
 def _one_by_one(p: Tensor, share: float) -> Tensor:
@@ -695,25 +676,23 @@ def _by_rank(p: Tensor, share: float) -> Tensor:
 
 
 top_p.mistakes = {
-    "divide by the sum, so that it is 1": lambda p, share: _nucleus(p, share, divided=torch.clone),
+    "divide by the sum, so that it is 1": _nucleus(divided=torch.clone),
     "it keeps no token": (
-        lambda p, share: _nucleus(p, share, lambda values, before, share: before + values < share),
+        _nucleus(lambda values, before, share: before + values < share),
         lambda p, share: _shares(p * (p >= share)),
     ),
-    "the fewest tokens that reach the share: 2": (
-        lambda p, share: _nucleus(p, share, lambda values, before, share: before + values <= share),
-    ),
+    "the fewest tokens that reach the share: 2": _nucleus(lambda values, before, share: before + values <= share),
     "the fewest tokens that reach the share: 1": (
-        lambda p, share: _nucleus(p, share, lambda values, before, share: before <= share),
+        _nucleus(lambda values, before, share: before <= share),
         lambda p, share: _shares(p * (p.cumsum(-1) - p < share)),
         lambda p, share: p.clone(),
     ),
-    "put them back in their places": lambda p, share: _nucleus(p.sort(-1, descending=True).values, share),
-    "sort with `descending=True`": lambda p, share: _nucleus(p, share, descending=False),
-    "the kept tokens change their proportions": lambda p, share: _nucleus(
-        p, share, divided=lambda kept: torch.where(kept > 0, kept, -torch.inf).softmax(-1)
+    "put them back in their places": lambda p, share: _nucleus()(p.sort(-1, descending=True).values, share),
+    "sort with `descending=True`": _nucleus(descending=False),
+    "the kept tokens change their proportions": _nucleus(
+        divided=lambda kept: kept.where(kept > 0, torch.tensor(-torch.inf)).softmax(-1)
     ),
-    "each last axis by itself": lambda p, share: _nucleus(p.flatten(), share).view(p.shape),
+    "each last axis by itself": lambda p, share: _nucleus()(p.flatten(), share).view(p.shape),
 }
 top_p.also_right = {
     "one by one": _one_by_one,

@@ -150,13 +150,12 @@ def surprises(
     names: Sequence[str], surprise: Float[Tensor, " pos"], title: str, entropy: Float[Tensor, " pos"] | None = None
 ) -> Axes:
     """How much each token of a text surprised the model, in nats; `entropy` is the surprise it expected there."""
-    axes = plt.subplots(figsize=(9, 3.6))[1]
-    axes.bar(range(len(names)), surprise.tolist(), color=BLUE, label="surprise: −log p of the token that came")
+    shown, said = [visible(name) for name in names], "surprise: −log p of the token that came"
+    axes = plots.grouped_bars({said: surprise}, shown, title, "nats", axes=plt.subplots(figsize=(9, 3.6))[1])
     if entropy is not None:
         axes.plot(entropy.tolist(), "D-", color=ORANGE, markersize=4, label="entropy: the surprise that was expected")
         axes.legend(loc="upper right", fontsize=8)
-    axes.set_xticks(range(len(names)), [visible(name) for name in names], rotation=45, ha="right", fontsize=8, **MONO)
-    axes.set(title=title, ylabel="nats")
+    axes.set_xticks(range(len(names)), shown, rotation=45, ha="right", fontsize=8, **MONO)
     return axes
 
 
@@ -167,18 +166,17 @@ def steps(
 
     Below the last table stands one row more, a `part` of its last row; `below` is its label.
     """
-    sizes = [table.shape[1] for table in tables.values()]
+    shown, last, sizes = [visible(name) for name in names], len(tables), [table.shape[1] for table in tables.values()]
     figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.4), width_ratios=sizes)
     for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
         reach = 2.2 * table[table.isfinite()].abs().max().item()
-        labels = [visible(name) for name in names] if number < len(tables) else [""] * table.shape[1]
+        labels = shown if number < last else [""] * table.shape[1]
         axes.set_xticks(range(table.shape[1]), labels, rotation=40, ha="left", fontsize=8, **MONO)
         axes.xaxis.tick_top()
-        rows = [visible(name) for name in names] if number == 1 else [""] * len(names)
-        axes.set_yticks(range(len(names)), rows, fontsize=8, **MONO)
+        axes.set_yticks(range(len(names)), shown if number == 1 else [""] * len(names), fontsize=8, **MONO)
         for dest, row in enumerate(table):
             _numbers(axes, row, dest, reach)
-        if number == len(tables):
+        if number == last:
             _numbers(axes, part, len(names) + 0.3, reach)
             axes.text(-0.65, len(names) + 0.3, below, ha="right", va="center", fontsize=8, **MONO)
         axes.set(xlim=(-0.5, table.shape[1] - 0.5), ylim=(len(names) + 0.8, -0.5), aspect="equal")
@@ -262,12 +260,11 @@ def plain_losses(
 def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
     """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain `tables`."""
     labels = "How low is the loss on training text and on new text?", "training step", "loss, nats per token"
-    means = {name: torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1).tolist() for name, run in runs.items()}
-    seen = {f"{name}: training text, mean of 20 steps": dict(enumerate(mean, 10)) for name, mean in means.items()}
-    new = {
-        f"{name}: new text": {every * n: loss for n, loss in enumerate(run["new text"], 1)}
-        for name, run in runs.items()
-    }
+    seen, new = {}, {}
+    for name, run in runs.items():
+        means = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
+        seen[f"{name}: training text, mean of 20 steps"] = dict(enumerate(means.tolist(), 10))
+        new[f"{name}: new text"] = {every * n: loss for n, loss in enumerate(run["new text"], 1)}
     axes = plots.curves(seen, *labels, axes=plt.subplots(figsize=(9, 4.6))[1])
     plots.curves(new, *labels, lines=False, markers=True, axes=axes)
     for name, value in tables.items():

@@ -148,7 +148,7 @@ def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], name
 def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, legend: str) -> Axes:
     """Two bars for each head, one of either group."""
     bars, heads = {name: list(each.values()) for name, each in groups.items()}, next(iter(groups.values()))
-    axes = plt.subplots(figsize=(10, 3.6))[1]
+    axes = plt.subplots(figsize=(max(10, 0.75 * len(heads)), 3.6))[1]
     plots.grouped_bars(bars, list(heads), title, unit, "head", numbers=True, axes=axes).legend(title=legend)
     return axes
 
@@ -170,9 +170,10 @@ def bias_against_counts(
         x=log_counts,
         lines=False,
         markers=True,
-        size=1.5,
+        size=3,
         axes=plt.subplots(figsize=(8, 4.6))[1],
     )
+    axes.lines[0].set(alpha=0.25, markeredgewidth=0)
     axes.axhline(0, color="black", linewidth=0.8)
     for token in named:
         at = (log_counts[token].item(), writes[token].item())

@@ -13,7 +13,7 @@ from matplotlib.patches import Circle, FancyBboxPatch
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS, LINES
+from course_utils.plots import COLOURS
 
 GREY = COLOURS[6]
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # of a label that may stand on a line
@@ -47,19 +47,24 @@ def _kept(axes: Axes, W: Tensor) -> None:
         axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
 
 
-def _act(axes: Axes, title: str, W: Tensor) -> None:
-    """What one matrix does to the unit circle."""
-    vectors = {"a": torch.tensor([1.0, 0.0]), "b": torch.tensor([0.0, 1.0])}
+def _circle(axes: Axes, title: str, W: Tensor) -> None:
+    """The unit circle, dashed, and what one matrix makes of it."""
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
     axes.plot(*circle.T, "--", color=GREY, linewidth=1)
     axes.plot(*(circle @ W).T, color=COLOURS[0], linewidth=1.6)
-    for (name, x), colour in zip(vectors.items(), COLOURS[1:3], strict=True):
+    axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)
+
+
+def _act(axes: Axes, title: str, W: Tensor) -> None:
+    """What one matrix does to the unit circle and its vectors a, b."""
+    _circle(axes, title, W)
+    for name, x, colour in zip("ab", torch.eye(2), COLOURS[1:3], strict=True):
         _arrow(axes, x, GREY, name, "--")
         _arrow(axes, x @ W, colour, f"{name}W")
     _kept(axes, W)
-    axes.set(title=title, xlim=(-2, 2), ylim=(-2, 1.8), aspect="equal", xticks=[], yticks=[])
-    axes.spines[:].set_visible(False)
+    axes.set_ylim(-2, 1.8)
 
 
 def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
@@ -75,33 +80,25 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
     U, S, V = torch.linalg.svd(W)
     signs = U[0, 0].sign() * torch.stack([torch.ones(()), torch.linalg.det(U)])  # U a turn, and so V, on every machine
     U, V = U * signs, V * signs[:, None]
-    angles = torch.linspace(0, 2 * math.pi, 200)
-    circle = torch.stack([angles.cos(), angles.sin()], 1)
-    steps = {
-        "two directions": torch.eye(2),
-        "1 turn": U,
-        "2 stretch": U * S,
-        "3 turn: the same as W": U * S @ V,
-    }
+    titles = ("two directions", "1 turn", "2 stretch", "3 turn: the same as W")
     _, panels = plt.subplots(1, 4, figsize=(10, 2.7))
-    for axes, (title, step) in zip(panels, steps.items(), strict=True):
-        axes.plot(*circle.T, "--", color=GREY, linewidth=1)
-        axes.plot(*(circle @ step).T, color=COLOURS[0], linewidth=1.6)
-        for number, (x, colour) in enumerate(zip(U.T, COLOURS[1:3], strict=False), 1):
+    for axes, title, step in zip(panels, titles, (torch.eye(2), U, U * S, U * S @ V), strict=True):
+        _circle(axes, title, step)
+        for number, x, colour in zip("12", U.T, COLOURS[1:3], strict=True):
             _arrow(axes, x @ step, colour, f"$u_{number}$")
-        axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
-        axes.spines[:].set_visible(False)
     return panels[0]
 
 
 def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Float[Tensor, "row column"]]) -> Axes:
     """Matrices of the plane, and below each the singular values of a large one that does the same."""
     _, panels = plt.subplots(2, len(planes), figsize=(10.5, 6.2), height_ratios=(1.2, 1), sharey="row")
-    for axes, (title, W) in zip(panels[0], planes.items(), strict=True):
+    look: dict[str, Any] = {"lines": False, "markers": True, "size": 2, "ylim": (-0.1, 2.3)}
+    for axes, (title, W), below, (name, large) in zip(
+        panels[0], planes.items(), panels[1], matrices.items(), strict=True
+    ):
         _act(axes, title, W)
-    for axes, (title, W) in zip(panels[1], matrices.items(), strict=True):
-        axes.plot(range(1, min(W.shape) + 1), torch.linalg.svdvals(W), ".", color=COLOURS[0], markersize=4)
-        axes.set(title=title, xlabel="singular value, in order of size", ylim=(-0.1, 2.3))
+        values = dict(enumerate(torch.linalg.svdvals(large).tolist(), 1))
+        plots.curves({name: values}, name, "singular value, in order of size", "", **look, axes=below)
     panels[1, 0].set_ylabel("stretch")
     return panels[0, 0]
 
@@ -119,43 +116,29 @@ def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[st
     return grid[0, 0]
 
 
-def value_terms(terms: Mapping[str, Float[Tensor, "pos d_head"]], tokens: Sequence[str]) -> Axes:
-    """How long each term of a head's values is, at every position."""
-    lengths = torch.stack([term.norm(dim=1) for term in terms.values()])
-    title, axes = "Who says how much to the values?", plt.subplots(figsize=(10, 4))[1]
-    look: dict[str, Any] = {"ylabel": "written by", "label": "length of the term", "numbers_from": 0.5}
-    return plots.heatmap(lengths, list(terms), tokens, title, **look, axes=axes)
-
-
-def who_reads_whom(strength: Float[Tensor, "writer path reader"]) -> Axes:
+def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> Axes:
     """The virtual weights between two layers: writers on the rows, queries, keys and values of readers on columns."""
     writers, _, readers = strength.shape
-    _, panels = plt.subplots(1, 3, figsize=(11.6, 4.1), sharey=True)
-    for axes, name, block in zip(panels, ("queries", "keys", "values"), strength.unbind(1), strict=True):
-        drawn = axes.imshow(block, cmap="viridis", vmin=0, vmax=strength.max().item())
-        axes.set_xticks(range(readers), [f"1.{h}" for h in range(readers)], fontsize=8)
-        axes.set(title=f"{name} of layer 1", xlabel="read by")
-        for row, column in torch.cartesian_prod(torch.arange(writers), torch.arange(readers)).tolist():
-            if block[row, column] > 0.11:
-                axes.text(column, row, f"{block[row, column]:.3f}".lstrip("0"), ha="center", va="center", fontsize=8)
-    panels[0].set_yticks(range(writers), [f"0.{h}" for h in range(writers)])
-    panels[0].set_ylabel("written by")
-    plt.colorbar(drawn, ax=list(panels), label="strength (chance 0.06)", pad=0.01)
-    return panels[0]
+    columns = [f"{door}:1.{head}" for door in ("queries", "keys", "values") for head in range(readers)]
+    look: dict[str, Any] = {"xlabel": "read by", "label": "strength (chance 0.06)", "numbers_from": 0.11}
+    title, rows = "How much of each head of layer 0 do those of layer 1 read?", [f"0.{head}" for head in range(writers)]
+    axes = plots.heatmap(strength.flatten(1), rows, columns, title, "written by", **look)
+    for door in (1, 2):
+        axes.axvline(door * readers - 0.5, color="white", linewidth=3)
+    return axes
 
 
 def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[Tensor, " direction"]) -> Axes:
     """Variance against the number of directions; and beside it, who uses each direction of a joint PCA."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.8))
-    for (name, share), style in zip(shares.items(), LINES, strict=False):
-        left.plot(range(1, len(share) + 1), share.cumsum(0), linestyle=style, label=name)
+    sums = {name: dict(enumerate(share.cumsum(0).tolist(), 1)) for name, share in shares.items()}
+    plots.curves(sums, "How many directions for 90 %?", "directions", "share of variance", axes=left)
     left.axhline(0.9, color=GREY, linewidth=0.8)
-    left.set(title="How many directions for 90 %?", xlabel="directions", ylabel="share of variance")
-    left.legend(fontsize=8)
-    right.plot(of_first, ".", color=COLOURS[0], markersize=4)
+    title, label = "Joint PCA: who uses each direction?", "share of W_E (W_U has the rest)"
+    plots.curves(
+        {"W_E": of_first}, title, "direction", label, lines=False, markers=True, size=2, axes=right, ylim=(0, 1)
+    )
     right.axhline(0.5, color=GREY, linewidth=0.8)
-    right.set(title="Joint PCA: who uses each direction?", xlabel="direction", ylim=(0, 1))
-    right.set_ylabel("share of W_E (W_U has the rest)")
     return left
 
 
@@ -172,17 +155,19 @@ def deleters(
     values = torch.cat(list(products.values()))
     left.plot(values.real, values.imag, ".", color=COLOURS[0], markersize=4)
     left.plot(-1, 0, "x", color="black", markersize=8)
-    left.text(-1, -0.12, "−1: nothing is left", ha="center", va="top")
-    left.text(-1, 0.45, "in the circle: shorter", ha="center")
-    left.text(0.08, 0.75, "outside: longer")
+    for x, y, words in (
+        (-1, -0.22, "−1: nothing is left"),
+        (-1, 0.5, "in the circle: shorter"),
+        (0.45, 0.8, "outside: longer"),
+    ):
+        left.text(x, y, words, ha="center", va="center")
     left.set(xlim=(-2.2, 1), ylim=(-1.4, 1.4), aspect="equal", xlabel="real part of aλ", ylabel="imaginary part of aλ")
     left.set_title("What would become of each eigenvector?")
-    own_attention, shares = zip(*changes.values(), strict=True)
-    right.plot(own_attention, [100 * share for share in shares], "o", color=COLOURS[1])
-    ends = sorted(changes, key=lambda name: changes[name][1])
+    percent = {name: (own, 100 * share) for name, (own, share) in changes.items()}
+    right.plot(*zip(*percent.values(), strict=True), "o", color=COLOURS[1])
+    ends = sorted(percent, key=lambda name: percent[name][1])
     for name, side, place in ((ends[0], (0, -14), "center"), (ends[-1], (-7, -4), "right")):
-        at = (changes[name][0], 100 * changes[name][1])
-        right.annotate(name, at, side, textcoords="offset points", ha=place)
+        right.annotate(name, percent[name], side, textcoords="offset points", ha=place)
     right.axhline(0, color=GREY, linewidth=0.8)
     right.axhline(100 * planted, color=GREY, linestyle="--")
     right.text(0.002, 100 * planted + 0.3, "a head that deletes 32 directions of 256")
@@ -210,53 +195,21 @@ def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: 
     return panels[-1]
 
 
-def singular_values(values: Mapping[str, Float[Tensor, " direction"]], rank: int) -> Axes:
-    """The first 60 singular values of matrices, the largest taken as 1; a line stands after the `rank`-th."""
-    _, axes = plt.subplots(figsize=(8, 4.2))
-    for (name, value), marker in zip(values.items(), ".^sx", strict=False):
-        axes.plot(range(1, 61), value[:60] / value[0], marker + "-", markersize=4, label=name)
-    axes.axvline(rank + 0.5, color=GREY, linewidth=0.8)
-    axes.set(title="How many directions does a head use?", ylabel="singular value, largest = 1")
-    axes.set_xlabel(f"singular value, in order of size (grey line: after d_head = {rank})")
-    axes.legend()
-    return axes
-
-
-def from_linear(alphas: Float[Tensor, " mixture"], gaps: Mapping[str, Sequence[float]]) -> Axes:
-    """How far the logits of a mixture are from the mixture of the logits."""
-    _, axes = plt.subplots(figsize=(8, 4.4))
-    for (label, gap), style in zip(gaps.items(), ("o-", "s--"), strict=False):
-        axes.plot(alphas, gap, style, label=label)
-    axes.set(title="How far is the model from linear, between two texts?", ylabel="largest deviation of a logit, nats")
-    axes.set_xlabel("share of the first text in the mixture")
-    axes.legend()
-    return axes
-
-
 def where_and_what() -> Axes:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
-    _, axes = plt.subplots(figsize=(11, 3.1))
-    axes.axis("off")
+    axes = _schematic(3.1, 2.5, "What is a head, as matrices?", width=11)
     A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
     rows = np.arange(24).reshape(4, 6) % 7 / 7
-    for x, matrix, width, cmap in (
-        (0.5, A, 1.4, "Blues"),
-        (2.6, rows, 2.1, "Purples"),
-        (5.4, rows.T @ rows, 1.6, "Greens"),
+    for x, width, height, matrix, cmap, label in (
+        (0.5, 1.4, 1.4, A, "Blues", "$A$  [dest, src]\nWHERE: mixes positions"),
+        (2.6, 2.1, 1.4, rows, "Purples", "$x$  [src, d_model]\nthe stream, a row per position"),
+        (5.4, 1.6, 1.6, rows.T @ rows, "Greens", "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"),
     ):
-        axes.imshow(
-            matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + (1.6 if x > 5 else 1.4)), aspect="auto", vmin=0
-        )
-    axes.set(xlim=(0, 9), ylim=(0, 2.5))
+        axes.imshow(matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + height), aspect="auto", vmin=0)
+        axes.text(x + width / 2, 0.6, label, ha="center", va="top", fontsize=9)
+    axes.set(xlim=(0, 9), ylim=(0, 2.5))  # imshow has moved them
     for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
         axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
-    for x, label in (
-        (1.2, "$A$  [dest, src]\nWHERE: mixes positions"),
-        (3.65, "$x$  [src, d_model]\nthe stream, a row per position"),
-        (6.2, "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"),
-    ):
-        axes.text(x, 0.6, label, ha="center", va="top", fontsize=9)
-    axes.set_title("What is a head, as matrices?")
     return axes
 
 
@@ -271,8 +224,8 @@ def _flow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **lo
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": GREY, "linewidth": 1.6} | look)
 
 
-def _schematic(height: float, top: float, title: str) -> Axes:
-    _, axes = plt.subplots(figsize=(10, height))
+def _schematic(height: float, top: float, title: str, width: float = 10) -> Axes:
+    _, axes = plt.subplots(figsize=(width, height))
     axes.set(xlim=(0, 10), ylim=(0, top), title=title)
     axes.axis("off")
     return axes

@@ -95,7 +95,7 @@ def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes) -> None:
     names = list(ascii_lowercase[: len(table)])
     p = table.detach().softmax(1)
     plots.heatmap(p, names, names, title, "current letter", "next letter", label="probability", axes=axes)
-    axes.tick_params(labelsize=8)
+    axes.tick_params(labelsize=8, labelrotation=0)
     axes.images[0].set_clim(0, 1)
 
 

@@ -27,8 +27,10 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:
     """Small tables of destinations against outs side by side, the number in each cell."""
     for (axes, table), title in zip(plots.panels(panels, (5 * len(panels), 3.2)), panels, strict=True):
-        plots.heatmap(table, dests, outs, title, centred=True, numbers_from=0, axes=axes)
-        axes.tick_params("x", rotation=15)
+        drawn: Any = plots.heatmap(table, dests, outs, title, centred=True, numbers_from=0, axes=axes).images[0]
+        drawn.colorbar.remove()  # the numbers say it
+        axes.set_xticks(range(len(outs)), outs, rotation=15)
+        axes.set_yticks(range(len(dests)), dests)
         axes.label_outer()
 
 

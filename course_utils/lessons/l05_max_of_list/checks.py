@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +29,7 @@ def by_hand(answer: Answer) -> None:
         model = _built(answer(line.clone()), values)
         lists = torch.tensor([[0, 4, 0, 0], [1, 1, 4, 1], [2, 2, 2, 2], [3, 1, 4, 0], [0, 3, 2, 4], [2, 4, 1, 3]])
         lists = lists + values - 5
-        logits, cache = model.run_with_cache(lists)
+        logits, (_, cache) = model(lists), model.run_with_cache(lists)
         seen, wanted = cache["pattern", 0][:, 0, -1], line[lists].softmax(1)
         demand(not close(seen, torch.tensor(0.25)), "every source gets the same attention: the line is not used.")
         score, places = (_centred(one) for one in (cache["attn_scores", 0][:, 0, -1], line[lists]))
@@ -91,7 +92,7 @@ def _along(a: Tensor, b: Tensor) -> bool:
     return torch.allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
-def _but(**changes: Callable[[dict[str, Tensor]], Tensor]) -> Answer:
+def _but(**changes: Callable[[dict[str, Tensor]], Any]) -> Answer:
     """Our weights, but for some that are made from all of them."""
 
     def answer(line: Tensor) -> dict[str, Tensor]:

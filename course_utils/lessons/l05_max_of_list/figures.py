@@ -6,11 +6,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Float, Int
+from matplotlib.container import BarContainer
 from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, MARKERS
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 ROWS = 3  # into which the number line is cut
@@ -183,6 +184,7 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> N
     axes = plt.subplots(figsize=(10, 4.4))[1]
     plots.grouped_bars(heights, [*map(str, open_and_wrong)], *words, axes=axes)
     for drawn, kind in zip(axes.containers, kinds.values(), strict=True):
+        assert isinstance(drawn, BarContainer)
         axes.bar_label(drawn, [_short(count).replace(" ", "\n") for count in kind], fontsize=8, padding=2)
     axes.set(yscale="log", ylim=(0.5, 1e13))
     axes.legend(ncols=3, loc="upper left")
@@ -235,17 +237,17 @@ def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) ->
 
 def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     """What each proof leaves open, as a share, against how many cases it looks at, both axes logarithmic."""
-    axes = plt.subplots(figsize=(10, 4.4))[1]
-    words = "What does each proof leave open?", "cases to look at", "lists of length 6\nnot proved right, %"
-    points = {name: {cases: 100 * share} for name, (cases, share) in proofs.items()}
-    limits = {"xscale": "log", "yscale": "log", "xlim": (20, 1e12), "ylim": (1e-6, 400)}
-    plots.curves(points, *words, lines=False, markers=True, size=8, axes=axes, **limits)
-    axes.get_legend().remove()  # a name stands beside each point
-    for name, (cases, share) in proofs.items():
+    _, axes = plt.subplots(figsize=(10, 4.4))
+    for (name, (cases, share)), marker in zip(proofs.items(), MARKERS, strict=False):
+        axes.plot(cases, 100 * share, marker, ms=8, color=BLUE)
         still = f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
-        away, side = ((6, 9), "right") if cases > 1e9 else ((9, -4), "left")
+        away, side = ((6, 9), "right") if cases > 1e9 else ((9, -4), "left")  # the last point's name ends above it
         said = f"{name}: {_short(cases)} cases, {still}"
         axes.annotate(said, (cases, 100 * share), away, textcoords="offset points", ha=side)
+    axes.set(title="What does each proof leave open?", xlabel="cases to look at")
+    axes.set(
+        ylabel="lists of length 6\nnot proved right, %", xscale="log", yscale="log", xlim=(20, 1e12), ylim=(1e-6, 400)
+    )
     axes.set_yticks([1e-6, 1e-4, 0.01, 1, 100], ["0.000001", "0.0001", "0.01", "1", "100"])
     axes.minorticks_off()
     plots.show(
@@ -265,24 +267,28 @@ def danger(
     wrong = errors > 0
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True
+    shown = torch.stack([step, voice], 1)
     kinds = {"never wrong": ~wrong, "sometimes wrong": wrong}
-    points = {name: dict(torch.stack([step, voice], 1)[kind].tolist()) for name, kind in kinds.items()}
+    points = {name: dict(shown[kind].tolist()) for name, kind in kinds.items()}
     words = "Who can be outvoted?", "step from M − 1 to M, in score", "voice of M (ratio of leads),\nlogarithmic"
-    limits = {"yscale": "log", "xlim": (0, float(step.max()) + 0.1), "ylim": (0.8, 5.2)}
+    limits: dict[str, Any] = {"yscale": "log", "xlim": (0, float(step.max()) + 0.1), "ylim": (0.8, 5.2)}
     axes = plots.curves(points, *words, lines=False, markers=True, axes=plt.subplots(figsize=(10, 5))[1], **limits)
     x = torch.linspace(0, float(step.max()), 200)
-    axes.plot(x, room * (-x).exp(), color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
+    line = torch.stack([x, room * (-x).exp()], 1)
+    axes.plot(*line.T, color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
     axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
     axes.text(0.05, 0.9, "in danger: below the line\n(with numbers: most errors, or the wrong side)", fontsize=9)
-    dots = torch.tensor(axes.transData.transform(torch.stack([step, voice], 1).numpy())) / axes.figure.dpi * 72
+    dots = torch.tensor(axes.transData.transform(torch.cat([shown, line]).numpy())) / axes.figure.dpi * 72
     sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
     for M in named.nonzero().flatten().tolist():  # each name on the side where most room is
         others = torch.cat([dots[:M], dots[M + 1 :]])
-        side = sides[torch.cdist(dots[M] + sides.double(), others).amin(1).argmax()].tolist()
+        side = sides[torch.cdist(dots[M] + sides.double(), others).amin(1).argmax()]
         place = float(step[M]), float(voice[M])
-        label = axes.annotate(f"{M + 1}", place, side, textcoords="offset points", ha="center", va="center")
+        label = axes.annotate(
+            f"{M + 1}", place, (*side.tolist(),), textcoords="offset points", ha="center", va="center"
+        )
         label.set(fontsize=9, fontweight="bold")
     plots.show(
         "Each largest value by its step in score and its voice, on a logarithmic scale. A dashed line falls "

@@ -1,6 +1,5 @@
 """Checks of lesson 06, two layers: each exercise with its typical mistakes and the sentence each must get."""
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -153,7 +152,7 @@ def _by_rows(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tu
 def _all_at_once(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tuple[str, str], Tensor]:
     x = torch.stack([*sources.values()]).double()
     scores = torch.einsum("apd,dh,eh,bqe->abpq", x, W_Q.double(), W_K.double(), x) / W_K.shape[1] ** 0.5
-    return dict(zip(itertools.product(sources, repeat=2), scores.flatten(0, 1), strict=True))
+    return dict(zip([(a, b) for a in sources for b in sources], scores.flatten(0, 1), strict=True))
 
 
 qk_terms = compared(
@@ -245,8 +244,10 @@ def _other_score(got: float, right: float, OV_w: Tensor, QK_r: Tensor, OV_r: Ten
     )
 
 
-def _ratio(first: Tensor, second: Tensor, norm: Callable[[Tensor], Any] = torch.linalg.matrix_norm) -> Any:
-    return norm(first @ second) / (norm(first) * norm(second))
+def _ratio(first: Tensor, second: Tensor, norm: Any = "fro") -> Any:
+    """Of the product's norm to its factors'; `norm` is one of torch's or a function."""
+    size = norm if callable(norm) else lambda M: torch.linalg.matrix_norm(M, norm)
+    return size(first @ second) / (size(first) * size(second))
 
 
 def _in(modes: str, wrong: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
@@ -277,12 +278,8 @@ IN_A_MODE: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
     "the score is not divided by the chance level: that is what you compare it with.": lambda o, r, idle: (
         _ratio(o, r) * len(o) ** 0.5
     ),
-    "that is the ratio of largest singular values; take Frobenius norms.": lambda o, r, idle: _ratio(
-        o, r, lambda M: torch.linalg.matrix_norm(M, 2)
-    ),
-    "that is the ratio of sums of singular values; take Frobenius norms.": lambda o, r, idle: _ratio(
-        o, r, lambda M: torch.linalg.matrix_norm(M, "nuc")
-    ),
+    "that is the ratio of largest singular values; take Frobenius norms.": lambda o, r, idle: _ratio(o, r, 2),
+    "that is the ratio of sums of singular values; take Frobenius norms.": lambda o, r, idle: _ratio(o, r, "nuc"),
     "that is the ratio of sums of absolute entries; take Frobenius norms.": lambda o, r, idle: _ratio(
         o, r, lambda M: M.abs().sum()
     ),
@@ -425,12 +422,14 @@ def _adding(change: Change, doors: str = "") -> Answer:
         new = change(instead, stream - x0, x0, model.W_pos[: tokens.shape[1]])
 
         def move(read: Tensor, hook: HookPoint) -> Tensor:
-            W = {"q": model.W_Q, "k": model.W_K, "v": model.W_V}[hook.name[-1]]
+            W = {"q": model.W_Q, "k": model.W_K, "v": model.W_V}[str(hook.name)[-1]]
             for head in who:
                 read[:, :, head] += new @ W[1, head]
             return read
 
-        hooks = [(f"blocks.1.attn.hook_{one.lower()}", move) for one in doors or door]
+        hooks: list[tuple[str | Callable, Callable]] = [
+            (f"blocks.1.attn.hook_{one.lower()}", move) for one in doors or door
+        ]
         return model.run_with_hooks(tokens, fwd_hooks=hooks, return_type="loss")
 
     return answer
@@ -487,7 +486,9 @@ def _other_loss(
 def _shut_cases() -> dict[str, Any]:
     tokens = torch.tensor([[0, 7, 3, 11, 3, 19, 5, 2], [0, 4, 4, 13, 1, 7, 3, 12]])
     other = tiny_model(0.4, n_heads=4, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
-    cases: dict[str, Any] = {"": [(tiny_model(), tokens, door, [1], random(10, seed=20)) for door in READS]}
+    cases: dict[str, Any] = {
+        "it is another loss.": [(tiny_model(), tokens, door, [1], random(10, seed=20)) for door in READS]
+    }
     for door, who in (("Q", [0, 2]), ("K", [3]), ("V", [0, 1, 2, 3]), ("V", [])):
         for instead, zeros in ((random(8, seed=21), ""), (torch.zeros(8), ", `instead` all zeros")):
             fails = f"the loss is wrong for another model: of 4 heads, door {door!r} of the heads {who}{zeros}."

@@ -57,8 +57,8 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
         axes.hlines(posts, wall - 0.1, wall + 0.1, color=ORANGE, lw=2, zorder=1.6)
         _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, thick)
         said, weight = (ASKS[door], "normal") if costs is None else (f"{cost:.2f} nats", "bold")
-        place = (start + wall) / 2 + 0.1 * side, height + 0.32
-        axes.text(*place, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight)
+        middle = (start + wall) / 2 + 0.1 * side
+        axes.text(middle, height + 0.32, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight)
     _arrow(axes, (5.6, 5.92), (9.32, 6.5), ORANGE, 2, connectionstyle="angle,angleA=90,angleB=0,rad=8")
     axes.text(6.0, 6.62, "and writes what it moved", fontsize=10)
     axes.set(xlim=(-0.7, 10.9), ylim=(-0.75, 7.1))
@@ -163,11 +163,8 @@ def _numbers(axes: Axes, table: Table, spec: str, white: Table, least: float = 0
     """The numbers of a table in its cells, from a size on; `white` says where."""
     for (row, column), value in np.ndenumerate(table.numpy()):
         if abs(value) >= least:
-            look = {
-                "color": "white" if white[row, column] else "black",
-                "weight": "bold" if value >= bold else "normal",
-            }
-            axes.text(column, row, written(float(value), spec), ha="center", va="center", fontsize=8.5, **look)
+            label = axes.text(column, row, written(float(value), spec), ha="center", va="center", fontsize=8.5)
+            label.set(color="white" if white[row, column] else "black", weight="bold" if value >= bold else "normal")
 
 
 def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
@@ -232,6 +229,6 @@ def orders(losses: Mapping[str, float]) -> Axes:
 
 def door_table(lost: Float[Tensor, "door head"]) -> Axes:
     """Nats lost by each head of layer 1, a column each, when its query, key or value door is shut, a row each."""
-    names = ["Q · queries", "K · keys", "V · values"], [f"1.{head}" for head in range(lost.shape[1])]
+    names = ["queries", "keys", "values"], [f"1.{head}" for head in range(lost.shape[1])]
     title, axes = "Nats lost when one door of one head is shut", plt.subplots(figsize=(9.5, 3.2))[1]
     return plots.heatmap(lost, *names, title, xlabel="head", label="nats lost", numbers_from=0.0, axes=axes)

@@ -108,18 +108,7 @@ def induction_by_hand(answer: Answer) -> None:
         built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
-        own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
-        even = (1 / torch.arange(4, n_ctx + 1)).mean().item()
-        demand(own < 0.5, "the first head looks at its own position, not at the one before.")
-        demand(two < 0.5, "the first head looks two back.")
-        demand(
-            abs(one - even) > 0.05,
-            "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at "
-            "n − 1.",
-        )
-        demand(
-            one > 0.98, f"the first head gives the token before it {one:.2f} of its attention: make its scores larger."
-        )
+        _demand_looking_back(first)
         stream, now = run["resid_post", 0], torch.nn.functional.one_hot(tokens, V)
         labelled = not close(stream[..., V:], torch.zeros_like(stream[..., V:]))
         demand(
@@ -150,6 +139,19 @@ def induction_by_hand(answer: Answer) -> None:
             "the second head looks at B, but the model does not say B: does OV2 bring B's token to where W_U reads, "
             "and is it loud enough?",
         )
+
+
+def _demand_looking_back(first: Tensor) -> None:
+    """Demand of a pattern that it attends one back."""
+    own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
+    even = (1 / torch.arange(4, first.shape[-1] + 1)).mean().item()
+    demand(own < 0.5, "the first head looks at its own position, not at the one before.")
+    demand(two < 0.5, "the first head looks two back.")
+    demand(
+        abs(one - even) > 0.05,
+        "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at n − 1.",
+    )
+    demand(one > 0.98, f"the first head gives the token before it {one:.2f} of its attention: make its scores larger.")
 
 
 def _by_hand(back: int = -1, sharp: float = 30, match: float = 30, loud: float = 2, **to: Any) -> Answer:
@@ -271,10 +273,6 @@ def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k
     return _hooked(move, name)
 
 
-def _swapped(k: Tensor, read: Tensor, src: int, target: int) -> Tensor:
-    return k[:, [{src: target, target: src}.get(place, place) for place in range(k.shape[1])]]
-
-
 def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
     """Its name is a function, as the library allows; the positions are told by a mask, in float64."""
 
@@ -292,11 +290,7 @@ move_label.mistakes = {
     "the signs are exchanged": (_moving(-1, -1), lambda m, x, s, t: _moving()(m, x, t, s)),
     'the "q" of layer 1 move too': _moving(name="blocks.1.attn.hook_q"),
     "layer 0 is changed": _moving(name="blocks.0.attn.hook_k"),
-    "by something else than what W_K[1] reads": (
-        _moving(0.5, 0.5),
-        _hooked(_swapped),
-        lambda m, x, s, t: _moving()(m, x[:1].expand_as(x), s, t),
-    ),
+    "by something else than what W_K[1] reads": lambda m, x, s, t: _moving()(m, x[:1].expand_as(x), s, t),
     "keys at other positions": lambda m, x, s, t: _moving()(m, x, s, t - 1),
     "no key of layer 1 changes": _hooked(lambda k, *_: None),
     "the model with your hooks stops": _hooked(lambda k, read, *_: k + read),

@@ -258,7 +258,8 @@ def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, flo
     points = {family: {value.item(): match[family]} for family, value in cosine.items()}
     words = "cosine of the embeddings of word and variant", "match of the variant, lead in score"
     title = "Does the match follow the embeddings?"
-    plots.curves(points, title, *words, lines=False, markers=True, size=9, xlim=(0, 0.6), ylim=(0, 6))
+    axes = plots.curves(points, title, *words, lines=False, markers=True, size=9, xlim=(0, 0.6), ylim=(0, 6))
+    axes.legend(loc="upper left", prop={"family": "monospace"})
     plots.show(
         "Four points, one for each family: the more alike the embeddings of word and variant, the larger the match, "
         "but for capitals and plurals, which hardly differ in it."

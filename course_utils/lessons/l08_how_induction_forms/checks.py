@@ -2,7 +2,7 @@
 
 import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -158,9 +158,8 @@ def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) ->
     if got >= 1 + 1e-6:
         return f"a share lies between 0 and 1; yours is {got:.3f}."
     if first == [1, 7, 3, 9]:
-        return (
-            f"of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far; your share is {got:.3f}."
-        )
+        ways = "of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far"
+        return f"{ways}; your share is {got:.3f}."
     if second == [3, 2, -1]:
         signs = "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of 4 or more in size"
         return f"{signs}: sizes count, not only orders. Your share is {got:.3f}."
@@ -174,9 +173,9 @@ paired_test = compared(
         "exchanging the groups should not change the share.": ([2.0, 10.0, 5.0, 14.0], [1.0, 7.0, 3.0, 9.0]),
         "sizes count, not only orders.": ([0.0, 0.0, 0.0], [3.0, 2.0, -1.0]),
         "of differences 0 and 4, each swap parts the means as far: the share is 1.": ([5.0, 5.0], [5.0, 9.0]),
-        "differences that are equal but for rounding should count: compare with a small tolerance.": (
-            *([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2]),
-        ),
+        "differences that are equal but for rounding should count: compare with a small tolerance.": [
+            ([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2])
+        ],
         **{
             f"on {n} pairs the share is wrong: try every one of the 2^{n} = {2**n} choices of who is swapped.": (
                 (20 * random(n, seed=n)).round().tolist(),
@@ -190,7 +189,7 @@ paired_test = compared(
         "you count one direction only; a difference the other way would be as surprising.": (
             lambda a, b: _swapped(a, b, far=lambda d, o: d >= abs(o) - 1e-9)
         ),
-        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.": (_dealt),
+        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.": _dealt,
     },
     elsewhere={
         "so the share is never 0": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
@@ -263,9 +262,9 @@ previous_token_weights = compared(
     returns=("W_Q as [d_model, d_head]", "W_K as [d_model, d_head]"),
     cases=lambda: {  # the slowest of these coordinates makes about a turn: least squares is well-conditioned
         "not every position has its highest score at the position before it.": (sinusoids(64, 64), 16, 1.0, 1),
-        "with back = 3 each position, from 3 on, should have its highest score 3 places back.": (
-            *(sinusoids(64, 64), 16, 1.0, 3),
-        ),
+        "with back = 3 each position, from 3 on, should have its highest score 3 places back.": [
+            (sinusoids(64, 64), 16, 1.0, 3)
+        ],
         "W_Q and W_K are not those of the turn.": [
             (sinusoids(64, 64), 16, 3.0, 1),
             (sinusoids(25, 20), 6, 2.0, 2),
@@ -301,14 +300,15 @@ def _looking(
     m: HookedTransformer,
     o: HookedTransformer,
     t: Tensor,
-    places: tuple[str, ...] = ("0.attn.hook_pattern",),
+    parts: Iterable[str] = ("pattern",),
+    layers: Iterable[int] = (0,),
     index: tuple = (),
 ) -> Tensor:
-    """The logits of `m`, with some of its activations those of `o`."""
+    """The logits of `m`, with some parts of its layers those of `o`."""
     _, cache = o.run_with_cache(t)
     with contextlib.ExitStack() as held:
-        for place in places:
-            held.enter_context(patched(m, f"blocks.{place}", cache[f"blocks.{place}"], index))
+        for layer, part in itertools.product(layers, parts):
+            held.enter_context(patched(m, f"blocks.{layer}.attn.hook_{part}", cache[part, layer], index))
         return m(t)
 
 
@@ -333,22 +333,22 @@ looks_held = compared(
             lambda m, o, t: _looking(o, m, t)
         ),
         "you hold the pattern of layer 1; it is layer 0 that should look where `other` looks.": (
-            lambda m, o, t: _looking(m, o, t, ("1.attn.hook_pattern",))
+            lambda m, o, t: _looking(m, o, t, layers=[1])
         ),
         "you hold the patterns of both layers; layer 1 should look where its own queries and keys send it.": (
-            lambda m, o, t: _looking(m, o, t, ("0.attn.hook_pattern", "1.attn.hook_pattern"))
+            lambda m, o, t: _looking(m, o, t, layers=[0, 1])
         ),
         "what layer 0's heads move comes from `other`, too: hold the pattern alone, values stay the model's own.": (
-            lambda m, o, t: _looking(m, o, t, ("0.attn.hook_z",))
+            lambda m, o, t: _looking(m, o, t, ["z"])
         ),
         "only head 0 looks where it does in `other`: hold all heads of layer 0.": (
             lambda m, o, t: _looking(m, o, t, index=(slice(None), 0))
         ),
     },
-    elsewhere={"that is not `model` with": lambda m, o, t: _looking(m, o, t, ("0.attn.hook_q",))},
+    elsewhere={"that is not `model` with": lambda m, o, t: _looking(m, o, t, ["q"])},
     also_right={
-        "queries and keys held": lambda m, o, t: _looking(m, o, t, ("0.attn.hook_q", "0.attn.hook_k")),
-        "scores held": lambda m, o, t: _looking(m, o, t, ("0.attn.hook_attn_scores",)),
+        "queries and keys held": lambda m, o, t: _looking(m, o, t, ["q", "k"]),
+        "scores held": lambda m, o, t: _looking(m, o, t, ["attn_scores"]),
         "without hooks": lambda m, o, t: held_logits(m, t, o, ["look"]),
     },
 )

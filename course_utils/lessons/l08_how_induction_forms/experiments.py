@@ -60,7 +60,6 @@ def planned(arms: Iterable[str] = tuple(ARMS)) -> dict[str, Run]:
     return dict(sorted(runs, key=lambda named: 0 if named[1] == named[1].unaltered() else named[1].seed))
 
 
-@checked
 def compact(name: str, kept: Kept) -> Kept:
     """What is stored of a result: of its history the columns that a table or a figure needs."""
     columns = FULL_ROW if name.startswith(FULL) else LEAN_ROW
@@ -73,7 +72,6 @@ def compact(name: str, kept: Kept) -> Kept:
     return {**kept, "history": rows}
 
 
-@checked
 def write(results: dict[str, Kept], folder: Path) -> Path:
     """Write what `stored` reads, the results of runs that `planned` names, and say where.
 
@@ -131,7 +129,6 @@ def text_curves(history: list[Kept]) -> dict[str, list[float]]:
     return {**{name: curve({"history": history}, name) for name in names}, "the saving": saving}
 
 
-@checked
 def pair(kept: Kept) -> tuple[int, int]:
     """The heads that a run is followed by, chosen at its end.
 
@@ -157,7 +154,6 @@ def times(kept: Kept, share: float = 0.5) -> dict[str, float]:
     return {name: events.event_time(steps, curve(kept, name), share, least) for name, least in EVENTS.items()}
 
 
-@checked
 def level_time(kept: Kept, baseline: Kept) -> float:
     """When a run saves half of what the same seed's unaltered run saves in the end; the last step if it never does.
 
@@ -243,7 +239,6 @@ def left_without_best(kept: Kept) -> float:
     return kept["silenced"][best] / kept["history"][-1]["saves"]
 
 
-@checked
 def taken_over(kept: Kept, baseline: Kept) -> float:
     """How much of what a missing head was worth the others have taken over: 0 nothing, 1 all of it.
 

@@ -164,7 +164,7 @@ def _rows(
         axes.plot([bar] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
         axes.text(at, row, said, va="center", fontsize=9)
     axes.set_yticks(range(len(groups)), list(groups))
-    axes.invert_yaxis()
+    axes.set_ylim(len(groups) - 0.4, -0.6)
     return axes
 
 

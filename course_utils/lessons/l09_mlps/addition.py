@@ -286,7 +286,8 @@ def which_two(
     Random numbers stand before the last two; the last two come from another sequence; the position vectors of the last
     but one and the one before it are exchanged.
     """
-    changes: list[dict[str, list[float]]] = [{"right": []}, *({"new sum": [], "old sum": []} for _ in range(2))]
+    changes: list[dict[str, list[float]]]
+    changes = [{"right": []}, {"new sum": [], "old sum": []}, {"new sum": [], "old sum": []}]
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
 
     def compare(change: dict[str, list[float]], tokens: Tensor, *sums: Tensor) -> None:

@@ -298,7 +298,7 @@ def _zeroed(post: Tensor, neurons: list[int]) -> Tensor:
 
 def _silent(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
     cache = model.run_with_cache(tokens)[1]
-    speak = [n for n in range(model.cfg.d_mlp) if n not in neurons]
+    speak = [n for n in range(model.W_out.shape[1]) if n not in neurons]
     return (cache["resid_mid", 0] + cache["post", 0][..., speak] @ model.W_out[0, speak])[:, -1] @ model.W_U
 
 

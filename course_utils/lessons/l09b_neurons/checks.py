@@ -35,7 +35,8 @@ def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
 
 
 def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    kernel = 1 + 2 * sum((2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies)
+    waves = [(2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies]
+    kernel = 1 + 2 * torch.stack(waves).sum(0)
     return (kernel @ _by_sum(table) / len(table))[_sums(table)]
 
 

@@ -3,6 +3,7 @@
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
@@ -16,6 +17,8 @@ from course_utils.text import visible
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 Stars = Float[Tensor, "model feature 2"]
+Planes = Mapping[str, Float[Tensor, "_feature 2"]]
+Spikes = Mapping[str, Sequence[Float[Tensor, " _axis"]]]
 Fires = Float[Tensor, " place"]
 ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
     "decay": "The same two panels to step 1,000, other pairs for three seeds. With weight decay their loss falls "
@@ -54,7 +57,7 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 def _arrow(axes: Axes, feature: int, end: Sequence[float], named_at: Sequence[float]) -> None:
     """A feature as an arrow from the centre of a plane, its number a little beyond `named_at`."""
     arrow = {"arrowstyle": "-|>", "color": COLOURS[feature % len(COLOURS)], "lw": 2, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", end, (0, 0), arrowprops=arrow)
+    axes.annotate("", (end[0], end[1]), (0, 0), arrowprops=arrow)
     if math.hypot(*named_at) > 0.5:
         axes.text(1.2 * named_at[0], 1.2 * named_at[1], str(feature), ha="center", va="center")
 
@@ -99,8 +102,8 @@ def interference(W: Stars, titles: Sequence[str]) -> None:
 
     Features stand in the order of their angles, those that are left out (shorter than 0.5) at the end.
     """
-    panels = plots.panels(dict(zip(titles, W, strict=True)), (3.6 * len(W), 3.4))
-    for (axes, directions), title in zip(panels, titles, strict=True):
+    _, panels = plt.subplots(1, len(W), figsize=(3.6 * len(W), 3.4), squeeze=False)
+    for axes, directions, title in zip(panels[0], W, titles, strict=True):
         angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
         order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
         table, names = (directions @ directions.T)[order][:, order], [str(i) for i in order.tolist()]
@@ -108,11 +111,7 @@ def interference(W: Stars, titles: Sequence[str]) -> None:
         plots.heatmap(table, names, names, title, **labels, centred=True, limit=1.5, numbers_from=0.0, axes=axes)
 
 
-def cut(
-    before: Mapping[str, Float[Tensor, "_feature 2"]],
-    after: Mapping[str, Float[Tensor, "_feature 2"]],
-    values: Mapping[str, Float[Tensor, " _feature"]],
-) -> None:
+def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _feature"]]) -> None:
     """Directions before (dotted) and after feature 0 was cut out, and what each feature then comes back as."""
     _, panels = plt.subplots(2, len(before), figsize=(4.7 * len(before), 6.2), squeeze=False, height_ratios=[1.3, 1])
     for (upper, lower), (title, directions) in zip(panels.T, before.items(), strict=True):
@@ -186,7 +185,8 @@ def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
     """What `grokking.loudness` gives: white is the mean, the strongest colour two and a half standard deviations."""
     size = 3.4 * len(tables), 3.7
     for axes, table in plots.panels(tables, size, "a − b (mod 53)", "a + b (mod 53)"):
-        axes.imshow(table, "RdBu_r", origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
+        levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
+        axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
 
 
 def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
@@ -218,7 +218,13 @@ def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int
         if share > 0.05:
             ends = [left, left + len(token)]
             axes.plot(ends, [row + 0.44] * 2, color="black", lw=4 * share, solid_capstyle="butt")
-        look = {"ha": "center", "va": "center", "family": "monospace", "fontsize": 10.5, "parse_math": False}
+        look: dict[str, Any] = {
+            "ha": "center",
+            "va": "center",
+            "family": "monospace",
+            "fontsize": 10.5,
+            "parse_math": False,
+        }
         for k, letter in enumerate(token):
             axes.text(left + k + 0.5, row, letter, **look)
         left += len(token)
@@ -233,12 +239,7 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
     axes.axis("off")
 
 
-def neurons(
-    parts: Mapping[str, str],
-    trained: Mapping[str, Sequence[Float[Tensor, " _axis"]]],
-    untrained: Mapping[str, Sequence[Float[Tensor, " _axis"]]],
-    gains: Float[Tensor, " neuron"],
-) -> None:
+def neurons(parts: Mapping[str, str], trained: Spikes, untrained: Spikes, gains: Float[Tensor, " neuron"]) -> None:
     """Kurtosis along neurons and along rotated axes, a panel for each of the `parts`; what single neurons are worth."""
     _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.8, 4.5))
     for axes, (title, name) in zip(panels, parts.items(), strict=False):

@@ -24,9 +24,8 @@ def cases(n: Count) -> Float[Tensor, "case n"]:
     rows = []
     for on in range(n + 1):
         if math.comb(n, on) <= max(MOST, n * (n - 1) // 2):
-            chosen = torch.tensor(list(itertools.combinations(range(n), on)), dtype=torch.long).view(
-                math.comb(n, on), on
-            )
+            every = list(itertools.combinations(range(n), on))
+            chosen = torch.tensor(every, dtype=torch.long).view(len(every), on)
         else:
             chosen = torch.rand(MOST, n, generator=generator).argsort(1)[:, :on]
         rows.append(torch.zeros(len(chosen), n).scatter_(1, chosen, 1.0))

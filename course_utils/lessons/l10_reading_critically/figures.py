@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS, LINES, MARKERS
+from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
@@ -39,30 +39,24 @@ ALT = {  # what the figures show, in words: here, so that no cell under a predic
 }
 
 
-def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> Sequence[Axes]:
+def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> None:
     """One pattern in each panel, and a line before and behind the position `wall`."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
-    for panel, (title, pattern) in zip(axes, panels.items(), strict=True):
-        drawn = panel.imshow(pattern, cmap="viridis", vmin=0, vmax=1)
-        panel.axhline(wall, color="white", lw=1, ls="--")
-        panel.axvline(wall, color="white", lw=1, ls="--")
-        panel.set(title=title, xlabel="source position", ylabel="destination position")
-    plt.colorbar(drawn, ax=axes, label="attention", shrink=0.8)
-    return list(axes)
+    for axes, pattern in plots.panels(panels, (9.4, 4.4), "source position", "destination position"):
+        drawn = axes.imshow(pattern, vmin=0, vmax=1)
+        axes.axhline(wall, color="white", lw=1, ls="--")
+        axes.axvline(wall, color="white", lw=1, ls="--")
+    plt.colorbar(drawn, ax=plt.gcf().axes, label="attention", shrink=0.8)
 
 
-def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> Axes:
+def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> None:
     """What is left of the attention to a source, by the number of tokens in between: one line for each head."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
-    for line, mark, (label, curve) in zip(LINES, MARKERS, curves.items(), strict=False):
-        axes.plot(curve.tolist(), linestyle=line, marker=mark, label=label)
-    axes.set(title="Does the attention survive when the source moves away?", ylim=(0, 1.05))
-    axes.set(xlabel="tokens between source and destination", ylabel="attention left, of that without a gap")
-    axes.legend()
-    return axes
+    title, xlabel = "Does the attention survive when the source moves away?", "tokens between source and destination"
+    ylabel = "attention left, of that without a gap"
+    plots.curves(curves, title, xlabel, ylabel, markers=True, axes=axes, ylim=(0, 1.05))
 
 
-def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[Axes]:
+def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> None:
     """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
@@ -75,93 +69,71 @@ def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> Sequence[
         panel.margins(y=0.25)  # room for the legend
         panel.legend()
     axes[0].set_ylabel("how many")
-    return list(axes)
 
 
 def stairs(
     thresholds: Float[Tensor, " threshold"],
     scores: Mapping[str, Float[Tensor, " head"]],
     null: Float[Tensor, " sample"],
-) -> Axes:
+) -> None:
     """How many heads of each model score above each threshold, and what random circuits reach."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
-    for line, (name, values) in zip(LINES, scores.items(), strict=False):
-        axes.step(thresholds, (values > thresholds[:, None]).sum(1), linestyle=line, lw=2, label=f"{name}, last layer")
+    above = {f"{name}, last layer": (values > thresholds[:, None]).sum(1) for name, values in scores.items()}
+    title, ylabel = "How many of eight heads copy?", "heads above the threshold"
+    plots.curves(above, title, "threshold for the copying score", ylabel, x=thresholds, axes=axes, ylim=(0, 8.4))
+    for line in axes.lines:
+        line.set(drawstyle="steps", linewidth=2)
     axes.axvspan(null.min().item(), null.max().item(), color="0.9", label=f"{len(null)} random circuits")
-    axes.set(title="How many of eight heads copy?", ylabel="heads above the threshold", ylim=(0, 8.4))
-    axes.set_xlabel("threshold for the copying score")
     axes.legend(loc="lower left")
-    return axes
 
 
 def heads_by_two_scores(
     x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
-) -> Axes:
+) -> None:
     """One point for each head, diamonds for those that are `marked`."""
     _, axes = plt.subplots(figsize=(6.6, 5.4))
     for h, name in enumerate(names):
         axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
-        axes.annotate(
-            name, (x[h].item(), y[h].item()), xytext=(0, 9), textcoords="offset points", ha="center", fontsize=9
-        )
+        axes.text(x[h].item(), y[h].item() + 0.06, name, ha="center", fontsize=9)
     axes.set(title="Which eigenvalues tell the induction heads (diamonds) apart?", xlim=(-1.1, 1.2), ylim=(-1.1, 1.2))
     axes.set(xlabel="positivity of $W_{QK}$ alone", ylabel="positivity of the K-composition term")
-    return axes
-
-
-def board(
-    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], title: str = "All trials"
-) -> Axes:
-    """Where each measured number fell between "as if false" (0) and "as claimed" (1), and the verdict's word.
-
-    A trial is (claimed, denied, measured, noise); the bands round the two ends are the noise.
-    """
-    axes = _rows(trials, words, 0.6)
-    axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
-    axes.set(title=f"{title} (bands: within the noise)")
-    return axes
 
 
 def scales(
-    trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], measured: Mapping[str, float]
-) -> Axes:
-    """Trials that share a plan, each on a line of its own, with the numbers at which its ends and its mark stand.
+    trials: Mapping[str, tuple[float, float, float, float]],
+    words: Mapping[str, str],
+    measured: Mapping[str, float] | None = None,
+    title: str = "What does the number say?",
+) -> None:
+    """Where each measured number fell between "as if false" (0) and "as claimed" (1), and the verdict's word.
 
-    `measured` holds the numbers as they were measured; a mark that stands elsewhere says what its number counts as.
+    A trial is (claimed, denied, measured, noise). With the numbers as they were `measured`, those at which ends and
+    mark stand are written in; a mark that stands elsewhere says what its number counts as.
     """
-    axes = _rows(trials, words, 0.9)
-    for row, (name, (claimed, denied, counted, _)) in enumerate(trials.items()):
-        place = (counted - denied) / (claimed - denied)
-        said = f"measured {plots.written(measured[name], '.2f')}"
-        said += f", counts as {counted:.0f}" if counted != measured[name] else ""
-        axes.text(place, row - 0.2, said, ha="center", va="bottom")
-        axes.text(0, row + 0.24, f"if false: {denied:.2f}", ha="center", va="top", color="#555555")
-        axes.text(1, row + 0.24, f"claimed: {claimed:.2f}", ha="center", va="top", color="#555555")
-    axes.set_xticks([])
-    axes.set(title="What does the number say? (bands: the noise)")
-    return axes
-
-
-def _rows(trials: Mapping[str, tuple[float, float, float, float]], words: Mapping[str, str], height: float) -> Axes:
-    """A scale for each trial: a band round each end, a mark for the measured number, the verdict's word."""
-    _, axes = plt.subplots(figsize=(9.4, 0.6 + height * len(trials)))
-    for row, (name, (claimed, denied, measured, noise)) in enumerate(trials.items()):
-        place, width = (measured - denied) / (claimed - denied), noise / abs(claimed - denied)
+    _, axes = plt.subplots(figsize=(9.4, 0.6 + (0.9 if measured else 0.6) * len(trials)))
+    for row, (name, (claimed, denied, counted, noise)) in enumerate(trials.items()):
+        place, width = (counted - denied) / (claimed - denied), noise / abs(claimed - denied)
         axes.plot([0, 1], [row, row], color="0.85", lw=2, zorder=0)
-        for end, colour in ((0, "#f6cdb0"), (1, "#b5d6ea")):
+        for end, colour, said in ((0, "#f6cdb0", f"if false: {denied:.2f}"), (1, "#b5d6ea", f"claimed: {claimed:.2f}")):
             axes.barh(row, 2 * width, 0.36, end - width, color=colour, zorder=0)
             axes.plot([end, end], [row - 0.18, row + 0.18], color="0.4", lw=1, zorder=0)
+            if measured:
+                axes.text(end, row + 0.24, said, ha="center", va="top", color="#555555")
         mark, colour = MARKS[words[name]]
         axes.plot(place, row, mark, ms=8, color=colour)
         axes.text(1.38, row, words[name], va="center")
+        if measured:
+            said = f", counts as {counted:.0f}" if counted != measured[name] else ""
+            axes.text(place, row - 0.2, f"measured {plots.written(measured[name])}{said}", ha="center", va="bottom")
+    axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
+    axes.xaxis.set_visible(not measured)
     axes.set_yticks(range(len(trials)), list(trials))
-    axes.set(xlim=(-0.35, 1.65), ylim=(len(trials) - 0.4, -0.6))
+    axes.set(xlim=(-0.35, 1.65), ylim=(len(trials) - 0.4, -0.6), title=f"{title} (bands: within the noise)")
     axes.spines[["left", "bottom"]].set_visible(False)
     axes.tick_params(length=0)
-    return axes
 
 
-def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> Sequence[Axes]:
+def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> None:
     """A table of what each token adds to each logit, and the real parts of its eigenvalues on a line."""
     _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
     names = [f"t{i}" for i in range(len(table))]
@@ -177,10 +149,9 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> S
     axes[1].margins(x=0.2)
     axes[1].set(title="… and what do its eigenvalues say?", xlabel="eigenvalue (real part, rows centred)", yticks=[])
     axes[1].spines["left"].set_visible(False)
-    return list(axes)
 
 
-def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axes]:
+def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> None:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
     for panel, (name, scale) in zip(axes, panels.items(), strict=True):
@@ -189,24 +160,21 @@ def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> Sequence[Axe
         panel.set(title=f"Is the divisor {name} constant?", xlabel="divisor")
         panel.legend()
     axes[0].set_ylabel("tokens")
-    return list(axes)
 
 
-def survey(pages: Mapping[str, Mapping[str, Any]]) -> Axes:
+def survey(pages: Mapping[str, Mapping[str, Any]]) -> None:
     """Every head of every model on the page: does it look for repetition, and copy what it finds?"""
     _, axes = plt.subplots(figsize=(7.6, 4.6))
     for number, (name, page) in enumerate((name, page) for name, page in pages.items() if "copying" in page):
         mark, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
-        x = np.concatenate([np.asarray(layer) for layer in page["prefix_matching"]])
-        y = np.concatenate([np.asarray(layer) for layer in page["copying"]])
+        x, y = (np.concatenate(page[score]) for score in ("prefix_matching", "copying"))
         axes.scatter(x.clip(1e-4), y, s=45, label=name, marker=mark, color=colour, alpha=0.8)
     axes.set(title="Which heads look for repetition, and copy what they find?")
     axes.set(xlabel="prefix-matching score (0.0001: that or less)", ylabel="copying score", xscale="log")
     axes.legend(loc="lower right")
-    return axes
 
 
-def one_path() -> Axes:
+def one_path() -> None:
     """Path patching as a drawing: two runs, and one difference that goes to one door of one head."""
     _, axes = plt.subplots(figsize=(9.4, 3.9))
     for y, end, name, colour, line in ((1.0, 10.0, "clean", BLUE, "-"), (3.6, 2.9, "other", ORANGE, "--")):
@@ -233,15 +201,16 @@ def one_path() -> Axes:
     axes.set_title("What goes down one path, into the reader's keys?")
     axes.set(xlim=(-1.2, 10.9), ylim=(0.5, 4.1))
     axes.axis("off")
-    return axes
 
 
-def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str) -> None:
-    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": 1.6, "shrinkA": 10, "shrinkB": 10}
+def _arrow(
+    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str, lw: float = 1.6
+) -> None:
+    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": lw, "shrinkA": 10, "shrinkB": 10}
     axes.annotate("", end, start, arrowprops=style, zorder=0)
 
 
-def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes]:
+def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> None:
     """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
     limit = max(costs.abs().max().item() for costs in panels.values())
     _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
@@ -251,21 +220,18 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> Sequence[Axes
         plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", **look)
         if panel is not axes[-1]:  # one colour bar serves all
             panel.images[0].colorbar.remove()
-    return list(axes)
 
 
-def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> Axes:
+def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> None:
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
     _, axes = plt.subplots(figsize=(7.6, 4.2))
-    for line, (label, cosines) in zip(LINES, panels.items(), strict=False):
-        places = range(1, len(cosines) + 1)
-        axes.plot(places, cosines.sort(descending=True).values.tolist(), linestyle=line, lw=2, label=label)
+    ranked = {label: cosines.sort(descending=True).values for label, cosines in panels.items()}
+    title, ylabel = "Are the hidden features found?", "cosine with the nearest learnt direction"
+    places = range(1, 1 + max(map(len, panels.values())))
+    plots.curves(ranked, title, "hidden feature, best first", ylabel, x=places, axes=axes, ylim=(0, 1.05))
     axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
-    axes.set(title="Are the hidden features found?", ylim=(0, 1.05), xlabel="hidden feature, best first")
-    axes.set_ylabel("cosine with the nearest learnt direction")
-    axes.set_xticks(range(1, 1 + max(map(len, panels.values()))))
+    axes.set_xticks(places)
     axes.legend(loc="lower left")
-    return axes
 
 
 def graph(
@@ -276,7 +242,7 @@ def graph(
     layer_1: Float[Tensor, "later src"],
     both: Float[Tensor, "later earlier dest src"],
     least: float,
-) -> Axes:
+) -> None:
     """The paths of `paths.to_logit` that add at least `least` to one logit, or take it away; the rest is one number."""
     _, axes = plt.subplots(figsize=(9.8, 5.4))
     n = len(tokens)
@@ -310,7 +276,6 @@ def graph(
         axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
     axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
     axes.axis("off")
-    return axes
 
 
 def _large(values: Tensor, least: float) -> list[list[int]]:
@@ -325,10 +290,7 @@ def _head(axes: Axes, name: str, x: float, y: float) -> tuple[float, float]:
 
 def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: Tensor) -> Tensor:
     """Draw an arrow as thick as its weight, with the number on it."""
-    colour, line = (BLUE, "-") if weight > 0 else (ORANGE, "--")
-    lw = 0.8 + 0.6 * abs(weight.item())
-    style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": lw, "shrinkA": 8, "shrinkB": 10}
-    axes.annotate("", end, start, arrowprops=style)
+    _arrow(axes, start, end, *((BLUE, "-") if weight > 0 else (ORANGE, "--")), 0.8 + 0.6 * abs(weight.item()))
     x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
     axes.text(x, y, plots.written(weight.item(), "+.1f"), fontsize=9, ha="center", va="center", bbox=box)
