@@ -92,9 +92,11 @@ def written(value: float, spec: str = ".2f") -> str:
 
 
 @checked
-def bars(values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = ()) -> Axes:
+def bars(
+    values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = (), axes: Axes | None = None
+) -> Axes:
     """Horizontal bars in the order given, the number beside each; those that `highlight` names stand out."""
-    _, axes = plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))
+    axes = axes or plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))[1]
     colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
     hatches = [HATCHES[1] if name in highlight else HATCHES[0] for name in values]
     drawn = axes.barh(list(values), list(values.values()), color=colours, hatch=hatches)
@@ -145,6 +147,8 @@ def curves(
     lines: bool = True,
     markers: bool = False,
     size: float = 5,
+    legend: bool = True,
+    figsize: Sequence[float] = (7.0, 3.6),
     axes: Axes | None = None,
     **settings: Any,
 ) -> Axes:
@@ -153,14 +157,14 @@ def curves(
     A curve is its heights, over `x` or over 0, 1, 2, …, or a dictionary of height by place. With two or more a legend
     names them; `size` is the points', and `settings` go to the axes, as `ylim=(0, 1)`.
     """
-    axes = axes or plt.subplots()[1]
+    axes = axes or plt.subplots(figsize=figsize)[1]
     for i, (name, curve) in enumerate(by_name.items()):
         at = list(curve) if isinstance(curve, Mapping) else range(len(curve)) if x is None else x
         heights = list(curve.values()) if isinstance(curve, Mapping) else curve
         style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
         dash, marker = LINES[i % len(LINES)] if lines else "none", MARKERS[i % len(MARKERS)] if markers else ""
         axes.plot(np.asarray(at), np.asarray(heights), linestyle=dash, marker=marker, **style)
-    if len(by_name) > 1:
+    if legend and len(by_name) > 1:
         axes.legend()
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel, **settings)
     return axes
@@ -209,12 +213,16 @@ def heatmap(
     centred: bool = False,
     limit: float | None = None,
     numbers_from: float | None = None,
+    spec: str = ".2f",
+    colours: str = "viridis",
+    bar: bool = True,
     axes: Axes | None = None,
 ) -> Axes:
     """A small matrix with a token on every row and column; `label` says what the colours measure.
 
     `centred` puts white at zero, blue and a minus sign below, red above; `limit` is the value of the strongest colour
-    (the largest entry's size). Entries of at least `numbers_from`, either side of zero, have their number written in.
+    (the largest entry's size). Entries of at least `numbers_from`, either side of zero, have their number written in,
+    as `spec` says. `colours` is another map for what is not centred; without `bar` no colour bar stands beside it.
     """
     matrix = np.asarray(matrix)
     if matrix.shape != (len(rows), len(columns)):
@@ -223,14 +231,15 @@ def heatmap(
         )
     axes = axes or plt.subplots(figsize=(2.2 + 0.34 * len(columns), 1.4 + 0.28 * len(rows)))[1]
     limit = limit or np.abs(matrix).max()
-    scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": "viridis"}
+    scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": colours}
     drawn = axes.imshow(matrix, aspect="auto", **scale)
-    plt.colorbar(drawn, ax=axes, label=label)
+    if bar:
+        plt.colorbar(drawn, ax=axes, label=label)
     for (row, column), value in np.ndenumerate(matrix):
         is_written = numbers_from is not None and abs(value) >= numbers_from
         if is_written or (centred and value < -limit / 5):
             is_dark = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11)) < 0.5
-            said, colour = written(float(value), ".2f") if is_written else "−", "white" if is_dark else "black"
+            said, colour = written(float(value), spec) if is_written else "−", "white" if is_dark else "black"
             axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
     axes.set_xticks(
         range(len(columns)), [visible(c) for c in columns], rotation=90, family="monospace", parse_math=False

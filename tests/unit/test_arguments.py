@@ -61,6 +61,7 @@ PATTERN = torch.ones(5, 5).tril() / 5
 NAMES = ["a", "b", "c", "d", "e"]
 FACTORED = FactoredMatrix(torch.rand(6, 2), torch.rand(2, 6))
 TABLE = torch.rand(6, 6)
+AXES = plots.plt.subplots()[1]
 X, W, BIAS = torch.rand(2, 5, 8), torch.rand(2, 8, 4), torch.rand(8)
 TASK = tasks.TASKS["addition"]
 HEAD = {"model": MODEL, "layer": 0, "head": 1}
@@ -196,6 +197,10 @@ GOOD = {  # a call of each function that is right
         "unit": "",
     },
     plots.panels: {"named": {"left": 1, "right": 2}, "size": (9.0, 3.0), "xlabel": "", "ylabel": "", "rows": 1},
+    plots.curves: {"by_name": {"a": [1.0, 2.0]}, "title": "", "xlabel": "", "ylabel": "", "lines": True, "size": 5.0},
+    plots.box: {"axes": AXES, "x": 0.0, "y": 0.0, "label": "a", "colour": "white"},
+    plots.arrow: {"axes": AXES, "start": (0.0, 0.0), "end": (1.0, 1.0), "colour": "black", "line": "-", "bend": 0.1},
+    plots.streams: {"tokens": ["a", "b", "a"], "to_come": "b", "height": 3.0},
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},

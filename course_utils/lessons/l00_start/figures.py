@@ -24,7 +24,8 @@ INK, PALE, BLUE, ORANGE = "#1b1f24", "#57606a", "#0072B2", "#B04A00"
 def course_map() -> HTML:
     """The lessons as rooms on the way through the course, with the companions as side rooms."""
     titles = _titles()
-    drawn, words, y, door = [], [], TOP, None  # door: where the way out of the last room begins
+    drawn: list[str] = []
+    words, y, door = [], TOP, None  # door: where the way out of the last room begins
     for part, numbers in PARTS.items():
         drawn += _text(part, TOP, y + ROOM[1] / 2, 20, f'font-style="italic" fill="{PALE}"')
         for column, number in enumerate(numbers):

@@ -352,7 +352,7 @@ def bias_head(answer: Answer) -> None:
             "that is for a head that looks at `token`; it rests on the start token, model.W_E[0].",
         )
         demand(not close(at_1, amount), "that is for token 1; the start token has row 0 of W_E.")
-        for is_off, says in {
+        told: dict[Any, str] = {
             amount**2: "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.",
             0.0: f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does"
             " W_O write?",
@@ -364,7 +364,8 @@ def bias_head(answer: Answer) -> None:
                 " divide that out."
                 for name, factor in _factors(x, u).items()
             },
-        }.items():
+        }
+        for is_off, says in told.items():
             demand(not close(adds, is_off), says)
         begins = ", ".join(f"{number:.2f}" for number in (x @ W_V)[:3].tolist())
         raise Wrong(
@@ -381,7 +382,7 @@ def _factors(x: Tensor, u: Tensor) -> dict[str, Tensor]:
 
 
 def _built(
-    model: Model, token: int, amount: float, start: int = 0, x_size: int = 2, u_size: int = 2
+    model: Model, token: int, amount: float, *, start: int = 0, x_size: int = 2, u_size: int = 2
 ) -> tuple[Tensor, Tensor]:
     """A right answer; the vectors are divided by their lengths to the powers `x_size` and `u_size`."""
     x, u, first = model.W_E[start], model.W_U[:, token], torch.eye(model.cfg.d_head)[0]
@@ -402,18 +403,18 @@ def _of_single_numbers(model: Model, token: int, amount: float) -> tuple[Tensor,
 bias_head.mistakes = {
     "it adds `amount` times x · x, with": lambda *given: _built(*given, x_size=0),
     "it adds `amount` times u · u, with": lambda *given: _built(*given, u_size=0),
-    "it adds `amount` times x · x and u · u, with": lambda *given: _built(*given, 0, 0, 0),
+    "it adds `amount` times x · x and u · u, with": lambda *given: _built(*given, x_size=0, u_size=0),
     "it adds `amount` times |x|, with": lambda *given: _built(*given, x_size=1),
     "it adds `amount` times |u|, with": lambda *given: _built(*given, u_size=1),
-    "it adds `amount` times |x| and |u|, with": lambda *given: _built(*given, 0, 1, 1),
+    "it adds `amount` times |x| and |u|, with": lambda *given: _built(*given, x_size=1, u_size=1),
     "the sign is turned": _then(lambda v, o, a: (v, -o)),
     "`amount` comes in twice": _then(lambda v, o, a: (a * v, o)),
     "it adds nothing to the logit": (_then(lambda v, o, a: (v, o.roll(1, 0))), _then(lambda v, o, a: (0 * v, o))),
     "they add up: one is enough": _then(lambda v, o, a: (v[:, :1].expand_as(v), o[:1].expand_as(o))),
     "asked for 2, it adds 1.000": lambda m, t, a: _built(m, t, a - 1),
     "asked for 0, it adds": lambda m, t, a: _built(m, t, a or 1),
-    "it rests on the start token": lambda m, t, a: _built(m, t, a, t),
-    "the start token has row 0": lambda m, t, a: _built(m, t, a, 1),
+    "it rests on the start token": lambda m, t, a: _built(m, t, a, start=t),
+    "the start token has row 0": lambda m, t, a: _built(m, t, a, start=1),
     "it should return two things": lambda *given: torch.mm(*_built(*given)),
     "W_V, [d_model, d_head]": lambda *given: _built(*given)[::-1],
 }

@@ -136,7 +136,10 @@ def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], name
         panels, ("Does a head's term say what its cut costs?", "The knot near zero, enlarged"), ends, strict=True
     ):
         axes.axline((0, 0), slope=1, color=GREY, linewidth=0.8, linestyle="--", label="as predicted")
-        labels = {"xlabel": "predicted from its term, in nats of logit", "ylabel": "measured, in nats of logit"}
+        labels: dict[str, Any] = {
+            "xlabel": "predicted from its term, in nats of logit",
+            "ylabel": "measured, in nats of logit",
+        }
         plots.curves(layers, title, **labels, lines=False, markers=True, axes=axes, xlim=limits, ylim=limits)
         for i, (name, at) in enumerate(points.items()):
             if (max(map(abs, at)) < 0.7) == (axes is panels[1]):

@@ -18,14 +18,14 @@ def _brought_back(
     model: HookedTransformer, clean: Tensor, corrupted: Tensor, token: Tensor, replaced: Replaced
 ) -> tuple[Float[Tensor, " head"], Float[Tensor, ""]]:
     """What the last logit of `token` [batch] rises by with each head's clean z in the corrupted runs; and with all."""
-    logits, kept = model.run_with_cache(clean)
+    _, kept = model.run_with_cache(clean)
 
     def mean(logits: Tensor) -> Tensor:
         return logits[:, -1].gather(1, token[:, None]).mean()
 
     low = mean(model(corrupted))
     runs = (replaced(model, corrupted, n, head, kept["z", n][:, :, head]) for n, head in _heads(model))
-    return torch.stack([mean(run) for run in runs]) - low, mean(logits) - low
+    return torch.stack([mean(run) for run in runs]) - low, mean(model(clean)) - low
 
 
 def carried(
@@ -77,7 +77,8 @@ def worth_most(
 
     Heads are counted through the layers; `others` are the texts for the mean.
     """
-    (logits, cache), (_, usual) = model.run_with_cache(tokens), model.run_with_cache(others)
+    cache, usual = (model.run_with_cache(texts)[1] for texts in (tokens, others))
+    logits: Tensor = model(tokens)
     likely = logits.argmax(-1, keepdim=True)  # [batch, pos, 1]
     column = model.W_U.T[likely[..., 0]]  # [batch, pos, d_model]
     values: dict[str, list[Tensor]] = {"attribution": [], "zero": [], "mean": []}

@@ -179,6 +179,7 @@ def _frozen(
     model: Model,
     soft: Tensor,
     A: Tensor,
+    *,
     positions: float = 0,
     residual: bool = True,
     one_by_one: bool = False,
@@ -221,7 +222,7 @@ def _as_sum_of_paths(model: Model, soft: Tensor, A: Tensor) -> Tensor:
     paths = [soft @ model.W_E]
     for A_heads, W_V, W_O in zip(A, model.W_V, model.W_O, strict=True):
         paths += [pattern @ x @ V @ back for x in paths for pattern, V, back in zip(A_heads, W_V, W_O, strict=True)]
-    return sum(path @ model.W_U for path in paths)
+    return torch.stack(paths).sum(0) @ model.W_U
 
 
 def _frozen_cases() -> Cases:
