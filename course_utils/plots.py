@@ -5,9 +5,11 @@ Here stands what several lessons draw. What only one lesson draws is in the file
 
 import base64
 import io
+import json
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -48,6 +50,12 @@ plt.rcParams.update(
         "savefig.facecolor": "white",
     }
 )
+
+
+@checked
+def alt_texts(file: str) -> dict[str, str]:
+    """What a lesson's figures show, in words, for those who can't see them: `alt.json` beside its figures.py."""
+    return json.loads(Path(file).with_name("alt.json").read_text(encoding="utf-8"))
 
 
 @checked

@@ -8,13 +8,11 @@ with, and what wrong answers there are. Ours, in the solutions notebook, says wh
         returns="[current token, next token]",
         cases=lambda: {"which product gives logits, and nothing more?": (random(7, 3), random(3, 7, seed=1))},
         mistakes={"is the current token on the rows?": lambda W_E, W_U: (W_E @ W_U).T},
-        elsewhere={"it should be [7, 7]": lambda W_E, W_U: W_U @ W_E},
-        also_right={"a loop": lambda W_E, W_U: torch.stack([row @ W_U for row in W_E]), …},
     )
 
 An answer is compared with ours case by case. Where it differs it is compared with each mistake, made with the same
-arguments: the first that returns the same is told, and else the sentence of the case. The same tables are the tests:
-tests/unit/test_check.py demands that every mistake gets its sentence, and that every other right answer gets its ✓.
+arguments: the first that returns the same is told, and else the sentence of the case. tests/answers/ has other right
+answers, at least three for each exercise, and wrong ones whose sentence something else makes.
 
 Where many answers are right, as when something is to be built, an exercise is a function instead: see `judged`.
 """
@@ -45,9 +43,7 @@ class Exercise:
     def __init__(self, name: str, check: Callable[[Answer], None]) -> None:
         self.name = name
         self.check = check  # raises Wrong where the answer lacks something
-        self.mistakes: Mapping[str, Answers] = {}  # a sentence, or a part of it → answers that must get it
-        self.elsewhere: Mapping[str, Answers] = {}  # the same, where what reads or guards answers says the sentence
-        self.also_right: Mapping[str, Answer] = {}  # other right answers, which must get ✓
+        self.mistakes: Mapping[str, Answers] = {}  # a sentence → answers that get it
         self.cases: Callable[[], Cases] | None = None  # of an exercise that is compared with ours
         self.attempted = False
         self.mark = ""  # of the last answer: ✓, ✗ or ○
@@ -110,14 +106,8 @@ class Exercise:
 
 
 def judged(check: Callable[[Answer], None]) -> Exercise:
-    """An exercise with many right answers, of a function of its name that raises `Wrong` with a sentence.
-
-    Its tables follow it: `exact_weights.mistakes = {"is the table transposed": …}`, and `also_right`.
-    """
+    """An exercise with many right answers, of a function of its name that raises `Wrong` with a sentence."""
     return Exercise(check.__name__, check)
-
-
-exercise = judged  # OLD: goes when every lesson is converted
 
 
 def compared(
@@ -126,8 +116,6 @@ def compared(
     cases: Callable[[], Cases],
     returns: str | tuple[str, ...] = "",
     mistakes: Mapping[str, Answers],
-    also_right: Mapping[str, Answer],
-    elsewhere: Mapping[str, Answers] | None = None,
     explain: Callable[..., str | None] = lambda got, right, *arguments: None,
     as_read: Callable[[Any], Any] = lambda value: value,
 ) -> Exercise:
@@ -135,9 +123,8 @@ def compared(
 
     `says` opens with the call in backticks, whose name is the exercise's. `cases` makes its arguments anew at each
     call, so that no answer can spoil them. `returns` says what a tensor's axes are, or what the things of a tuple are,
-    in an error's words. `mistakes` are compared with, in their order; `elsewhere` holds those that something else
-    tells. `explain(got, right, *arguments)` may name a difference that depends on numbers. `as_read` makes of a result
-    what is compared, and may raise `Wrong`.
+    in an error's words. `mistakes` are compared with, in their order. `explain(got, right, *arguments)` may name a
+    difference that depends on numbers. `as_read` makes of a result what is compared, and may raise `Wrong`.
     """
     found = re.match(r"`(\w+)\(", says)
     if not found:
@@ -164,7 +151,7 @@ def compared(
             raise Wrong(explain(got, right, *arguments) or otherwise)
 
     made = Exercise(name, check)
-    made.mistakes, made.elsewhere, made.also_right, made.cases = mistakes, elsewhere or {}, also_right, cases
+    made.mistakes, made.cases = mistakes, cases
     return made
 
 

@@ -35,7 +35,7 @@ from course_utils.lessons.l08_how_induction_forms import (
     predictions,
     runs,
 )
-from course_utils.lessons.l09_mlps import addition
+from course_utils.lessons.l09_mlps import addition, figures
 from course_utils.lessons.l09b_neurons import grokking, neurons, superposition
 from course_utils.lessons.l10_reading_critically import trials
 from course_utils.lessons.l11_final_case import cases
@@ -197,6 +197,7 @@ GOOD = {  # a call of each function that is right
         "unit": "",
     },
     plots.panels: {"named": {"left": 1, "right": 2}, "size": (9.0, 3.0), "xlabel": "", "ylabel": "", "rows": 1},
+    plots.alt_texts: {"file": figures.__file__},
     plots.curves: {"by_name": {"a": [1.0, 2.0]}, "title": "", "xlabel": "", "ylabel": "", "lines": True, "size": 5.0},
     plots.box: {"axes": AXES, "x": 0.0, "y": 0.0, "label": "a", "colour": "white"},
     plots.arrow: {"axes": AXES, "start": (0.0, 0.0), "end": (1.0, 1.0), "colour": "black", "line": "-", "bend": 0.1},

@@ -31,7 +31,7 @@ def double(monkeypatch):
     monkeypatch.setattr(exercises, "EXERCISES", {})
     ours_here = ours.Ours("double", "def double(x):\n    return 2 * x\n", "", ())
     monkeypatch.setattr(ours, "_all", lambda: {"double": ours_here})
-    return exercises.exercise(double)
+    return exercises.judged(double)
 
 
 def told(function, *arguments) -> str:
@@ -108,6 +108,11 @@ def test_numpy_arrays_are_taken_and_come_back_as_tensors(double, capsys):
     assert capsys.readouterr().out == "✓ double\n"
     result = kept(torch.ones(2))
     assert isinstance(result, torch.Tensor) and result.dtype == torch.float32
+
+
+def test_float64_is_right_and_comes_back_as_what_the_lesson_goes_on_with(double, capsys):
+    kept = double(lambda x: 2 * x.double())
+    assert capsys.readouterr().out == "✓ double\n" and kept(torch.ones(2)).dtype == torch.float32
 
 
 def test_complex_arrays_of_numpy_become_tensors():

@@ -25,14 +25,7 @@ from course_utils.text import visible
 
 BLUE, ORANGE, GREEN = COLOURS[:3]
 MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "hidden": "The bar for the hidden bracket is by far the shortest. Two reach twice the line.",
-    "shuffled": "Four clouds of dots. For one layer without positions, all lie on the diagonal.",
-    "notice": "Black: it changed. Norm, MLP: the diagonal. Attention: below too. No mask: all.",
-    "no mask": "Losses fall below both tables'. Without the mask they are lower, on new text too.",
-    "inputs": "Inputs excluded: plurals are often found. Inputs allowed: no bar has any length.",
-    "edge": "Only head 0.2's bar ends far left of the dashed line; that of all eight is shortest.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def _box(axes: Axes, x: float, y: float, words: str, colour: str) -> None:

@@ -17,14 +17,7 @@ from course_utils.plots import COLOURS, written
 from course_utils.text import visible
 
 GREY = COLOURS[6]
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "attribution": "Three long bars: the embedding and the heads 1.1 and 1.6. All others are short.",
-    "lens": "The likeliest token per position at three stages. mp stands only in the last row.",
-    "without": "Heads of layer 1 lie on the line; those of layer 0 do not, and 0.5 lies far above it.",
-    "at zero": "Head 0.4 costs by far the most when set to zero, and nothing when set to its mean.",
-    "where": "All of it comes back at the changed token, then at mp, then at the last position.",
-    "second": "For mp, attribution marks 1.1 and all else 0.5. For ( the mark moves with the method.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def _box(axes: Axes, x: float, y: float, label: str, colour: str = "white", width: float = 0.8) -> None:

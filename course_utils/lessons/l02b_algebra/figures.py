@@ -17,14 +17,7 @@ from course_utils.plots import COLOURS
 
 GREY = COLOURS[6]
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # of a label that may stand on a line
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "door": "Four cells stand out: the heads 0.5 and 0.0 in the keys of 1.6 and 1.1.",
-    "dims": "Three curves rise slowly, the random one slowest; both matrices use each direction.",
-    "between": "One bar has no length: for R⁻ᵀ no logit changes.",
-    "singular": "Singular values fall, and after the 32nd they are zero.",
-    "bias": "b_K is blank; b_V and b_O are the same at every position; b_Q is different at each.",
-    "frozen": "Free, an arch of several nats between the two texts; frozen, a flat line at zero.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def _arrow(axes: Axes, end: Tensor, colour: str, label: str, style: str = "-") -> None:

@@ -17,6 +17,8 @@ from course_utils._arguments import Count
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
+ALT = plots.alt_texts(__file__)
+
 ByName = Mapping[str, float]
 WIDTH = 76  # characters on a line of a drawn text
 SEEN = (
@@ -176,10 +178,7 @@ def reading(curve: Mapping[int, float], lines: ByName) -> None:
     axes = plt.subplots(figsize=(8.5, 5))[1]
     counted = {"your table, counted on so much text": curve}
     _levels(lines, plots.curves(counted, *words, markers=True, axes=axes, xscale="log"))
-    plots.show(
-        "A table of counts loses less the more text was counted. On little text it loses more than frequencies of "
-        "single tokens, on all the text as little as Kneser–Ney. The trained model loses least."
-    )
+    plots.show(ALT["reading"])
 
 
 class LiveTable:
@@ -298,10 +297,7 @@ def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: S
     for start in range(0, len(rows), len(groups[0])):
         axes.axhline(start - 0.5, color="white", linewidth=3)
         axes.get_yticklabels()[start].set_fontweight("bold")
-    plots.show(
-        "Five blocks of rows. Within a block much the same next tokens are likely: "
-        "numbers stand with numbers, assertions with assertions."
-    )
+    plots.show(ALT["alike"])
 
 
 def _by_rank(curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes) -> Axes:
@@ -319,10 +315,7 @@ def leads(lead: Mapping[int, float], others: ByName) -> None:
     axes.axhline(0.5, color="#999999", linewidth=0.8)
     axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
     _levels(others, axes, (0.55, 0.15))
-    plots.show(
-        "Rank 2 is no better than the counts, the other ranks are clearly better. Frequencies are below the counts, "
-        "and a table without factors tells nothing."
-    )
+    plots.show(ALT["leads"])
 
 
 def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mapping[int, float]) -> None:
@@ -332,10 +325,7 @@ def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mappin
     _by_rank(trained_first, "What does a rank cost?", "nats, counted text", upper).set_xlabel("")
     _levels({"the best possible table": best}, upper)
     _by_rank({"trained": on_new}, "And on text that it was not trained on?", "nats, new text", lower).legend(fontsize=9)
-    plots.show(
-        "On the counted text losses fall with the rank, and the trained curve is far below both cuts at small ranks. "
-        "On new text the trained curve falls, then rises."
-    )
+    plots.show(ALT["costs"])
 
 
 def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: ByName) -> None:
@@ -353,7 +343,4 @@ def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: B
     plots.grouped_bars(alone, models, title, "nats per token of new text", axes=right).set_ylim(0, 10.5)
     right.bar_label(right.containers[0], fmt="%.2f", label_type="center", color="white")
     _levels(lines, right, "upper left")
-    plots.show(
-        "Without layers the correlation is high and the loss that of the bigrams. With one layer and with two, "
-        "the correlation is less than half, and the loss is near that of single tokens' frequencies."
-    )
+    plots.show(ALT["resemblance"])

@@ -13,6 +13,8 @@ from transformer_lens import HookedTransformer
 from course_utils import plots, text
 from course_utils.plots import COLOURS, MARKERS, Patterns
 
+ALT = plots.alt_texts(__file__)
+
 
 def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     """A schematic of a skip-trigram: the destination looks back for the source, the source says what comes next."""
@@ -34,10 +36,7 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
         axes.text((start + end) / 2, at, said, ha="center", color=colour)
     axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
     axes.axis("off")
-    plots.show(
-        "A row of tokens, open ( path , '. An arrow from the quotation mark, the destination, back to open, "
-        "the source, is labelled QK. An arrow from open forward to rb, the out, is labelled OV."
-    )
+    plots.show(ALT["one_head"])
 
 
 def expected(model: HookedTransformer, given: Mapping[str, Float[Tensor, " d_vocab"]], marked: str) -> None:
@@ -72,10 +71,7 @@ def two_tables(
     plots.heatmap(QK, *names[:2], title, "destination", "source", label="score", axes=left, **style)
     title = "OV: who says what?"
     plots.heatmap(OV, *names[1:], title, "source", "out", label="logit", axes=right, **style)
-    plots.show(
-        "Corners of two tables of head 0.6. QK: the quotation mark looks for open most. OV: open says rb and "
-        "wb, an opening bracket says its closing ones, try says except."
-    )
+    plots.show(ALT["two_tables"])
 
 
 def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free: Float[Tensor, "dest out"]) -> None:
@@ -85,10 +81,7 @@ def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free
         axes.scatter(told.flatten()[::20], measured.flatten()[::20], s=3)  # every twentieth is enough to see
         axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8)
     plt.suptitle("Do two rows of OV foretell how the logits change?")
-    plots.show(
-        "Two clouds of points, the measured change of each logit against the change foretold. With frozen patterns all "
-        "points lie on the diagonal; with free patterns they scatter around it."
-    )
+    plots.show(ALT["held"])
 
 
 def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> None:
@@ -99,10 +92,7 @@ def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> No
     axes.axvline(0, color=COLOURS[6], linewidth=0.8)
     axes.set(title=title, xlabel="logit", ylabel="tokens")
     axes.legend()
-    plots.show(
-        "Two outlines, how many tokens add how much to their own logit. With W_U centred nearly all tokens lie right "
-        "of zero; with another constant the outline is wider, and many more of them lie left of zero."
-    )
+    plots.show(ALT["diagonals"])
 
 
 def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor, "entry 3"]]]) -> None:
@@ -142,10 +132,7 @@ def gains(changes: Mapping[str, Float[Tensor, " n"]], medians: Mapping[str, Any]
     axes.set_title("What does an inserted source do? (black: the median)")
     axes.set_yticks(range(len(changes)), list(changes))
     axes.invert_yaxis()
-    plots.show(
-        "Dots, one for each case, by the factor by which P(out) changes. Trained, they spread far to the right of 1. "
-        "With a random source they lie on both sides of 1; untrained they crowd on it, most of them just to the right."
-    )
+    plots.show(ALT["gains"])
 
 
 def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]) -> None:
@@ -162,11 +149,7 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
     plt.suptitle("Does it do what it says?")
     plt.gcf().supxlabel("the source stands so many tokens back")
     plt.gcf().supylabel("P(out), median of the texts")
-    plots.show(
-        "A panel for each finding. P(out) without the source is about 0.03 to 0.05 per cent, and so it is "
-        "with a random token at any distance. With its source rb reaches a quarter next door and falls to "
-        "about 0.1 per cent at 32 tokens; except stays above a half up to 16 tokens."
-    )
+    plots.show(ALT["findings"])
 
 
 def patterns(pattern: Patterns, names: Sequence[str]) -> None:
@@ -179,11 +162,7 @@ def patterns(pattern: Patterns, names: Sequence[str]) -> None:
         axes.set_xticks(range(len(names)), names, rotation=90, **style)
         axes.set_yticks(range(len(names)), names, **style)
     plt.suptitle("Where does each head look? (dark 0, yellow 1)")
-    plots.show(
-        "Eight attention patterns on a short text. In head 0.4 all attention goes to the start token, from "
-        "every destination. In heads 0.1, 0.2 and 0.5 most of it does, but not always. The others spread "
-        "theirs, some over the last few tokens."
-    )
+    plots.show(ALT["patterns"])
 
 
 def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]) -> None:
@@ -198,11 +177,7 @@ def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int]
     axes.set_xticks(distances, [str(d) for d in distances])
     axes.minorticks_off()
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    plots.show(
-        "Lines, one for each head: by what factor P(out) grows, against the distance of the source. Heads 0.1, 0.2 and "
-        "0.5, solid, stay between 5 and 20. Heads 0.0, 0.3, 0.6 and 0.7, dashed, begin at 50 to 400 and fall to nearly "
-        "1 at 32 tokens."
-    )
+    plots.show(ALT["by_distance"])
 
 
 def eigenvalues(
@@ -224,11 +199,7 @@ def eigenvalues(
     plots.curves(by_score, "Which heads copy?", "copying score Σλ / Σ|λ|", "head", axes=last, **points)
     last.set_yticks(heads, [f"0.{h}" for h in heads])
     last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
-    plots.show(
-        "Eigenvalues of head 0.5 lie to the right of zero, those of head 0.3 on both sides. Copying scores: heads 0.1, "
-        "0.2 and 0.5 near 1, heads 0.0 and 0.6 above 0.8. Heads 0.4 and 0.7 lie among the random circuits and the "
-        "untrained heads, 0.3 a little below them."
-    )
+    plots.show(ALT["eigenvalues"])
 
 
 def notions(shares: Mapping[str, Sequence[float]]) -> None:
@@ -236,8 +207,4 @@ def notions(shares: Mapping[str, Sequence[float]]) -> None:
     names = [f"0.{h}" for h in range(len(next(iter(shares.values()))))]
     _, axes = plt.subplots(figsize=(10, 4.2))
     plots.grouped_bars(shares, names, "Which heads copy? Four notions", "share, or score", "head", axes=axes).legend()
-    plots.show(
-        "Four bars for each head. In heads 0.1, 0.2 and 0.5 the score and the diagonal are near 1, and about a fifth "
-        "to a half of the tokens come first or in the top five. Heads 0.0 and 0.6 have a high copying score and a "
-        "positive diagonal for most tokens, but hardly a token in its own top five."
-    )
+    plots.show(ALT["notions"])

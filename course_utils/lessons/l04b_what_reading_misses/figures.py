@@ -15,13 +15,7 @@ from course_utils.lessons.l04b_what_reading_misses.skip_trigrams import Triples
 from course_utils.plots import COLOURS, HATCHES, LINES, written
 from course_utils.text import visible
 
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "rise": "Starts against ends: probabilities without head 0.7, and by how much it multiplies each.",
-    "heads": "The loss above the optimum: large without a head, small with one, nearly 0 with four.",
-    "price": "Two bars: of all other triples nearly as many come as expected, of true bugs far fewer.",
-    "compete": "Heads 0.3 and 0.7 cost far more than all others, and look at some ten tokens.",
-    "row": "The loss with the direct path alone, with one row, about half way, and with all heads.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:

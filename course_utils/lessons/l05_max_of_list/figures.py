@@ -13,6 +13,8 @@ from torch import Tensor
 from course_utils import plots
 from course_utils.plots import COLOURS, MARKERS
 
+ALT = plots.alt_texts(__file__)
+
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 ROWS = 3  # into which the number line is cut
 
@@ -37,11 +39,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
         axes.text(6.0, name[1], str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
     axes.set(xlim=(-0.1, 8.6), ylim=(-0.6, 2.6))
     axes.axis("off")
-    plots.show(
-        "A drawing: numbers stand on a line, further right for larger ones. The softmax turns the places into "
-        "weights, and each number votes for its own name with its weight. The largest number's arrow is the "
-        "thickest."
-    )
+    plots.show(ALT["two_jobs"])
 
 
 def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]) -> None:
@@ -80,11 +78,7 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     helps = int((lead[:, M] - lead.amin(1)).argmin())
     for place, value, style in [*((place, int(lead[place].argmin()), "-") for place in range(n)), (helps, M, "--")]:
         axes.add_patch(plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2))
-    plots.show(
-        "A table of three positions by the values 0 to 16. A 15 lowers the lead of 16 at each position, a 16 "
-        "raises it by more, smaller values hardly change it. The last 15 lowers it too. Boxes mark the "
-        "worst value at each position, 15, a dashed box a 16 in one's place."
-    )
+    plots.show(ALT["leads"])
 
 
 def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> None:
@@ -95,10 +89,7 @@ def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], 
         drawn = axes.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
         axes.set(title=title, xlabel="value of the key", ylabel="value of the query")
     figure.colorbar(drawn, ax=panels, label="score, row-centred")
-    plots.show(
-        "Two tables of 64 queries by 64 keys, which look the same: colours run from low scores at small keys "
-        "to high scores at large keys, in every row. The left one is the model's, the right one is f times g."
-    )
+    plots.show(ALT["tables"])
 
 
 def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None) -> None:
@@ -143,10 +134,7 @@ def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " va
         axes.annotate(str(value), (value, float(by_value[value])), (0, -11), textcoords="offset points", ha="center")
     axes.set_ylim(min(0, float(by_value.min())) - 0.35)
     axes.legend(ncols=2)
-    plots.show(
-        "For each query its pull f. By their values alone most lie between 0.1 and 0.7, and three at about "
-        "zero or below. With the position of length 6 all lie well above zero."
-    )
+    plots.show(ALT["queries"])
 
 
 def winners(share: Mapping[int, float], points: int = 12) -> None:
@@ -168,11 +156,7 @@ def winners(share: Mapping[int, float], points: int = 12) -> None:
     words = "directions of OV kept, the strongest first", "values that win their row, %"
     plots.curves({"": percent}, "How many directions does OV need?", *words, markers=True, axes=right)
     right.axhline(100, color=GREY, lw=0.8, ls="--")
-    plots.show(
-        "Left: twelve points on a circle. One is marked by an arrow, and its neighbours' shadows on the arrow "
-        "are shorter than the arrow. Right: the share of values that win their row against the directions "
-        "kept; it reaches all."
-    )
+    plots.show(ALT["winners"])
 
 
 def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> None:
@@ -188,11 +172,7 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> N
         axes.bar_label(drawn, [_short(count).replace(" ", "\n") for count in kind], fontsize=8, padding=2)
     axes.set(yscale="log", ylim=(0.5, 1e13))
     axes.legend(ncols=3, loc="upper left")
-    plots.show(
-        "For each length from 2 to 6 three bars on a logarithmic scale: all lists, those that the classes leave open, "
-        "and the wrong ones. Nothing is left open at lengths 2 and 3. From there on each kind grows, and the wrong "
-        "lists stay far below the others."
-    )
+    plots.show(ALT["census"])
 
 
 def _short(count: int) -> str:
@@ -211,10 +191,7 @@ def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
     M = len(allowed) // 4
     note = f"beside {M}: {allowed[M]} of {M}"
     axes.annotate(note, (M, allowed[M]), (M + 6, allowed[M] - 6), arrowprops={"arrowstyle": "->"})
-    plots.show(
-        "Three rising lines. For each largest value the dotted one counts all smaller values. The line allows most of "
-        "them, and would allow a few more if it were exact."
-    )
+    plots.show(ALT["beside"])
 
 
 def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
@@ -250,11 +227,7 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     )
     axes.set_yticks([1e-6, 1e-4, 0.01, 1, 100], ["0.000001", "0.0001", "0.01", "1", "100"])
     axes.minorticks_off()
-    plots.show(
-        "Four proofs as points. The more cases a proof looks at, the fewer lists it leaves open: 64 cases "
-        "leave about a fifth, ten thousand cases about one in sixty. The search and brute force leave only "
-        "the true errors; the search needs far fewer cases."
-    )
+    plots.show(ALT["price"])
 
 
 def danger(
@@ -290,8 +263,4 @@ def danger(
             f"{M + 1}", place, (*side.tolist(),), textcoords="offset points", ha="center", va="center"
         )
         label.set(fontsize=9, fontweight="bold")
-    plots.show(
-        "Each largest value by its step in score and its voice, on a logarithmic scale. A dashed line falls "
-        "from left to right. Most values that are sometimes wrong lie below it, and nearly all that are never "
-        "wrong above it. Named are 16, far to the left, and those on the wrong side."
-    )
+    plots.show(ALT["danger"])

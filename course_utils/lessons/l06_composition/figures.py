@@ -23,14 +23,7 @@ Place = tuple[float, float]
 Table = Shaped[Tensor, "row column"]
 HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V": "value: what do I pass on?"}
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "paths": "Four kinds of path: direct, through a head in layer 0, in layer 1, in both.",
-    "virtual": "Three patterns over seven tokens: the writer's, the reader's, the virtual head's.",
-    "term": "Eight squares of a hundred terms, one for each head: shares of the lead.",
-    "chance": "Three tables of scores in units of chance, writers by readers; red cells are above.",
-    "last": "Three groups of paths, two bars each: nats gained when added first, and when last.",
-    "mean": "Three doors, two bars each: nats lost with zero in its place, and with the average.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def doors(costs: Mapping[str, float] | None = None) -> Axes:

@@ -15,13 +15,7 @@ from course_utils.text import visible
 
 WIDTH = 100  # characters of a line
 DARK = COLOURS[0], "#a34700", "#00654a"  # of words beside an arrow: the first three colours, dark enough to read
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "worth": "What it costs to take out the induction heads, left, and two other heads, right, at each kind of "
-    "position and over all. On the left the bars at continued positions tower over all others, whichever way they are "
-    "taken out. On the right all bars are low, and lowest for the mean.",
-    "mystery": "What it costs to take out 1.0, in three ways, on prose and on code. On code all bars where the line "
-    "ends are high. On prose only zero's is; the other two lie below zero.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] = ("", "", "")) -> None:
@@ -75,10 +69,7 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     axes.axis("off")
     key = plt.colorbar(colours, ax=axes, label="logits added", boundaries=[limit * i / 50 for i in range(-50, 51)])
     key.set_ticks([-limit, 0, limit], labels=[f"−{limit:g}", "0", f"+{limit:g}"])
-    plots.show(
-        "A passage of prose, token by token, coloured by what the induction heads added to each. Most tokens are pale. "
-        "The later pieces of names that came before stand out in orange."
-    )
+    plots.show(ALT["passage"])
 
 
 def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
@@ -89,10 +80,7 @@ def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
         _by_head(values, f"{model}, layer {layer}", layer=layer, axes=panel)
     axes[0].set_ylabel("prefix-matching score")
     axes[0].legend(title="tokens drawn")
-    plots.show(
-        "Prefix-matching scores of all heads of three layers. Only heads 1.1 and 1.6 of the two-layer model have high "
-        "bars, however the tokens were drawn. All others are next to zero."
-    )
+    plots.show(ALT["scores"])
 
 
 def _by_head(
@@ -119,10 +107,7 @@ def losses(
     axes[0].set_ylabel("nats per token")
     axes[0].get_legend().remove()
     axes[-1].legend(fontsize=8, ncols=2, frameon=True, framealpha=1, edgecolor="none")
-    plots.show(
-        "Loss by position, tokens drawn uniformly and by frequency. The one-layer model's line stays level over three "
-        "passes. The two-layer model's falls steeply where the second pass begins, and stays low."
-    )
+    plots.show(ALT["losses"])
 
 
 def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of: Sequence[int]) -> None:
@@ -130,20 +115,13 @@ def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of:
     _, axes = plt.subplots(1, len(of), figsize=(10.4, 5))
     for panel, head in zip(axes, of, strict=True):
         plots.attention(pattern[head], tokens, f"head 1.{head}", panel)
-    plots.show(
-        "Attention of heads 1.6 and 1.1 on eight tokens in three passes. In the first pass both look at the start "
-        "token. In the second there is one diagonal, in the third there are two, each one place right of an earlier "
-        "copy."
-    )
+    plots.show(ALT["patterns"])
 
 
 def effects(by_kind: Mapping[str, Float[Tensor, " head"]]) -> None:
     """Show what each head of layer 1 adds to the token that comes, one bar for each kind of position."""
     _by_head(by_kind, "What does each head add to the next token?", "logit effect").legend()
-    plots.show(
-        "Logit effects of the eight heads of layer 1, three bars each: new, continued, otherwise. Heads 1.1 and 1.6 "
-        "add much where a token continues as before and little elsewhere. No other head rises where a token continues."
-    )
+    plots.show(ALT["effects"])
 
 
 def said(
@@ -154,10 +132,7 @@ def said(
     bars |= {f"{layer}.{h}": value for layer, row in enumerate(by_head.tolist()) for h, value in enumerate(row)}
     names = [f"{layer}.{h}" for layer, h in highlight]
     plots.bars(bars, f"Who prefers {right} to {wrong}?", "logit difference", names)
-    plots.show(
-        "Horizontal bars: what each part of the model adds to the difference of two logits. Heads 1.1 and 1.6 speak "
-        "strongly for the right token. The direct path and head 1.7 speak against it, the rest hardly at all."
-    )
+    plots.show(ALT["said"])
 
 
 def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> None:
@@ -165,10 +140,7 @@ def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> N
     bars = {f"head 1.{head}": [score[i].item() for score in by_door.values()] for i, head in enumerate(of)}
     title, unit = "What is left when one door to 0.5 is shut?", "prefix-matching score"
     plots.grouped_bars(bars, list(by_door), title, unit, "door that is shut", numbers=True).legend()
-    plots.show(
-        "Prefix-matching scores of heads 1.6 and 1.1 with one door from the previous-token head shut. Without it in "
-        "the keys nearly nothing is left. Without it in the queries most is left, without it in the values all."
-    )
+    plots.show(ALT["doors"])
 
 
 def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
@@ -188,10 +160,7 @@ def writers(attention: Mapping[str, float]) -> None:
     best = max(attention, key=lambda name: attention[name])
     unit = "attention to the place 20 later, mean of 1.6 and 1.1"
     plots.bars(attention, "Whose label makes the rest follow?", unit, [best])
-    plots.show(
-        "Horizontal bars: the attention that follows when 0.5's label is moved alone, or with that of another head of "
-        "layer 0. With 0.0 it is about twice as much. With any other head it is as with 0.5 alone."
-    )
+    plots.show(ALT["writers"])
 
 
 def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], before: int, later: int) -> None:
@@ -208,12 +177,7 @@ def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], b
     panels[-1].set_xlabel("source position")
     panels[-1].get_legend().remove()
     panels[0].legend(loc="upper center")
-    plots.show(
-        "Mean attention of heads 1.6 and 1.1 by place, counted from the earlier B. With nothing moved, or with a "
-        "random direction moved, there is one tall peak at the earlier B. With 0.5's label moved that peak is gone, "
-        "and a lower one stands 20 places later, lowest in 1.1. With both labels moved the peak there is as tall as "
-        "the first was."
-    )
+    plots.show(ALT["moved"])
 
 
 def matches(
@@ -226,11 +190,7 @@ def matches(
     for axes, table, title, end in zip(panels, (match, alike), titles, ends, strict=True):
         side = "token at the destination"
         plots.heatmap(table, tokens, tokens, title, side, end, centred=True, limit=10.0, axes=axes)
-    plots.show(
-        "Two tables of scores over the pieces of two names. On the left, the match through the previous-token head, "
-        "the diagonal is strong in every row. On the right, the head's own circuit on the same scale, nothing stands "
-        "out."
-    )
+    plots.show(ALT["matches"])
 
 
 def pairs(top1: Float[Tensor, "later earlier"]) -> None:
@@ -239,16 +199,10 @@ def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     axes = plt.subplots(figsize=(8, 4.6))[1]
     title, label = "Which pairs match tokens to themselves?", "share of tokens"
     plots.heatmap(top1, later, earlier, title, "later head", "earlier head", label=label, numbers_from=0.1, axes=axes)
-    plots.show(
-        "A table of all pairs of a later and an earlier head. The share of tokens that match themselves best is high "
-        "for 1.1 and 1.6 with 0.5, and next to zero in all other cells."
-    )
+    plots.show(ALT["pairs"])
 
 
 def caught(shares: Mapping[str, Float[Tensor, " head"]]) -> None:
     """Show what share of each head of layer 1's attention falls on the reader's rule, a bar for each kind of text."""
     _by_head(shares, "Who looks where your rule says?", "share beyond the start token").legend()
-    plots.show(
-        "Bars for the eight heads of layer 1, on prose and on code: the share of their attention beyond the start "
-        "token that falls on your rule's sources."
-    )
+    plots.show(ALT["caught"])

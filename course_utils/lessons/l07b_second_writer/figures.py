@@ -11,6 +11,8 @@ from torch import Tensor
 from course_utils import plots
 from course_utils.plots import COLOURS
 
+ALT = plots.alt_texts(__file__)
+
 LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 
 
@@ -84,12 +86,7 @@ def find_and_copy(
     panels[0].set(xlim=(-0.6, 1.2), ylim=(-0.4, 1.25))
     panels[1].margins(0.12)
     panels[1].legend(fontsize=8, loc="upper right")
-    plots.show(
-        "Two panels of points for heads paired with the previous-token head: how well they find, across, and how well "
-        "they copy, upwards. By positivity the two induction heads stand in the upper right corner, and four other "
-        "heads stand above and to the right of the box of chance. By lead the two induction heads stand alone at the "
-        "right."
-    )
+    plots.show(ALT["find_and_copy"])
 
 
 def _bars(
@@ -115,10 +112,7 @@ def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -
     bars = {f"1.{head}": [rates[i] for rates in fit.values()] for i, head in enumerate(of)}
     names = [f"query: {query}\nkey: {key}" for query, key in fit]
     _bars(bars, names, "Which pairs of sources match?", "share of tokens that match themselves best")
-    plots.show(
-        "Bars of the share of tokens that match themselves best. A token in the query and 0.5 in the key: high. A "
-        "token and 0.0: none. 0.0 on both sides: about half. 0.5 and 0.0: about a fifth."
-    )
+    plots.show(ALT["sources"])
 
 
 def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequence[int]) -> None:
@@ -131,11 +125,7 @@ def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequen
         for i, head in enumerate(of)
     }
     _panels(panels, list(went), "attention to B", "what is cut from its keys", 0.85)
-    plots.show(
-        "Attention of 1.6 and 1.1 to the two Bs, by what is cut from their keys. With nothing cut they look at the B "
-        "in the same company. Without 0.0 they hardly tell the two apart. Without 0.5 they find neither. The other "
-        "six heads change nothing."
-    )
+    plots.show(ALT["preferences"])
 
 
 def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
@@ -145,10 +135,7 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
     axes = _bars(bars, places, title, "nats per token", "kind of position", 3.8)
     axes.axhline(0, color="black", lw=0.8)
     axes.margins(y=0.12)
-    plots.show(
-        "Bars of the cost of taking 0.0 out of the queries and keys, by kind of position. Where a token continues as "
-        "before it costs more than a nat, and the mean in its place costs more than zero. Elsewhere next to nothing."
-    )
+    plots.show(ALT["costs"])
 
 
 def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) -> None:
@@ -162,11 +149,7 @@ def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) ->
     }
     writers = [f"0.{writer}" for writer in range(next(iter(left.values())).shape[1])]
     _panels(panels, writers, "share of the score", "the head that is cut", 1.45)
-    plots.show(
-        "Bars of what is left of the two heads' scores after each of sixteen cuts. Without 0.5 in the keys next to "
-        "nothing is left, without 0.0 there a third to a half; without either in the queries most; after all other "
-        "cuts everything."
-    )
+    plots.show(ALT["kept"])
 
 
 def pointer() -> None:
@@ -180,20 +163,13 @@ def pointer() -> None:
     ):
         plots.arrow(axes, (start, y), (end, y), colour, line)
         axes.text(5.7, y + 0.1, words, ha="center", va="bottom", color=colour, fontsize=9)
-    plots.show(
-        "Three positions as upright streams: an earlier A at j, the B after it, a second A at n. In layer 0 an arrow "
-        "runs from the earlier A straight to the second, which gets a label: A stood at j. In layer 1 the second A "
-        "looks at j, moved one on. There is B, and it is copied."
-    )
+    plots.show(ALT["pointer"])
 
 
 def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
     """Show the lead in score of a word itself, its variant and another's variant, for each family."""
     _bars(values, families, "What does the match find?", "lead in score", "family").set_ylim(0, 8.5)
-    plots.show(
-        "Bars of the match in four families. A token finds itself best. The variant with a space comes near, the "
-        "capitalised one reaches less than half, capitals and the plural a little. Shuffled pairs are next to zero."
-    )
+    plots.show(ALT["match_of_variants"])
 
 
 def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
@@ -207,11 +183,7 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     plots.grouped_bars(values, families, *words, numbers=True, axes=axes)
     axes.set_ylim(0, 0.45)
     axes.legend(ncols=3)
-    plots.show(
-        "A text in which a word and its B stand, and at the end the word's variant; below it bars of attention to B. "
-        "From the word itself much. From the variant with a space a good part of it, from the capitalised variant "
-        "little, from the others and from shuffled pairs next to nothing."
-    )
+    plots.show(ALT["looks_of_variants"])
 
 
 def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
@@ -221,19 +193,13 @@ def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     title, label = "Which pairs find the same token?", "positivity of M_K (−: below −0.2)"
     words = (later, earlier, title, "later head", "earlier head")
     plots.heatmap(positivity, *words, label=label, axes=axes, centred=True, limit=1.0, numbers_from=0.4)
-    plots.show(
-        "A table of all pairs of a later and an earlier head, coloured by the positivity of their match. The pairs of "
-        "1.1 and 1.6 with 0.5 are the strongest."
-    )
+    plots.show(ALT["all_pairs"])
 
 
 def right(shares: Mapping[str, float]) -> None:
     """Show what share of the second pass is right, for each way to run the pointers."""
     plots.bars(shares, "Are the pointers still right?", "share of the second pass")
-    plots.show(
-        "Bars of the share that is right. As built, and with the key or the value door cut, everything is right. With "
-        "the query door cut, or without positions in the stream, next to nothing."
-    )
+    plots.show(ALT["right"])
 
 
 def occurrences() -> None:
@@ -247,10 +213,7 @@ def occurrences() -> None:
     axes.text(10, -0.8, "the query", ha="center", va="top", fontsize=9)
     axes.text(6.5, 2.3, "which of the two?", ha="center", color=LOOKS, fontsize=9)
     axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 2.7))
-    plots.show(
-        "The text of the test: A after the company named same, then a B; A after the other company, then another B; "
-        "at the end the first company and A. Two arrows lead from this last A to the two Bs, with the question which."
-    )
+    plots.show(ALT["occurrences"])
 
 
 def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
@@ -260,7 +223,4 @@ def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, flo
     title = "Does the match follow the embeddings?"
     axes = plots.curves(points, title, *words, lines=False, markers=True, size=9, xlim=(0, 0.6), ylim=(0, 6))
     axes.legend(loc="upper left", prop={"family": "monospace"})
-    plots.show(
-        "Four points, one for each family: the more alike the embeddings of word and variant, the larger the match, "
-        "but for capitals and plurals, which hardly differ in it."
-    )
+    plots.show(ALT["resemblance"])

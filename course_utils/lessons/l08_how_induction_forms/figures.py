@@ -16,44 +16,7 @@ from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
 Curves = Sequence[Sequence[float]]
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "covered": "One line per model: what repeating saves. All rise to half a nat by step 60 and stay there. The rest "
-    "of the picture, from step 120 to step 400, is covered.",
-    "document": "One document as two rows of numbered boxes. Two stretches of tokens are underlined wherever they "
-    "stand. From the second time on, their boxes are filled from the second token on.",
-    "watching": "Left, two losses. On documents it falls, stays on a plateau and falls again. On repeated random "
-    "tokens it waits and then falls steeply. Right, one line per head: previous-token and prefix-matching scores rise "
-    "in those steps; several heads of layer 1 match prefixes in the end.",
-    "events": "When each of five events came, a mark per model and a bar at the median. The saving, the lead and "
-    "prefix matching come within some twenty steps of each other. The previous-token score and in-context learning "
-    "come some seventy steps later.",
-    "match": "Left, positivity rises from step 40 on and is nearly one at step 180. Middle, the lead of the same pairs "
-    "is near zero until step 140 and then grows to several units. Right, a mark per model: in most, the best control "
-    "ends far below half of the pair's lead; in six it comes near the lead itself.",
-    "shortcut": "A row of tokens: A to H, then A to C again. One arrow spans the 8 places from the first C to the "
-    "second, another the 7 places from the first C to the second B, which asks what comes next.",
-    "distances": "Left, the share of predictable tokens by distance: the old language has a sharp peak at eight, ours "
-    "a low hump. Right, what always guessing the token that far back saves: a peak at eight for the old language, next "
-    "to nothing for ours.",
-    "looking back": "Tables of attention by places back, a row per model. With our language column one alone is "
-    "bright. With the old one, one model of ten is bright at seven and eight; in batches of 32 half of them are. With "
-    "names of five most are bright somewhere between four and six.",
-    "detour": "A row of tokens. Two arrows of layer 0 bring the A from 8 back and the B from 7 back to one place. Much "
-    "later an A looks at that place: its match finds the A there, and its copy takes the B.",
-    "clamp": "The model in training has three parts: look, match, copy. Its match is greyed out; the match of a "
-    "finished model, below it, takes its place at every step. Logits, loss and gradient come from the mixture; the "
-    "finished model never changes.",
-    "arms": "Steps earlier or later than the same seed unaltered, a mark per seed. A head planted to look 1 back "
-    "brings the gain forward in all seeds; shams move it a little, to both sides. Look, copy and match held at their "
-    "end bring it forward, match most. With any one part held at its start it never comes.",
-    "without a head": "What is saved without the best head of layer 1, in per cent of the whole model. Taken from a "
-    "finished model, it leaves about four fifths. Models that are trained without it save about all.",
-    "scoreboard": "Fifteen predictions, a row each, with a tick or a cross for every part. Five have ticks alone.",
-    "text": "Four curves through training on real text, as shares of their own rise, on a logarithmic axis. The "
-    "previous-token head rises first, in-context learning next, prefix matching after it, and the saving last.",
-    "uncovered": "The first picture, uncovered: the saving stays at half a nat until about step 160, and then rises "
-    "steeply in all models, to about three nats by step 300.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: float | None = None) -> Axes:

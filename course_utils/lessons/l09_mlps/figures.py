@@ -19,25 +19,7 @@ BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 Numbers = Float[Tensor, " n"]
 Pairs = Int[Tensor, "pair 2"]
 Which = Bool[Tensor, " pair"]
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "blind": "Left, all pairs: the mistakes that were foretold and those found are the same points, on pairs of "
-    "diagonals. Right, the answers are off by multiples of 21.",
-    "crest": "For which A and B a neuron and its opposite fire: round spots in rows. The lines on which A plus B is "
-    "twice the phase, up to whole turns, pass through the spots of both.",
-    "start": "The share of right answers if attention to the first number is forced: a plateau around one half, in "
-    "which the model's own attention lies. Before training it is one half.",
-    "double": "Phase of a neuron's votes against that of its curve. In five models they lie on lines of slope two, but "
-    "for the finest ruler of the first two. A partner's votes lie anywhere.",
-    "fine": "How far answers are off without each of five rulers, and without as many neurons at random. Without the "
-    "slopes, the slowest wave and the finest nearly all errors are where a triangle foretold them; without the two "
-    "others they are not.",
-    "eight": "Left, right answers by the number of waves kept: of any frequency, of whole ones, which need more, and "
-    "random directions, which get almost nothing. Right, what is left over: spikes.",
-    "noise": "Attention of the last token for two to five numbers: nearly all of it on the last two, most on the one "
-    "before last.",
-    "exchanged": "With noise before the last two most answers stay right. With the last two exchanged, or two "
-    "positions, most are the new sum, fewest at length four.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 @plain_lines

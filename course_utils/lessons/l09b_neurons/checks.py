@@ -2,7 +2,6 @@
 
 import functools
 import math
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -26,18 +25,6 @@ def _by_sum(table: Tensor, sign: int = 1, reduce: Callable = torch.mean) -> Tens
 
 def _waves(table: Tensor, frequencies: Sequence[int], sign: int = 1, reduce: Callable = torch.mean) -> Tensor:
     return fourier.projected(_by_sum(table, sign, reduce), frequencies)[_sums(table, sign)]
-
-
-def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    kept = torch.zeros(len(table))
-    kept[[0, *frequencies, *(-f for f in frequencies)]] = 1  # waves of a + b have one frequency in a and in b
-    return torch.fft.ifft2(torch.fft.fft2(table, dim=(0, 1)) * kept.diag()[..., None], dim=(0, 1)).real
-
-
-def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    waves = [(2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies]
-    kernel = 1 + 2 * torch.stack(waves).sum(0)
-    return (kernel @ _by_sum(table) / len(table))[_sums(table)]
 
 
 def _unlike_sums(got: Tensor, right: Tensor, table: Tensor, frequencies: Sequence[int]) -> str | None:
@@ -71,15 +58,6 @@ only_waves = compared(
         ),
     },
     explain=_unlike_sums,
-    elsewhere={
-        "the same sum modulo 7": lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
-        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f: _waves(table, f[:1]),
-    },
-    also_right={
-        "a transform of both operands": _diagonal,
-        "each mean spread by a kernel": _kernel,
-        "float64": lambda table, f: _waves(table, f).double(),
-    },
 )
 
 
@@ -115,35 +93,6 @@ def polygon(answer: Answer) -> None:
         )
 
 
-def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
-    angle = 2 * math.pi * turn * torch.arange(n) / n + start
-    gain = gain or 1 / (1 - math.cos(2 * math.pi / n))
-    W = gain**0.5 * torch.stack([angle.cos(), angle.sin()], 1)
-    return W, torch.full((n,), 1 - gain if bias is None else bias)
-
-
-polygon.mistakes = {
-    "with directions of length 1 and no bias": lambda n: _star(n, 1.0, 0.0),
-    "one that is on should come back as 1": lambda n: _star(n, 1.0, -math.cos(2 * math.pi / n)),
-    "comes as 1.65": lambda n: (_star(n)[0] / (1 - math.cos(2 * math.pi / n)) ** 0.5, _star(n)[1]),
-    "as far apart as they can": (
-        lambda n: _star(n, turn=0.5),
-        lambda n: (torch.eye(2)[torch.arange(n) % 2], torch.zeros(n)),
-    ),
-    "with 8 features, one that is on also makes others speak": lambda n: _star(n, 1 / (1 - math.cos(2 * math.pi / 5))),
-    "all directions are 0": lambda n: (torch.zeros(n, 2), torch.zeros(n)),
-}
-polygon.also_right = {
-    "turned": lambda n: _star(n, start=1.0),
-    "the other way round": lambda n: tuple(part.flip(0) for part in _star(n)),
-    "longer arrows": lambda n: _star(n, 2 / (1 - math.cos(2 * math.pi / n))),
-    "roots of one, in numpy": lambda n: (
-        np.exp(2j * np.pi * np.arange(n)[:, None] / n).view(float) / (1 - np.cos(2 * np.pi / n)) ** 0.5,
-        np.full(n, 1 - 1 / (1 - np.cos(2 * np.pi / n))),
-    ),
-}
-
-
 def _error(W: Tensor, b: Tensor, on: Sequence[int], counted: Sequence[int] | slice = slice(None)) -> Tensor:
     """The squared error of these features, all without `counted`, when those are `on`."""
     x = torch.zeros(len(W)).index_fill(0, torch.tensor(on), 1)
@@ -167,16 +116,6 @@ pair_error = compared(
         "this is the mean over the features; the error is the sum.": lambda W, b, i, j: _error(W, b, [i, j]) / len(W),
         "features that are off count too: what is read of them should be 0.": lambda W, b, i, j: _error(
             W, b, [i, j], [i, j]
-        ),
-    },
-    elsewhere={"features 0 and 1 of 5 on": lambda W, b, i, j: _error(W, b, [i]) + _error(W, b, [j])},
-    also_right={
-        "a tensor with one entry": lambda W, b, i, j: _error(W, b, [i, j]),
-        "feature by feature": lambda W, b, i, j: sum(
-            (float(k in (i, j)) - max(0.0, float(W[k] @ (W[i] + W[j]) + b[k]))) ** 2 for k in range(len(W))
-        ),
-        "numpy": lambda W, b, i, j: np.sum(
-            (np.isin(np.arange(len(W)), [i, j]) - np.maximum(W.numpy() @ W.numpy()[[i, j]].sum(0) + b.numpy(), 0)) ** 2
         ),
     },
 )
@@ -204,17 +143,6 @@ without_direction = compared(
     explain=lambda got, right, h, d: (
         None if close(got @ d, 0 * h[:, 0]) else "something is left along the direction: the product should be 0."
     ),
-    elsewhere={
-        "something is left along the direction": lambda h, d: h - 2 * _along(h, d),
-        "what is across the direction": lambda h, d: 0 * h,
-    },
-    also_right={
-        "a matrix": lambda h, d: h @ (torch.eye(len(d)) - torch.outer(d, d) / d.dot(d)),
-        "row by row, in numpy": lambda h, d: np.stack(
-            [row - row @ d.numpy() / (d.numpy() @ d.numpy()) * d.numpy() for row in h.numpy()]
-        ),
-        "least squares": lambda h, d: h - (d[:, None] @ torch.linalg.lstsq(d[:, None], h.T).solution).T,
-    },
 )
 
 
@@ -253,32 +181,3 @@ def about(answer: Answer) -> None:
         recall >= 0.4,
         f"your rule names {recall:.0%} of the places where the neuron fires strongly; a wider one should reach 40 %.",
     )
-
-
-def _by_text(tokens: list[str]) -> list[bool]:
-    """What stands before each token, as one text."""
-    before = ["".join(tokens[max(0, i - 8) : i]) for i in range(len(tokens))]
-    return [
-        token == "self" and bool(re.search(r"def \w+\($", said)) for token, said in zip(tokens, before, strict=True)
-    ]
-
-
-about.mistakes = {
-    "the neuron never fires": lambda tokens: [False] * len(tokens),
-    "the neuron always fires": lambda tokens: [True] * len(tokens),
-    "a rule that says less should reach 70 %": lambda tokens: [token == "self" for token in tokens],
-    "a wider one should reach": lambda tokens: [
-        token == "self" and tokens[i - 2 : i - 1] == ["init"] for i, token in enumerate(tokens)
-    ],
-    "tokens need as many verdicts": lambda tokens: [i for i, token in enumerate(tokens) if token == "self"],
-    "each verdict should be True or False": lambda tokens: tokens,
-}
-about.also_right = {
-    "the text before it": _by_text,
-    "a bracket before it, numpy": lambda tokens: np.array(
-        [token == "self" and before.endswith("(") for before, token in zip(["", *tokens], tokens, strict=False)]
-    ),
-    "0 and 1, as a tensor": lambda tokens: torch.tensor(
-        [int(token == "self" and "(" in tokens[i - 1]) for i, token in enumerate(tokens)]
-    ),
-}

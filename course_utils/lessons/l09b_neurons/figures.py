@@ -20,38 +20,7 @@ Stars = Float[Tensor, "model feature 2"]
 Planes = Mapping[str, Float[Tensor, "_feature 2"]]
 Spikes = Mapping[str, Sequence[Float[Tensor, " _axis"]]]
 Fires = Float[Tensor, " place"]
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "decay": "The same two panels to step 1,000, other pairs for three seeds. With weight decay their loss falls "
-    "steeply between steps 400 and 700. Without, it goes on rising.",
-    "waves": "Four losses over the steps. That of other pairs falls late, that of the key waves alone long before. The "
-    "next strongest waves alone stay high. Without the key waves the training pairs, at first known, are lost again.",
-    "clock": "Models by two measures. The pizza stands at the lower right, the clock at the upper left. Models that "
-    "add well stand at the right edge, half-way up or higher; those that know by heart in the middle at the top, the "
-    "untrained one further left.",
-    "most": "Three tables of what each feature that is on says about all five, in the order of the star. At the left, "
-    "with four features kept, 0.8 for itself and minus 0.8 for its opposite. At the right 1.4 for itself, 0.4 for two "
-    "neighbours and minus 1.1 for the two others.",
-    "pairs": "Loss against density for three models. The pentagon by hand gets dearer with density, the model without "
-    "a ReLU cheaper; their lines cross. The trained models lie below both, next to the pentagon at the sparse end and "
-    "next to the other at the dense end.",
-    "cut": "Above, arrows before and after the cut: the pentagon's come to lie on one line, two are short. Below, what "
-    "each comes back as. In the pentagon feature 0 is gone, its neighbours lose a little, the others nearly all. Of "
-    "two features the other is untouched.",
-    "twenty": "A dot for each feature at the share of a dimension that it has, by density. In two dimensions they fall "
-    "from two thirds to two fifths, in five from scattered values to about a quarter.",
-    "spiky": "Excess kurtosis along neurons and along rotated axes, trained and untrained. Before the ReLU they hardly "
-    "differ; after it the trained model's neurons are far spikier than anything else. Right, how much the loss rises "
-    "when one neuron is off: for most next to nothing.",
-    "fires": "Left, by the level from which firing counts: at the rule's places it fires, then at few; of what fires "
-    "the rule names a tenth, then most. Right, two outlines: what is weak is elsewhere.",
-    "fires a little": "Six lines of code, at their middle a place where the neuron fires at 10 to 40 % of its "
-    "largest value: words in the head of a function, and others that are not.",
-    "sae": "Left, the share of the MLP's work that comes back: 16 features most of it, 16 neurons three quarters, 32 "
-    "neurons nine tenths, the mean a third. Right, the variance left over: less for an untrained model.",
-    "sae feature": "Above, two pieces of code, twice: marked where neuron 49 fires, and where the best feature does, "
-    "which is at the self. Below, how well neuron, feature, random direction and untrained feature fit the rule on "
-    "both halves: all lose on the new one, the feature stays best.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def _arrow(axes: Axes, feature: int, end: Sequence[float], named_at: Sequence[float]) -> None:
@@ -107,7 +76,7 @@ def interference(W: Stars, titles: Sequence[str]) -> None:
         angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
         order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
         table, names = (directions @ directions.T)[order][:, order], [str(i) for i in order.tolist()]
-        labels = {"ylabel": "feature that is on", "xlabel": "feature read"}
+        labels: Any = {"ylabel": "feature that is on", "xlabel": "feature read"}
         plots.heatmap(table, names, names, title, **labels, centred=True, limit=1.5, numbers_from=0.0, axes=axes)
 
 

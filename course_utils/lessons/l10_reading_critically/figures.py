@@ -16,27 +16,7 @@ from course_utils.text import visible
 
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
 MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", GREEN), "decides nothing": ("X", GREY)}
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "wall": "Two patterns of an induction head, with an ordinary token and with the end of text in the middle: the "
-    "same bright line crosses the wall in both.",
-    "only": "What the second piece gains behind the whole word: in the trained model the larger part of the histogram "
-    "is right of zero, in the untrained one about half.",
-    "own": "What tokens do to their own logit. In the head with mostly negative eigenvalues nearly as many are raised "
-    "as lowered; in the head with none nearly all are raised.",
-    "count": "Heads that count as copying, by threshold: flat for the one-layer model up to a high threshold, in steps "
-    "for the two-layer model, from just above the band of random circuits.",
-    "most": "Heads of layer 1, by their own circuit's positivity and the K-composition term's. The two induction heads "
-    "lead on the second; another head leads on the first.",
-    "constant": "Bars: little is lost with the first constant, more with the final one, most with both.",
-    "paths": "Heads of layer 0 by heads of layer 1, by what patching the path costs. Into the keys two rows light up, "
-    "0.0 and 0.5; into the others at most a few paths, faintly.",
-    "sparse": "Cosine of hidden features with the nearest learnt direction: near one for sparse ones and two at a "
-    "time, lower for six, and for dense ones as low as for random directions.",
-    "linear": "Bars: nearly all with the MLP and with the transcoder, nearly none with the other two.",
-    "graph": "Two bars: next to nothing of the logit passes the head, and most is lost without it.",
-    "gap": "As the source moves away, the copying head's line falls slowly and keeps most of its height; the "
-    "positional head's falls to almost nothing.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> None:

@@ -403,7 +403,6 @@ class Case(Exercise):
 
         super().__init__(f"case_{number}", check)
         self.report = []
-        self.mistakes = MISTAKES
 
     def __call__(self, answer: Answer) -> Answer:
         if not callable(answer):
@@ -427,19 +426,6 @@ def _lines(claim: Sequence[str], verdicts: Sequence[Verdict]) -> list[str]:
     told = ((v.points, f"{said.strip(' .')}: {v.evidence}") for said, v in zip(claim, verdicts, strict=True))
     lines = [f"  {signs[points]}  {line}{'' if line.endswith('?') else '.'}" for points, line in told]
     return [*lines, f"  points: {sum(verdict.points for verdict in verdicts)}".replace("-", "−")]
-
-
-MISTAKES: dict[str, Answer] = {
-    "state at least one thing": lambda: [],
-    "return a list of sentences": lambda: "1.2 matters",
-    "Say “1.2 matters”": lambda: ["1.2 is an induction head"],
-    "Say “1.2 looks 5 back”, “… at the same token”": lambda: ["1.2 looks one back"],
-    "through its keys”, or queries, or values": lambda: ["1.2 needs 0.3"],
-    "is none of them": lambda: ["1.4 matters"],
-    "only a head of an earlier layer": lambda: ["0.1 needs 1.2 through its keys"],
-    "of 8 statements false": lambda: [f"{layer}.{head} does not matter" for layer in (0, 1) for head in range(4)],
-    "of 4 statements false": lambda: [f"1.{head} looks right after the same token" for head in range(4)],
-}
 
 
 @functools.cache

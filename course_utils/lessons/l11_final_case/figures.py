@@ -10,11 +10,7 @@ from torch import Tensor
 from course_utils import plots
 from course_utils.plots import COLOURS, LINES, written
 
-ALT = {  # what the figures show, in words: here, so that no cell under a prediction prints its answer
-    "board": "Mean attention patterns of the eight heads of box 0. Four have a bright diagonal: 0.1, 0.2, 1.0 and "
-    "1.1. In that of 1.1 the second block looks seven back; 0.2 looks one back. The others are diffuse. Cutting 0.1 or "
-    "1.0 costs much, cutting any other head nothing.",
-}
+ALT = plots.alt_texts(__file__)
 
 
 def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:

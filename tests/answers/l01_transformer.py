@@ -1,0 +1,178 @@
+"""Answers to the exercises of lesson 01: others that are right, and wrong ones with what they hear."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from course_utils.course.exercises import Answer
+from course_utils.course.fixtures import random
+from course_utils.lessons.l01_transformer.checks import _causal, _changed, _model, _noticed, _nucleus, _scores, _shares
+
+
+def _by_loop(scores: Tensor, n: int) -> Tensor:
+    result = scores.clone()
+    for dest in range(n):
+        result[dest, dest + 1 :] = -torch.inf
+    return result
+
+
+def _head(turn: int = -1, size: float = 99.0) -> Answer:
+    return lambda W_pos: (size * W_pos.roll(turn, 0).T, W_pos.T)
+
+
+def _by_number(W_pos: Tensor) -> tuple[Tensor, Tensor]:
+    """Right only if position i is the i-th axis."""
+    eye = torch.eye(*W_pos.shape).T
+    return 99 * eye.roll(-1, 1), eye
+
+
+def _turned(W_pos: Tensor) -> tuple[Tensor, Tensor]:
+    turn = torch.linalg.qr(random(len(W_pos), len(W_pos), seed=1))[0]
+    return 99 * W_pos.roll(-1, 0).T @ turn, W_pos.T @ turn
+
+
+def _one_by_one(p: Tensor, share: float) -> Tensor:
+    if p.ndim > 1:
+        return torch.stack([_one_by_one(one, share) for one in p])
+    result, left = torch.zeros(len(p)), p.clone()
+    while result.sum() < min(share, 1 - 1e-6):
+        best = left.argmax()
+        result[best], left[best] = p[best], -1
+    return result / result.sum()
+
+
+def _from_the_least(p: Tensor, share: float) -> Tensor:
+    values, order = p.double().sort(-1)
+    return _shares(values * (values.cumsum(-1) > 1 - share + 1e-9)).gather(-1, order.argsort(-1))
+
+
+def _by_rank(p: Tensor, share: float) -> Tensor:
+    count = 1 + (p.sort(-1, descending=True).values.cumsum(-1) < share).sum(-1, keepdim=True)
+    return _shares(p * (p.argsort(-1, descending=True).argsort(-1) < count))
+
+
+RIGHT_ANSWERS = {
+    "attention_scores": {
+        "each divided before": lambda q, k: (q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT,
+        "einsum": lambda q, k: torch.einsum("...id,...jd->...ij", q, k) * q.shape[-1] ** -0.5,
+        "products, then a sum": lambda q, k: (q[..., None, :] * k[..., None, :, :]).sum(-1) / q.shape[-1] ** 0.5,
+        "float64, in numpy": lambda q, k: q.double().numpy() @ k.mT.double().numpy() / q.shape[-1] ** 0.5,
+    },
+    "masked": {
+        "a sum": lambda scores: scores + torch.full(scores.shape[-2:], -torch.inf).triu(1),
+        "where": lambda s: torch.where(torch.ones_like(s).tril() > 0, s, -torch.inf),
+        "row by row": lambda s: _by_loop(s.movedim((-2, -1), (0, 1)), s.shape[-1]).movedim((0, 1), (-2, -1)),
+        "float64, in numpy": lambda s: (s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)).numpy(),
+    },
+    "attention_pattern": {
+        "e to the score, the largest subtracted": lambda s: _shares((s - s.amax(-1, keepdim=True)).exp()),
+        "through the logarithm": lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(),
+        "float64": lambda s: s.double().softmax(-1),
+    },
+    "weighted_values": {
+        "einsum": lambda A, v: torch.einsum("...ij,...jd->...id", A, v),
+        "a sum over the sources": lambda A, v: sum(A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])),
+        "float64, in numpy": lambda A, v: A.double().numpy() @ v.double().numpy(),
+    },
+    "previous_token_head": {
+        "the keys shifted": lambda W_pos: [99 * W_pos.T, W_pos.roll(1, 0).T],
+        "both turned": _turned,
+        "the large factor in the keys, float64": lambda W_pos: (W_pos.double().roll(-1, 0).T, 200 * W_pos.double().T),
+    },
+    "transformer": {
+        "one-hot rows": _model(start=lambda t, E, P: F.one_hot(t, len(E)).float() @ E + P[: t.shape[1]]),
+        "embeddings, einsum": _model(
+            start=lambda t, E, P: F.embedding(t, E) + F.embedding(torch.arange(t.shape[1]), P),
+            end=lambda x, ln, E, P, U: torch.einsum("bnd,dv->bnv", ln(x), U).double(),
+        ),
+        "attention twice": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))),
+        "text by text": lambda t, *others: torch.cat([_model()(one[None], *others) for one in t]),
+    },
+    "notices": {
+        "the largest rise or fall": _noticed(lambda a, b: torch.maximum((a - b).amax(-1), (b - a).amax(-1)) > 1e-6),
+        "position by position": _noticed(
+            lambda a, b: torch.tensor([bool(((u - w).abs() > 1e-6).any()) for u, w in zip(a, b, strict=True)])
+        ),
+        "numpy": _noticed(lambda a, b: (abs(a.numpy() - b.numpy()) > 1e-6).any(axis=-1)),
+    },
+    "top_p": {
+        "one by one": _one_by_one,
+        "by rank": _by_rank,
+        "from the least, in float64": _from_the_least,
+    },
+}
+
+
+WRONG_ANSWERS = {
+    "attention_scores": {
+        "the mask is the next step": lambda q, k: _causal(_scores(q, k)),
+        "[2, 6, 3] and [2, 6, 3]: `k.mT` exchanges": lambda q, k: q @ k.T / q.shape[-1] ** 0.5,
+        "it fails for q and k of shape [2, 6, 3]": lambda q, k: q @ k.mT / 2,
+    },
+    "masked": {
+        "a position may look at itself": lambda scores: _causal(scores, diagonal=0),
+        "keeps a score: hide all": (
+            lambda scores: _causal(scores, diagonal=2),
+            lambda scores: scores.clone(),
+            lambda scores: torch.ones_like(scores).triu(1).bool(),
+        ),
+        "hides a source that comes *before*": lambda scores: _causal(scores.mT).mT,
+        "a score like any other; use −∞": (lambda scores: scores.tril(), lambda s: _causal(s).softmax(-1)),
+        "large, but not −∞": lambda scores: _causal(scores, -1e9),
+        "that are no numbers: 0 · ∞": lambda scores: scores + torch.ones(scores.shape[-2:]).triu(1) * -torch.inf,
+        "it fails for scores of shape [2, 5, 5]": lambda scores: _by_loop(scores, len(scores)),
+        "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(scores, scores.shape[-1]),
+    },
+    "attention_pattern": {
+        "that one destination gives sum to": (lambda s: s.exp(), lambda s: s.flatten().softmax(0).view(s.shape)),
+        "is never below 0": lambda s: s.log_softmax(-1).clamp(min=-99),
+        "too large for a number": lambda s: _shares(s.exp()),
+    },
+    "weighted_values": {
+        "[5, 5] and [5, 3]: a product sums over": lambda A, v: v @ A,
+        "share times value": lambda A, v: _shares((A > 0).float()) @ v,
+    },
+    "previous_token_head": {
+        "the key of the *next* position": (_head(turn=1), lambda W_pos: _head()(W_pos)[::-1]),
+        "each position looks at itself": _head(turn=0),
+        "looks mostly at position": (_head(turn=-2), _by_number),
+        "make scores larger": _head(size=1.0),
+        "with 13 positions, position": _head(size=17.0),
+        "all scores are the same": _head(size=0.0),
+    },
+    "transformer": {"W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P)},
+    "notices": {
+        "below 1e-6 do not count": _noticed(lambda a, b: (a != b).any(-1)),
+        "a fall is a change too": _noticed(lambda a, b: (a - b).amax(-1) > 1e-6),
+        "changes must not cancel": _noticed(lambda a, b: (a - b).sum(-1).abs() > 1e-6),
+        "one entry is enough": _noticed(lambda a, b: ((a - b).abs() > 1e-6).all(-1)),
+        "all changes above 1e-6 count": _noticed(lambda a, b: (a - b).abs().amax(-1) > 1e-2),
+        "that position alone should notice": _noticed(lambda a, b: (a - b).abs().amax(-1) <= 1e-6),
+        "it and all later ones should notice": lambda part, x, position, value: torch.arange(len(x)) == position,
+        "position 0 of 5 is edited": lambda part, x, position, value: _noticed(_changed)(part, x, 2, value),
+        "it should be [6], one truth value for each position": (
+            _noticed(lambda a, b: ((a - b).abs() > 1e-6).any()),
+            _noticed(lambda a, b: (a - b).abs() > 1e-6),
+        ),
+        "it returns numbers": _noticed(lambda a, b: (a - b).abs().amax(-1)),
+    },
+    "top_p": {
+        "divide by the sum, so that it is 1": _nucleus(divided=torch.clone),
+        "it keeps no token": (
+            _nucleus(lambda values, before, share: before + values < share),
+            lambda p, share: _shares(p * (p >= share)),
+        ),
+        "the fewest tokens that reach the share: 2": _nucleus(lambda values, before, share: before + values <= share),
+        "the fewest tokens that reach the share: 1": (
+            _nucleus(lambda values, before, share: before <= share),
+            lambda p, share: _shares(p * (p.cumsum(-1) - p < share)),
+            lambda p, share: p.clone(),
+        ),
+        "put them back in their places": lambda p, share: _nucleus()(p.sort(-1, descending=True).values, share),
+        "sort with `descending=True`": _nucleus(descending=False),
+        "the kept tokens change their proportions": _nucleus(
+            divided=lambda kept: kept.where(kept > 0, torch.tensor(-torch.inf)).softmax(-1)
+        ),
+        "each last axis by itself": lambda p, share: _nucleus()(p.flatten(), share).view(p.shape),
+    },
+}

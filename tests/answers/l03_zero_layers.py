@@ -1,0 +1,128 @@
+"""Answers to the exercises of lesson 03: others that are right, and wrong ones with what they hear."""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_utils.bigrams import add_alpha
+from course_utils.course.exercises import Answer
+from course_utils.lessons.l03_zero_layers.checks import _N, _leading
+
+
+def _ring(scale: float, angle: Tensor, before: Tensor | None = None, outer: float = 1) -> tuple[Tensor, Tensor]:
+    """Embeddings at `angle`, and unembeddings at those of the letters before, or where `before` says."""
+    before = angle.roll(1) if before is None else before
+    W_E = scale * torch.stack([angle.cos(), angle.sin()], dim=1)
+    return W_E, outer * torch.stack([before.cos(), before.sin()])
+
+
+def _steps(n: int, around: float = 2 * math.pi) -> Tensor:
+    return around * torch.arange(n) / n
+
+
+def _waves(n: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
+    letter = np.exp(2j * np.pi * np.arange(n) / n)
+    before = np.roll(letter, 1)
+    return scale * np.stack([letter.real, letter.imag], 1), np.stack([before.real, before.imag])
+
+
+def _by_hand(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
+    counts = [[alpha] * d_vocab for _ in range(d_vocab)]
+    for current, following in pairwise(tokens.tolist()):
+        counts[current][following] += following != 0
+    return torch.tensor([[math.log(n / sum(row)) for n in row] for row in counts])
+
+
+def _in_numpy(tokens: Tensor, d_vocab: int, alpha: float) -> np.ndarray:
+    counts, ids = np.full((d_vocab, d_vocab), alpha), tokens.numpy()
+    np.add.at(counts, (ids[:-1][ids[1:] > 0], ids[1:][ids[1:] > 0]), 1)
+    return np.log(counts / counts.sum(1, keepdims=True))
+
+
+def _numbered_pairs(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
+    pairs = (tokens[:-1] * d_vocab + tokens[1:])[tokens[1:] != 0]
+    counts = torch.full((d_vocab, d_vocab), alpha)
+    counts += torch.bincount(pairs, minlength=d_vocab**2).view(d_vocab, d_vocab)
+    return counts.log() - counts.sum(1, keepdim=True).log()
+
+
+def _in_numpy_too(train: Answer, counts: Tensor, hidden: Tensor) -> np.floating:
+    table = train(torch.where(hidden, 0, counts)).double().numpy()
+    medians = np.nanmedian(np.where(counts.numpy() == 0, table, np.nan), axis=1, keepdims=True)
+    return (table > medians)[hidden.numpy()].mean()
+
+
+RIGHT_ANSWERS = {
+    "direct_path": {
+        "a loop": lambda E, U: torch.stack([row @ U for row in E]),
+        "numpy, float64": lambda E, U: E.double().numpy() @ U.double().numpy(),
+        "a sum of products": lambda E, U: (E[:, :, None] * U).sum(1),
+    },
+    "exact_weights": {
+        "the table first, in numpy": lambda table: [table.numpy() / 2, 2 * np.eye(len(table))],
+        "by the SVD": lambda table: ((svd := torch.linalg.svd(table)).U * svd.S, svd.Vh),
+        "QR, float64": lambda table: tuple(torch.linalg.qr(table.double())),
+        "more dimensions than tokens": lambda table: (torch.eye(len(table), 9), torch.cat([table, table, table])[:9]),
+    },
+    "alphabet_weights": {
+        "turned, the other way round": lambda n, s: _ring(s, 1 - _steps(n)),
+        "in steps of two or three": lambda n, s: _ring(s, (2 if n % 2 else 3) * _steps(n)),
+        "complex numbers, numpy": _waves,
+    },
+    "bigram_logprobs": {"by hand": _by_hand, "numpy": _in_numpy, "numbered pairs": _numbered_pairs},
+    "hidden_lead": {
+        "row by row": lambda train, c, h: (
+            sum((t[hide] > t[n == 0].median()).sum() for t, n, hide in zip(train(c * ~h), c, h, strict=True)) / h.sum()
+        ),
+        "numpy, float64": _in_numpy_too,
+        "quantiles": _leading(level=lambda t, a, h: t.masked_fill(~a, torch.nan).nanquantile(0.5, 1, keepdim=True)),
+    },
+}
+
+
+WRONG_ANSWERS = {
+    "exact_weights": {
+        "is the table transposed": lambda table: (torch.eye(len(table)), table.T),
+        "it should hold what the table holds": lambda table: (torch.eye(len(table)), table.exp()),
+        "for 5 tokens an entry of W_E @ W_U is": lambda table: (table, table),
+        "a d_model of 2 gives a table of rank 2 at most": lambda table: (torch.eye(len(table))[:, :2], table[:2]),
+        "W_E as [d_vocab, d_model]": lambda table: (torch.eye(5), table),
+        "W_U should be a tensor with two axes": lambda table: (table, torch.tensor(1.0)),
+    },
+    "alphabet_weights": {
+        "every letter predicts itself": lambda n, s: _ring(s, _steps(n), _steps(n)),
+        "every letter predicts the one before it": lambda n, s: _ring(s, _steps(n), _steps(n).roll(-1)),
+        "all are right but the last letter: do the angles go once round, in radians?": (
+            lambda n, s: _ring(s, _steps(n, math.pi), _steps(n, math.pi) - math.pi / n),
+            lambda n, s: _ring(s, _steps(n, 360), _steps(n, 360) - 360 / n),
+        ),
+        "for n = 5 the first guess is wrong for 5 of the letters": lambda n, s: _ring(s, _steps(n), _steps(n).roll(2)),
+        "for n = 5 some letter has two best successors": lambda n, s: _ring(s, torch.linspace(0, 2 * math.pi, n)),
+        "spread the directions evenly": lambda n, s: _ring(s, _steps(n) + 0.3 * _steps(n).sin()),
+        "the letters fill a part of the circle only": lambda n, s: _ring(s, _steps(n, math.pi)),
+        "it should be [5, 2], W_E as": lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)),
+        "it should be [2, 5], W_U as [d_model, d_vocab]": lambda n, s: (_ring(s, _steps(n))[0],) * 2,
+        "with a scale of 3 an embedding has length 1": lambda n, s: _ring(1, _steps(n)),
+        "each column of W_U should have length 1: a point on a circle": lambda n, s: _ring(s, _steps(n), outer=s),
+    },
+    "bigram_logprobs": {
+        "is alpha added to every count before the division?": lambda t, V, alpha: add_alpha(_N(t, V), 0.0),
+        "each column sums to 1": lambda t, V, alpha: add_alpha(_N(t, V).T, alpha).T,
+        "all entries together sum to 1": lambda t, V, alpha: ((N := _N(t, V) + alpha) / N.sum()).log(),
+        "log-probabilities are never above 0.": lambda t, V, alpha: add_alpha(_N(t, V), alpha).exp(),
+        "logarithms to the base 2": lambda t, V, alpha: add_alpha(_N(t, V), alpha) / math.log(2),
+        "the probabilities of row 4 miss a sum of 1 by 5.": (
+            lambda t, V, alpha: ((N := _N(t, V)) + alpha).log() - (N.sum(1, keepdim=True) + alpha).log()
+        ),
+        "the counts differ: alpha is added once to every pair.": lambda t, V, alpha: add_alpha(_N(t, V), 2 * alpha),
+    },
+    "hidden_lead": {
+        "it never calls `train`.": lambda train, c, h: (c > c.median())[h].float().mean(),
+        "`train` was given shape [60], not that of `counts`.": lambda train, c, h: train(c.sum(1)),
+        "`train` still saw hidden pairs: their counts should be 0 before it.": lambda train, c, h: train(c).mean(),
+        "pairs that are not hidden should keep their counts.": lambda train, c, h: train(c * h).mean(),
+    },
+}

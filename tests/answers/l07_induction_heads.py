@@ -1,0 +1,160 @@
+"""Answers to the exercises of lesson 07: others that are right, and wrong ones with what they hear."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import text
+from course_utils.course.exercises import Answer
+from course_utils.course.fixtures import random
+from course_utils.lessons.l07_induction_heads.checks import FUTURE, ITSELF, NUMBERS, _marks
+
+
+def _by_hand(back: int = -1, sharp: float = 30, match: float = 30, loud: float = 2, **to: Any) -> Answer:
+    """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
+    OV1, QK2, OV2 = ({"OV1": ("token", "label"), "QK2": ("token", "label"), "OV2": ("token", "token")} | to).values()
+
+    def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
+        part = {"token": slice(V), "place": slice(V, V + n_ctx), "label": slice(V + n_ctx, None)}
+        made = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
+        made[0, part["place"], part["place"]] = sharp * torch.diag(torch.ones(n_ctx - abs(back)), back)
+        for matrix, (rows, columns), size in zip(made[1:], (OV1, QK2, OV2), (1, match, loud), strict=True):
+            matrix[part[rows], part[columns]] = size * torch.eye(V)
+        return tuple(made)
+
+    return answer
+
+
+def _by_distance(V: int, n_ctx: int) -> list[Tensor]:
+    """The first head's scores fall with the distance from one back."""
+    QK1, *others = _by_hand(sharp=0)(V, n_ctx)
+    query, key = torch.arange(n_ctx)[:, None], torch.arange(n_ctx)
+    QK1[V : V + n_ctx, V : V + n_ctx] = -20.0 * (query - 1 - key) ** 2
+    return [QK1, *others]
+
+
+def _in_a_random_basis(V: int, n_ctx: int) -> tuple[np.ndarray, ...]:
+    """The labels, that is, and in numpy's float64."""
+    QK1, OV1, QK2, OV2 = (matrix.double().numpy() for matrix in _by_hand()(V, n_ctx))
+    basis = np.eye(2 * V + n_ctx)
+    basis[V + n_ctx :, V + n_ctx :] = np.linalg.qr(random(V, V).numpy())[0]
+    return QK1, OV1 @ basis, QK2 @ basis, OV2
+
+
+def _hooked(change: Callable[[Tensor, Tensor, int, int], Any], name: str = "blocks.1.attn.hook_k") -> Answer:
+    """An answer that makes `change(activation, what the keys read of the label, src, target)`."""
+
+    def answer(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
+        read = torch.stack([label @ W_K for W_K in model.blocks[1].attn.W_K], 1)
+        return [(name, lambda x, hook: change(x, read, src, target))]
+
+    return answer
+
+
+def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k") -> Answer:
+    def move(x: Tensor, read: Tensor, src: int, target: int) -> Tensor:
+        return x.index_add(1, torch.tensor([src, target]), torch.stack([-away * read, there * read], 1))
+
+    return _hooked(move, name)
+
+
+def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
+    """Its name is a function, as the library allows; the positions are told by a mask, in float64."""
+
+    def move(k: Tensor, hook: Any) -> Tensor:
+        at = torch.arange(k.shape[1])
+        sign = (at == target).double() - (at == src).double()
+        return (k + torch.einsum("p,bm,hmd->bphd", sign, label.double(), model.W_K[1].double())).float()
+
+    return ([lambda name: name == "blocks.1.attn.hook_k", move],)
+
+
+def _words(chosen: Callable[[str], bool]) -> Answer:
+    """A rule that marks earlier words of one kind."""
+    return lambda words: torch.tensor([chosen(word) for word in words]).expand(len(words), -1).tril()
+
+
+RIGHT_ANSWERS = {
+    "induction_targets": {
+        "entry by entry": lambda t: torch.tensor(
+            [[0 < src <= dest and bool(t[src - 1] == t[dest]) for src in range(len(t))] for dest in range(len(t))]
+        ),
+        "numpy": lambda t: np.pad(np.tril(t.numpy()[:, None] == t.numpy(), -1)[:, :-1], ((0, 0), (1, 0))),
+        "the token before each source": lambda t: (t[:, None] == torch.cat([t[:1] - 1, t[:-1]])).tril(),
+        "one-hot rows": lambda t: (torch.eye(2101)[t] @ torch.eye(2101)[t].T).tril(-1).roll(1, 1).bool(),
+    },
+    "induction_by_hand": {
+        "louder and sharper": _by_hand(sharp=99, match=60, loud=9),
+        "scores by distance": _by_distance,
+        "labels in a random basis": _in_a_random_basis,
+    },
+    "move_label": {
+        "a new tensor": _moving(),
+        "two hooks": lambda *given: _moving(there=0)(*given) + _moving(away=0)(*given),
+        "by a filter": _by_a_filter,
+    },
+    "mystery_targets": {
+        "words that end in a break": lambda words: np.tril([[word[-1] == "\n" for word in words]] * len(words)),
+        "breaks, and the start token": _words(lambda word: word.splitlines() != [word] or word == text.START),
+        "the latest 200 places": lambda words: _words(lambda word: "\n" in word)(words).float().triu(-200),
+    },
+}
+
+
+WRONG_ANSWERS = {
+    "induction_targets": {
+        FUTURE: (
+            lambda t: (t[:, None] == t).roll(1, 1),
+            lambda t: (t[:, None] == t).fill_diagonal_(False).roll(1, 1),
+        ),
+        NUMBERS: lambda t: _marks(t) / _marks(t).sum(1, keepdim=True).clamp(min=1),
+        "which pick entries of a pattern, not 1 and 0": lambda t: _marks(t).long(),
+        "the last 4 has two earlier copies": lambda t: _marks(t) & (_marks(t).cumsum(1) == 1),
+        "there is nothing to mark": lambda t: _marks(t) if _marks(t).any() else torch.eye(len(t)).bool(),
+        ITSELF: lambda t: _marks(t).tril(-1),
+        "is an earlier copy like any other": lambda t: _marks(t) & (t != t[0])[:, None],
+        "in 14 random tokens something is marked": lambda t: _marks(t) & (torch.arange(len(t)) < 10),
+    },
+    "induction_by_hand": {
+        "with d_model = 2 · V + n_ctx": lambda V, n_ctx: _by_hand()(7, n_ctx),
+        "the first head looks at all positions alike": _by_hand(back=1),
+        "the first head looks at its own position": _by_hand(back=0),
+        "the first head looks two back": _by_hand(back=-2),
+        "make its scores larger": _by_hand(sharp=1),
+        "“I am A”": _by_hand(OV1=("token", "token")),
+        "the first head writes nothing into the stream": _by_hand(OV1=("label", "token")),
+        "looks at the earlier A itself": _by_hand(QK2=("token", "token")),
+        "at what stood before the earlier A": _by_hand(QK2=("label", "token")),
+        "of its attention: its query should hold the token": _by_hand(match=1),
+        "but the model says A again": (_by_hand(loud=0.5), _by_hand(OV2=("label", "token"))),
+        "and is it loud enough": _by_hand(loud=1),
+    },
+    "move_label": {
+        "the label stays at src": _moving(away=0),
+        "is taken out at src, and arrives nowhere": _moving(there=0),
+        "the signs are exchanged": (_moving(-1, -1), lambda m, x, s, t: _moving()(m, x, t, s)),
+        'the "q" of layer 1 move too': _moving(name="blocks.1.attn.hook_q"),
+        "layer 0 is changed": _moving(name="blocks.0.attn.hook_k"),
+        "by something else than what W_K[1] reads": lambda m, x, s, t: _moving()(m, x[:1].expand_as(x), s, t),
+        "keys at other positions": lambda m, x, s, t: _moving()(m, x, s, t - 1),
+        "no key of layer 1 changes": _hooked(lambda k, *_: None),
+        "the model with your hooks stops": _hooked(lambda k, read, *_: k + read),
+        "the model has no activation called 'blocks.1.hook_k'": _moving(name="blocks.1.hook_k"),
+        "put the one hook into a list": lambda *given: _moving()(*given)[0],
+        "it should return a list of hooks": lambda m, x, s, t: x,
+    },
+    "mystery_targets": {
+        "1.0 times what even attention would give": _words(lambda word: True),
+        "times what even attention would give": (
+            _words(lambda word: not any(map(str.isalnum, word))),
+            lambda words: torch.diag(torch.ones(len(words) - 1), -1),
+        ),
+        "it marks nothing beyond the start token": _words(lambda word: word == text.START),
+        FUTURE: lambda words: torch.ones(len(words), len(words)),
+        NUMBERS: lambda words: torch.ones(len(words), len(words)).tril() / len(words),
+    },
+}

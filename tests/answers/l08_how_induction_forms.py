@@ -1,0 +1,124 @@
+"""Answers to the exercises of lesson 08: others that are right, and wrong ones with what they hear."""
+
+import itertools
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_utils.lessons.l08_how_induction_forms import events, runs
+from course_utils.lessons.l08_how_induction_forms.checks import (
+    OBJECTIONS,
+    RIGHT,
+    WORDS,
+    Numbers,
+    _event,
+    _index_of_event,
+    _looking,
+    _swapped,
+    _turned,
+)
+from course_utils.lessons.l08_how_induction_forms.forward import held_logits
+
+
+def _with_numpy(steps: Numbers, values: Numbers, share: float) -> float:
+    level = (1 - share) * values[0] + share * np.mean(values[-4:])
+    i = np.flatnonzero(np.array(values) < level)[-1]
+    return np.interp(level, values[i : i + 2], steps[i : i + 2])
+
+
+def _from_the_end(steps: Numbers, values: Numbers, share: float) -> Tensor:
+    s, v = torch.tensor([steps, values], dtype=torch.double).flip(1)
+    level = v[-1] + share * (v[:4].mean() - v[-1])
+    i = int((v < level).nonzero()[0])
+    return torch.lerp(s[i], s[i - 1], (level - v[i]) / (v[i - 1] - v[i]))
+
+
+def _in_bits(first: Numbers, second: Numbers) -> Tensor:
+    gaps = torch.tensor(second) - torch.tensor(first)
+    kept = torch.arange(2 ** len(gaps))[:, None] >> torch.arange(len(gaps)) & 1  # [way, pair]
+    sums = torch.where(kept.bool(), gaps, -gaps).sum(1)
+    return (sums.abs() > gaps.sum().abs() - 1e-5).double().mean()
+
+
+def _values_swapped(first: Numbers, second: Numbers) -> float:
+    """Every way to swap, made of the values themselves."""
+    ways = np.array(list(itertools.product(*zip(first, second, strict=True))))  # [way, pair]: the first group then
+    apart = np.abs(np.mean([*first, *second]) - ways.mean(1))
+    return np.isclose(apart, apart[0]).mean() + (apart > apart[0] + 1e-6).mean()
+
+
+def _rotations(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
+    """Each sine and its cosine, turned by `back` times the angle that they make in one step."""
+    W_Q, W_K = torch.zeros_like(W_pos[:d_head].T), scale * torch.eye(W_pos.shape[1], d_head)
+    for i in range(0, d_head, 2):
+        angle = back * torch.atan2(W_pos[1, i], W_pos[1, i + 1])
+        W_Q[i, i] = W_Q[i + 1, i + 1] = scale * angle.cos()
+        W_Q[i + 1, i], W_Q[i, i + 1] = -scale * angle.sin(), scale * angle.sin()
+    return W_Q, W_K
+
+
+def _pseudo_inverse(W_pos: Tensor, d_head: int, scale: float, back: int) -> list[np.ndarray]:
+    fast, below = W_pos.numpy()[:, :d_head].astype(float), ((0, W_pos.shape[1] - d_head), (0, 0))
+    turn = np.linalg.pinv(fast[back:]) @ fast[:-back]
+    return [np.pad(scale * part, below) for part in (turn, np.eye(d_head))]
+
+
+RIGHT_ANSWERS = {
+    "event_time": {"numpy": _with_numpy, "from the end": _from_the_end, "the package's": events.event_time},
+    "paired_test": {"a list of sums": _swapped, "bits": _in_bits, "values swapped": _values_swapped},
+    "previous_token_weights": {
+        "the package's": runs.previous_token_weights,
+        "rotations": _rotations,
+        "a pseudo-inverse": _pseudo_inverse,
+    },
+    "looks_held": {
+        "queries and keys held": lambda m, o, t: _looking(m, o, t, ["q", "k"]),
+        "scores held": lambda m, o, t: _looking(m, o, t, ["attn_scores"]),
+        "without hooks": lambda m, o, t: held_logits(m, t, o, ["look"]),
+    },
+    "objections": {
+        "two loops": lambda: {letter: "fine" for letter in "AH"} | {k: WORDS["ABCDEFG".index(k)] for k in "BCDEFG"},
+        "in another order": lambda: dict(reversed(RIGHT.items())),
+        "with a note": lambda: RIGHT | {"note": "two are fine"},
+    },
+}
+
+
+WRONG_ANSWERS = {
+    "event_time": {
+        "is half-way at step 25, not 30": _event(line=False),
+        "is there for good from step 10, not 30": _event(at_level=True),
+        "has risen by half at 1": _event(first=lambda v: 0.0),
+        "not at the curve's highest point": (_event(final=max), _event(first=min, final=max)),
+        "gets there for good the second time only": _event(last=0),
+        "not at the curve's lowest point": _event(first=min),
+        "of all the same": (_event(final=lambda v: sum(v[-3:]) / 3), _event(final=lambda v: sorted(v[-4:])[2])),
+        "with share 0.25 the time should be": (_event(share=lambda s: 0.5), _event(share=lambda s: 1 - s)),
+        "need not come at equal distances": lambda s, v, share: (s[-1] - s[-2]) * _index_of_event(s, v, share),
+    },
+    "paired_test": {
+        "so the share is never 0": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
+        "a share lies between 0 and 1": lambda a, b: abs(sum(a) - sum(b)) / len(a),
+        "2 part 1 7 3 9 and 2 10 5 14": lambda a, b: 1 - _swapped(a, b),
+        "exchanging the groups": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= o - 1e-9),
+        "sizes count, not only orders. Your share": events.sign_test,
+        "compare with a small tolerance": (
+            events.paired_test,
+            lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= abs(o)),
+        ),
+    },
+    "previous_token_weights": {
+        "its highest score at the position before it": _turned(lambda back: back + 1),
+        "W_Q reads other columns of W_pos too": _turned(columns=lambda d: slice(-d, None)),
+        "its highest score 3 places back": _turned(lambda back: min(back, 2)),
+        "W_K carries the scale": (_turned(scales=(1, 0)), _turned(scales=(0, 0)), _turned(scales=(2, 0))),
+        "coordinates of position i − 1 times 3": _turned(scales=(0, 1)),
+        "the head looks everywhere alike": lambda W_pos, d_head, *_: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
+    },
+    "looks_held": {"that is not `model` with": lambda m, o, t: _looking(m, o, t, ["q"])},
+    "objections": {
+        f"case {letter}: think again: {asked}": (lambda letter=letter: RIGHT | {letter: WORDS[RIGHT[letter] == "fine"]})
+        for letter, asked in OBJECTIONS.items()
+    },
+}

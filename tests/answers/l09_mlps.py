@@ -1,0 +1,107 @@
+"""Answers to the exercises of lesson 09: others that are right, and wrong ones with what they hear."""
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils.lessons.l09_mlps.checks import (
+    Two,
+    _changed,
+    _forced,
+    _foretold,
+    _hooked,
+    _row,
+    _silent,
+    _two_parts,
+    _waves,
+    _zeroed,
+)
+
+
+def _from_cache(model: HookedTransformer, tokens: Tensor) -> Two:
+    cache = model.run_with_cache(tokens)[1]
+    return cache["resid_pre", 0][:, -1] @ model.W_in[0], cache["attn_out", 0][:, -1] @ model.W_in[0]
+
+
+RIGHT_ANSWERS = {
+    "wave_neurons": {
+        "float64": lambda n, p, m: tuple(part.double() for part in _waves(n, p, m)),
+        "loops over values": lambda n, p, m: (
+            torch.tensor([[math.cos(math.tau * (v / p - j / m)) for j in range(m)] for v in range(n)]),
+            torch.tensor([[math.cos(math.tau * (v / p - 2 * j / m)) for v in range(n)] for j in range(m)]),
+        ),
+        "numpy": lambda n, p, m: (
+            np.cos(2 * np.pi * np.subtract.outer(np.arange(n) / p, np.arange(m) / m)),
+            np.cos(2 * np.pi * np.subtract.outer(2 * np.arange(m) / m, np.arange(n) / p)),
+        ),
+    },
+    "foretell": {
+        "modulo the least common multiple": lambda a, b, p: (
+            (a + b) % math.lcm(*(q for q in p if q % 2 or (a - b - q // 2) % q))
+        ),
+        "the most votes": lambda a, b, p: max(
+            range(a + b + 1), key=lambda c: (sum((a + b - c) % q == 0 for q in p if (a - b) % q != q / 2), -c)
+        ),
+        "from the sum downwards": lambda a, b, p: min(
+            c for c in range(a + b, -1, -1) if not any((a + b - c) % q for q in p if (a - b) % q - q / 2)
+        ),
+    },
+    "preactivations": {
+        "attention's row, by einsum": _two_parts,
+        "what the layer reads and what its head writes": _from_cache,
+        "float64": _changed(lambda r, h: (r.double(), h.double())),
+    },
+    "with_attention": {
+        "no hook": _forced,
+        "the last row, picked by a mask": _hooked(
+            "attn.hook_pattern", lambda A, w: torch.where(torch.arange(A.shape[2])[:, None] == A.shape[2] - 1, w, A)
+        ),
+        "every row replaced": _hooked("attn.hook_pattern", lambda pattern, weights: weights.expand_as(pattern)),
+    },
+    "without_neurons": {
+        "no hook": _silent,
+        "their votes subtracted": lambda m, t, n: (
+            m(t)[:, -1] - m.run_with_cache(t)[1]["post", 0][:, -1, n] @ m.W_out[0, n] @ m.W_U
+        ),
+        "before the ReLU": _hooked("mlp.hook_pre", lambda pre, n: _zeroed(pre, n)),
+    },
+}
+
+
+WRONG_ANSWERS = {
+    "wave_neurons": {
+        "a curve should come back": lambda n, p, m: _waves(n, n / p, m),
+        "a crest of height 1 at value 0": lambda n, p, m: _waves(n, p, m, sine=math.pi / 2),
+        "should be cos(2π value / period)": lambda n, p, m: _waves(n, p / 2, m),
+        "at the phase 2πj/m, j = 0, 1": lambda n, p, m: _waves(n, p, m, turns=m / max(1, m - 1)),
+        "the same period as the curves": lambda n, p, m: (_waves(n, p, m)[0], _waves(n, n / p, m)[1]),
+        "with their crests at twice the phase": lambda n, p, m: _waves(n, p, m, times=3),
+        "and wrong for n = 17, period = 19.7, m = 4.": lambda n, p, m: _waves(n, round(p) if p > 9 else p, m),
+    },
+    "foretell": {
+        "they know the sum only up to 21": lambda a, b, p: a + b,
+        "so that ruler is blind": lambda a, b, p: _foretold(a, b, p, lambda d, q: False),
+        "one and a half periods": lambda a, b, p: _foretold(a, b, p, lambda d, q: 2 * d == q),
+        "at a difference of a whole period": lambda a, b, p: _foretold(a, b, p, lambda d, q: d > 0 and 2 * d % q == 0),
+        "a ruler of odd period is never blind": lambda a, b, p: _foretold(a, b, p, lambda d, q: d % q == q // 2),
+        "foretold as 45 + 35 is": lambda a, b, p: _foretold(a, b, p, lambda d, q: a > b and d % q * 2 == q),
+        "is foretold wrong": lambda a, b, p: (a + b) % math.prod(q for q in p if abs(a - b) % q * 2 != q),
+        "none is blind, and the answer is 5": lambda a, b, p: _foretold(a, b, p, lambda d, q: d % q * 2 != q),
+    },
+    "preactivations": {
+        "the first part is not what the MLP reads": lambda m, t: (_two_parts(m, t[:, :1])[0], _two_parts(m, t)[1]),
+        "look at the head's": lambda m, t: (_two_parts(m, t)[0], _two_parts(m, t, places=0)[1]),
+        "3 texts of length 6": lambda m, t: _two_parts(m, t, _row(m, t) * (torch.arange(t.shape[1]) < 3)),
+    },
+    "with_attention": {
+        "in the last row, each source": lambda m, t, w: _forced(m, t, w.flip(0)),
+        "with 3 texts of length 6": lambda m, t, w: _forced(m, t, w * (torch.arange(len(w)) < 3)),
+    },
+    "without_neurons": {
+        "each of the given neurons, and no other": lambda m, t, n: _silent(m, t, n[:1]),
+        "with 1 texts of length 3 and 0 neurons": lambda m, t, n: _silent(m, t, n or [0]),
+    },
+}

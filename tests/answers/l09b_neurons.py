@@ -1,0 +1,118 @@
+"""Answers to the exercises of lesson 09b: others that are right, and wrong ones with what they hear."""
+
+import math
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from course_utils.lessons.l09b_neurons.checks import _along, _by_sum, _error, _sums, _waves
+from course_utils.making import fourier
+
+
+def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
+    kept = torch.zeros(len(table))
+    kept[[0, *frequencies, *(-f for f in frequencies)]] = 1  # waves of a + b have one frequency in a and in b
+    return torch.fft.ifft2(torch.fft.fft2(table, dim=(0, 1)) * kept.diag()[..., None], dim=(0, 1)).real
+
+
+def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
+    waves = [(2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies]
+    kernel = 1 + 2 * torch.stack(waves).sum(0)
+    return (kernel @ _by_sum(table) / len(table))[_sums(table)]
+
+
+def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
+    angle = 2 * math.pi * turn * torch.arange(n) / n + start
+    gain = gain or 1 / (1 - math.cos(2 * math.pi / n))
+    W = gain**0.5 * torch.stack([angle.cos(), angle.sin()], 1)
+    return W, torch.full((n,), 1 - gain if bias is None else bias)
+
+
+def _by_text(tokens: list[str]) -> list[bool]:
+    """What stands before each token, as one text."""
+    before = ["".join(tokens[max(0, i - 8) : i]) for i in range(len(tokens))]
+    return [
+        token == "self" and bool(re.search(r"def \w+\($", said)) for token, said in zip(tokens, before, strict=True)
+    ]
+
+
+RIGHT_ANSWERS = {
+    "only_waves": {
+        "a transform of both operands": _diagonal,
+        "each mean spread by a kernel": _kernel,
+        "float64": lambda table, f: _waves(table, f).double(),
+    },
+    "polygon": {
+        "turned": lambda n: _star(n, start=1.0),
+        "the other way round": lambda n: tuple(part.flip(0) for part in _star(n)),
+        "longer arrows": lambda n: _star(n, 2 / (1 - math.cos(2 * math.pi / n))),
+        "roots of one, in numpy": lambda n: (
+            np.exp(2j * np.pi * np.arange(n)[:, None] / n).view(float) / (1 - np.cos(2 * np.pi / n)) ** 0.5,
+            np.full(n, 1 - 1 / (1 - np.cos(2 * np.pi / n))),
+        ),
+    },
+    "pair_error": {
+        "a tensor with one entry": lambda W, b, i, j: _error(W, b, [i, j]),
+        "feature by feature": lambda W, b, i, j: sum(
+            (float(k in (i, j)) - max(0.0, float(W[k] @ (W[i] + W[j]) + b[k]))) ** 2 for k in range(len(W))
+        ),
+        "numpy": lambda W, b, i, j: np.sum(
+            (np.isin(np.arange(len(W)), [i, j]) - np.maximum(W.numpy() @ W.numpy()[[i, j]].sum(0) + b.numpy(), 0)) ** 2
+        ),
+    },
+    "without_direction": {
+        "a matrix": lambda h, d: h @ (torch.eye(len(d)) - torch.outer(d, d) / d.dot(d)),
+        "row by row, in numpy": lambda h, d: np.stack(
+            [row - row @ d.numpy() / (d.numpy() @ d.numpy()) * d.numpy() for row in h.numpy()]
+        ),
+        "least squares": lambda h, d: h - (d[:, None] @ torch.linalg.lstsq(d[:, None], h.T).solution).T,
+    },
+    "about": {
+        "the text before it": _by_text,
+        "a bracket before it, numpy": lambda tokens: np.array(
+            [token == "self" and before.endswith("(") for before, token in zip(["", *tokens], tokens, strict=False)]
+        ),
+        "0 and 1, as a tensor": lambda tokens: torch.tensor(
+            [int(token == "self" and "(" in tokens[i - 1]) for i, token in enumerate(tokens)]
+        ),
+    },
+}
+
+
+WRONG_ANSWERS = {
+    "only_waves": {
+        "the same sum modulo 7": lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
+        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f: _waves(table, f[:1]),
+    },
+    "polygon": {
+        "with directions of length 1 and no bias": lambda n: _star(n, 1.0, 0.0),
+        "one that is on should come back as 1": lambda n: _star(n, 1.0, -math.cos(2 * math.pi / n)),
+        "comes as 1.65": lambda n: (_star(n)[0] / (1 - math.cos(2 * math.pi / n)) ** 0.5, _star(n)[1]),
+        "as far apart as they can": (
+            lambda n: _star(n, turn=0.5),
+            lambda n: (torch.eye(2)[torch.arange(n) % 2], torch.zeros(n)),
+        ),
+        "with 8 features, one that is on also makes others speak": lambda n: _star(
+            n, 1 / (1 - math.cos(2 * math.pi / 5))
+        ),
+        "all directions are 0": lambda n: (torch.zeros(n, 2), torch.zeros(n)),
+    },
+    "pair_error": {"features 0 and 1 of 5 on": lambda W, b, i, j: _error(W, b, [i]) + _error(W, b, [j])},
+    "without_direction": {
+        "something is left along the direction": lambda h, d: h - 2 * _along(h, d),
+        "what is across the direction": lambda h, d: 0 * h,
+    },
+    "about": {
+        "the neuron never fires": lambda tokens: [False] * len(tokens),
+        "the neuron always fires": lambda tokens: [True] * len(tokens),
+        "a rule that says less should reach 70 %": lambda tokens: [token == "self" for token in tokens],
+        "a wider one should reach": lambda tokens: [
+            token == "self" and tokens[i - 2 : i - 1] == ["init"] for i, token in enumerate(tokens)
+        ],
+        "tokens need as many verdicts": lambda tokens: [i for i, token in enumerate(tokens) if token == "self"],
+        "each verdict should be True or False": lambda tokens: tokens,
+    },
+}
