@@ -5,6 +5,7 @@ folder deeper, so their line has other paths than the learner's copy; both work 
 of the whole folder.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,39 +17,7 @@ from course_utils._files import lesson_of, solution_file
 
 IDS = ("links-top", "links-end")  # of the two cells that hold the line
 CONTENTS = "00_start.ipynb"
-SOURCES = {  # how lessons name a source → its address
-    "Elhage et al. 2021": "https://transformer-circuits.pub/2021/framework/index.html",
-    "Elhage et al. 2022": "https://transformer-circuits.pub/2022/toy_model/index.html",
-    "Olsson et al. 2022": "https://transformer-circuits.pub/2022/in-context-learning-and-induction-heads/index.html",
-    "Explaining the Transformer Circuits Framework by Example": "https://www.lesswrong.com/posts/CJsxd8ofLjGFxkmAP/explaining-the-transformer-circuits-framework-by-example",
-    "Ameisen et al. 2025": "https://transformer-circuits.pub/2025/attribution-graphs/methods.html",
-    "Bolukbasi et al. 2021": "https://arxiv.org/abs/2104.07143",
-    "Bricken et al. 2023": "https://transformer-circuits.pub/2023/monosemantic-features/index.html",
-    "Conmy et al. 2023": "https://arxiv.org/abs/2304.14997",
-    "Cunningham et al. 2023": "https://arxiv.org/abs/2309.08600",
-    "Dunefsky et al. 2024": "https://arxiv.org/abs/2406.11944",
-    "Edelman et al. 2024": "https://arxiv.org/abs/2402.11004",
-    "Gao et al. 2024": "https://arxiv.org/abs/2406.04093",
-    "Gromov 2023": "https://arxiv.org/abs/2301.02679",
-    "Gross et al. 2024": "https://arxiv.org/abs/2406.11779",
-    "Holtzman et al. 2020": "https://arxiv.org/abs/1904.09751",
-    "Kamath et al. 2025": "https://transformer-circuits.pub/2025/attention-qk/index.html",
-    "Kobayashi et al. 2020": "https://arxiv.org/abs/2004.10102",
-    "Levy & Goldberg 2014": "https://papers.nips.cc/paper_files/paper/2014/hash/feab05aa91085b7a8012516bc3533958-Abstract.html",
-    "McGrath et al. 2023": "https://arxiv.org/abs/2307.15771",
-    "Nanda et al. 2023": "https://arxiv.org/abs/2301.05217",
-    "nostalgebraist 2020": "https://www.lesswrong.com/posts/AcKRB8wDpdaN6v6ru/interpreting-gpt-the-logit-lens",
-    "paper:2021-mathematical": "https://corpus.aboutblank.pub/papers/paper%3A2021-mathematical",
-    "Power et al. 2022": "https://arxiv.org/abs/2201.02177",
-    "Press et al. 2021": "https://arxiv.org/abs/2012.15832",
-    "Radford et al. 2019": "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
-    "Reddy 2023": "https://arxiv.org/abs/2312.03002",
-    "Shlegeris 2023": "https://www.lesswrong.com/posts/b5HNYh9ne5vEkX5ag/one-layer-transformers-aren-t-equivalent-to-a-set-of-skip",
-    "Singh et al. 2024": "https://arxiv.org/abs/2404.07129",
-    "Vaswani et al. 2017": "https://arxiv.org/abs/1706.03762",
-    "Wang et al. 2022": "https://arxiv.org/abs/2211.00593",
-    "Zhong et al. 2023": "https://arxiv.org/abs/2306.17844",
-}
+SOURCES = json.loads(Path(__file__).with_name("sources.json").read_text(encoding="utf-8"))  # name → address
 LESSON, SOLUTION = "The lesson, with blanks", "The solution"  # what the links to the other copy say
 
 

@@ -28,7 +28,7 @@ def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
     assert found
     for address in found:
         if address.startswith("http"):
-            assert address in ADDRESSES, f"{address}: a source belongs into SOURCES of course_utils/author/links.py"
+            assert address in ADDRESSES, f"{address}: a source belongs into course_utils/author/sources.json"
         elif address.startswith("#"):
             assert unquote(address) in anchors
         else:

@@ -123,14 +123,14 @@ for cell in cells[: len(cells) // 2]:
 @pytest.mark.parametrize(
     ("command", "printed"),
     [
-        ("export handout 03_zero_layers --out out", "03_zero_layers.handout.html"),
-        ("authoring --check 03_zero_layers", "03_solution_zero_layers.ipynb ... ok"),
-        ("progress", "\n03 "),
+        ("author.export handout 03_zero_layers --out out", "03_zero_layers.handout.html"),
+        ("author.authoring --check 03_zero_layers", "03_solution_zero_layers.ipynb ... ok"),
+        ("course.progress", "\n03 "),
     ],
 )
 def test_a_command_finds_the_lessons(python, tmp_path, command, printed):
     module, *rest = command.split()
-    assert printed in _run([python, "-m", f"course_utils.author.{module}", *rest], tmp_path)
+    assert printed in _run([python, "-m", f"course_utils.{module}", *rest], tmp_path)
 
 
 def test_a_damaged_file_is_got_back_by_installing_again(python, tmp_path):
