@@ -1,12 +1,27 @@
 """Answers to the exercises of lesson 01: others that are right, and wrong ones with what they hear."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import random
-from course_utils.lessons.l01_transformer.checks import _causal, _changed, _model, _noticed, _nucleus, _scores, _shares
+from course_utils.lessons.l01_transformer.checks import _model
+
+
+def _causal(scores: Tensor, value: float = -torch.inf, diagonal: int = 1) -> Tensor:
+    return scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(diagonal), value)
+
+
+def _scores(q: Tensor, k: Tensor) -> Tensor:
+    return q @ k.mT / q.shape[-1] ** 0.5
+
+
+def _shares(e: Tensor) -> Tensor:
+    return e / e.sum(-1, keepdim=True)
 
 
 def _by_loop(scores: Tensor, n: int) -> Tensor:
@@ -49,6 +64,36 @@ def _from_the_least(p: Tensor, share: float) -> Tensor:
 def _by_rank(p: Tensor, share: float) -> Tensor:
     count = 1 + (p.sort(-1, descending=True).values.cumsum(-1) < share).sum(-1, keepdim=True)
     return _shares(p * (p.argsort(-1, descending=True).argsort(-1) < count))
+
+
+def _nucleus(
+    needed: Callable[..., Tensor] = lambda values, before, share: before < share,
+    divided: Callable[[Tensor], Tensor] = _shares,
+    descending: bool = True,
+) -> Answer:
+    """A right answer, with something to get wrong; `needed` gets sorted values, and the sum of those before each."""
+
+    def answer(p: Tensor, share: float) -> Tensor:
+        values, order = p.sort(-1, descending=descending)
+        kept = values * needed(values, values.cumsum(-1) - values, share)
+        return divided(torch.zeros_like(p).scatter(-1, order, kept))
+
+    return answer
+
+
+def _changed(after: Tensor, before: Tensor) -> Tensor:
+    return (after - before).abs().amax(-1) > 1e-6
+
+
+def _noticed(compare: Callable[[Tensor, Tensor], Tensor], put: Callable[..., Any] = lambda x, value: value) -> Answer:
+    """`compare(after, before)`, where `put(x[position], value)` stands in the edited place."""
+
+    def answer(part: Callable, x: Tensor, position: int, value: Tensor) -> Tensor:
+        edited = x.clone()
+        edited[position] = put(x[position], value)
+        return compare(part(edited), part(x))
+
+    return answer
 
 
 RIGHT_ANSWERS = {
@@ -108,8 +153,14 @@ WRONG_ANSWERS = {
         "the mask is the next step": lambda q, k: _causal(_scores(q, k)),
         "[2, 6, 3] and [2, 6, 3]: `k.mT` exchanges": lambda q, k: q @ k.T / q.shape[-1] ** 0.5,
         "it fails for q and k of shape [2, 6, 3]": lambda q, k: q @ k.mT / 2,
+        "these rows sum to 1: the softmax comes two steps on.": (
+            lambda q, k: _scores(q, k).softmax(-1),
+            lambda q, k: (q @ k.mT).softmax(-1),
+            lambda q, k: _causal(_scores(q, k)).softmax(-1),
+        ),
     },
     "masked": {
+        "a score that is not hidden should stay as it was.": lambda scores: _causal(0 * scores),
         "a position may look at itself": lambda scores: _causal(scores, diagonal=0),
         "keeps a score: hide all": (
             lambda scores: _causal(scores, diagonal=2),
@@ -127,6 +178,16 @@ WRONG_ANSWERS = {
         "that one destination gives sum to": (lambda s: s.exp(), lambda s: s.flatten().softmax(0).view(s.shape)),
         "is never below 0": lambda s: s.log_softmax(-1).clamp(min=-99),
         "too large for a number": lambda s: _shares(s.exp()),
+        "each column sums to 1: sources are on the columns, so each *row* should.": (
+            lambda s: s.softmax(-2),
+            lambda s: s.softmax(-1).mT,
+            lambda s: s.softmax(0),
+            lambda s: s.softmax(1),
+            lambda s: s.exp() / s.exp().sum(-2, keepdim=True),
+        ),
+        "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": lambda s: F.one_hot(
+            s.argmax(-1), s.shape[-1]
+        ).float(),
     },
     "weighted_values": {
         "[5, 5] and [5, 3]: a product sums over": lambda A, v: v @ A,
@@ -140,8 +201,31 @@ WRONG_ANSWERS = {
         "with 13 positions, position": _head(size=17.0),
         "all scores are the same": _head(size=0.0),
     },
-    "transformer": {"W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P)},
+    "transformer": {
+        "W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P),
+        "these are log-probabilities; the logits come before them.": _model(
+            end=lambda x, ln, E, P, U: (ln(x) @ U).log_softmax(-1)
+        ),
+        "no logit is below 0: these look like probabilities, and the softmax comes later.": _model(
+            end=lambda x, ln, E, P, U: (ln(x) @ U).softmax(-1)
+        ),
+        "without blocks, the logits should be (W_E[tokens] + positions) W_U.": _model(
+            start=lambda t, E, P: E[t] * P[: t.shape[1]]
+        ),
+        "what leaves a block should be the stream after attention, plus the MLP's output.": _model(
+            out=lambda x, m, f: x + m + f
+        ),
+        "each block should read what the last one returned.": _model(order=slice(1)),
+        "ln_final belongs between the last block and W_U, once.": (
+            _model(end=lambda x, ln, E, P, U: x @ U),
+            _model(end=lambda x, ln, E, P, U: ln(ln(x)) @ U),
+        ),
+        "it fails for 1 texts of 5 tokens, n_ctx 5, and 3 blocks.": _model(order=slice(2)),
+    },
     "notices": {
+        "if `value` is what stood there already, nothing changes: put it in the place of `x[position]`.": (
+            _noticed(_changed, lambda old, value: old + value)
+        ),
         "below 1e-6 do not count": _noticed(lambda a, b: (a != b).any(-1)),
         "a fall is a change too": _noticed(lambda a, b: (a - b).amax(-1) > 1e-6),
         "changes must not cancel": _noticed(lambda a, b: (a - b).sum(-1).abs() > 1e-6),

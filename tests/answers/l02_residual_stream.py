@@ -10,11 +10,10 @@ from course_utils.course.exercises import Answer
 from course_utils.lessons.l02_residual_stream.checks import (
     Model,
     _changing,
-    _patching,
     _reordered,
+    _replaced,
     _shares,
     _terms,
-    _with_z,
 )
 
 
@@ -24,12 +23,32 @@ def _einsum_terms(model: Model, tokens: Tensor) -> Tensor:
     return torch.cat([model.W_E[tokens], torch.einsum("lphd,lhdm->lhpm", z, model.W_O).flatten(0, 1)])
 
 
+def _with_z_cut(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
+    with interventions.cut(model, (layer, head), instead={(layer, head): torch.as_tensor(value).float()}):
+        return model(tokens)
+
+
 def _by_the_stream(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
     """The change of what the head writes, put into the stream behind its layer."""
     _, cache = model.run_with_cache(tokens)
     name, z = f"blocks.{layer}.hook_resid_post", cache["z", layer][:, :, head]
     with interventions.patched(model, name, cache[name] + (value - z) @ model.W_O[layer, head]):
         return model(tokens)
+
+
+def _patching(which: Callable[[Tensor], Tensor]) -> Answer:
+    """A text for each position, which takes from the clean run what its row of `which(torch.eye)` marks."""
+
+    def answer(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
+        (_, kept), (_, there) = (model.run_with_cache(tokens) for tokens in (clean, corrupted))
+        low, high = (model(tokens)[0, -1, token] for tokens in (corrupted, clean))
+        marked, rows = which(torch.eye(clean.shape[1])).bool()[..., None], []  # [text, pos, 1]
+        for name in ["blocks.0.hook_resid_pre", *(f"blocks.{n}.hook_resid_post" for n in range(model.cfg.n_layers))]:
+            with interventions.patched(model, name, torch.where(marked, kept[name], there[name])):
+                rows.append(model(corrupted.expand(len(marked), -1))[:, -1, token])
+        return (torch.stack(rows) - low) / (high - low)
+
+    return answer
 
 
 def _built(
@@ -66,8 +85,8 @@ RIGHT_ANSWERS = {
         "float64": lambda t, i, W, n: (t - i).double() @ W[:, n].double(),
     },
     "replaced": {
-        "a cut": _with_z,
-        "float64": lambda *given: _with_z(*given).double(),
+        "a cut": _with_z_cut,
+        "float64": lambda *given: _replaced(*given).double(),
         "by the stream": _by_the_stream,
     },
     "patch_stream": {
@@ -100,13 +119,14 @@ WRONG_ANSWERS = {
         "the drop is all": lambda t, i, W, n: (t - i) @ W[:, n] + i.eq(0).all(),
     },
     "replaced": {
-        "head 1.1 was replaced where it should be 0.1": lambda m, t, layer, *at: _with_z(m, t, 1, *at),
-        "should be 1.2: is the layer in the name?": lambda m, t, layer, *at: _with_z(m, t, 0, *at),
-        "head 0.0 was replaced where it should be 0.1.": lambda m, t, layer, head, v: _with_z(m, t, layer, 0, v),
+        "head 1.1 was replaced where it should be 0.1": lambda m, t, layer, *at: _replaced(m, t, 1, *at),
+        "should be 1.2: is the layer in the name?": lambda m, t, layer, *at: _replaced(m, t, 0, *at),
+        "head 0.0 was replaced where it should be 0.1.": lambda m, t, layer, head, v: _replaced(m, t, layer, 0, v),
         "texts: 2, when value is the number 0": _changing(lambda z, h, v: z[:1, :, h].copy_(v)),
         "not those of a run with `value`": _changing(lambda z, h, v: z[:, :, h].copy_(v.abs())),
     },
     "patch_stream": {
+        "all comes back everywhere": _patching(lambda eye: eye + 1),
         "which position do you replace": _patching(lambda eye: eye.cumsum(1)),
         "see that the stages are": (lambda *given: _shares(*given)[[0, 0, 1]], lambda *given: _shares(*given).flip(0)),
         "it is not the share": _patching(lambda eye: eye.cumsum(0)),

@@ -10,7 +10,9 @@ from torch import Tensor
 from course_utils import transforms
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import TOKENS, random
-from course_utils.lessons.l02b_algebra.checks import READS, WRITES, Model, _frozen, _with_bias
+from course_utils.lessons.l02b_algebra.checks import Model, _linear, _with_bias
+
+WRITES, READS = ("W_E", "W_pos", "W_O"), ("W_Q", "W_K", "W_V", "W_U")
 
 
 def _turned(
@@ -121,8 +123,8 @@ WRONG_ANSWERS = {
         "it fails for a map from 4": _with_bias(lambda w, b, W, b_W: b_W + b @ W + (len(b_W) == 1)),
     },
     "frozen_logits": {
-        "should be the model's own": lambda m, s, A: _frozen(m, s, A) - s @ m.W_E @ m.W_U,
-        "it is not linear in `soft`": lambda m, s, A: _frozen(m, torch.eye(s.shape[1])[s.argmax(1)], A),
+        "should be the model's own": lambda m, s, A: _linear(m, s, A) - s @ m.W_E @ m.W_U,
+        "it is not linear in `soft`": lambda m, s, A: _linear(m, torch.eye(s.shape[1])[s.argmax(1)], A),
         "it fails for 3 layers": _two_layers,
     },
 }

@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 04: others that are right, and wrong ones with what they hear."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,15 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import interventions, paths
+from course_utils.course.exercises import Answer
 from course_utils.lessons.l04_one_layer.checks import (
     _OV,
     _QK,
     DESTS,
     OUTS,
+    Row,
     _centred,
     _looking,
-    _ranked,
     _relative,
     _terms,
     _then,
@@ -65,6 +67,14 @@ def _by_python(model: HookedTransformer, head: int, source: int, k: int) -> tupl
     QK, OV = _QK(model, head).tolist(), _OV(model, head).tolist()
     dests = sorted(range(len(QK)), key=lambda token: sum(QK[token]) / len(QK) - QK[token][source])
     return dests[:k], sorted(range(len(QK)), key=lambda token: -OV[source][token])[:k]
+
+
+def _ranked(
+    dests: Row = _relative,
+    outs: Row = lambda m, h, s: _OV(m, h)[s],
+    end: Callable[[Tensor, Tensor], Any] = lambda dests, outs: (dests, outs),
+) -> Answer:
+    return lambda m, h, s, k: end(dests(m, h, s).topk(k).indices, outs(m, h, s).topk(k).indices)
 
 
 RIGHT_ANSWERS = {

@@ -8,17 +8,16 @@ from torch import Tensor
 
 from course_utils import paths
 from course_utils.lessons.l04b_what_reading_misses.checks import (
-    _AS_AT,
-    _AS_IN,
     _AT,
     _BAY,
-    _BOTH,
     _IN,
     _KEEP,
     _MIND,
     _normalised,
     _without,
 )
+
+_BOTH, _AS_IN, _AS_AT = {_IN: 10.0, _AT: 10.0}, {_IN: 10.0, _AT: -10.0}, {_IN: -10.0, _AT: 10.0}
 
 
 def _heads(*looks_and_says: tuple[dict[int, float], dict[int, float]]) -> Callable[[], tuple[Tensor, Tensor]]:

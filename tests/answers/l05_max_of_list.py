@@ -1,5 +1,6 @@
 """Answers to the exercises of lesson 05: others that are right, and wrong ones with what they hear."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from course_utils.course import ours
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import random
 from course_utils.interventions import patched
-from course_utils.lessons.l05_max_of_list.checks import _at, _at_worst, _pushed, _scores, _tried
+from course_utils.lessons.l05_max_of_list.checks import _at, _scores, _sums
 
 
 def _but(**changes: Callable[[dict[str, Tensor]], Any]) -> Answer:
@@ -48,6 +49,27 @@ def _by_products(model: HookedTransformer, lists: Tensor, value: int, push: Tens
     return (x[:, -1] + moved) @ model.W_U
 
 
+def _pushed(where: Callable[[Tensor, int], Tensor] = torch.eq, sign: int = 1) -> Answer:
+    """The push on the keys that `where(lists, value)` says."""
+
+    def answer(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+        change = sign * where(lists, value)[..., None, None] * push
+        hook = ("blocks.0.attn.hook_k", lambda x, hook: x + change)
+        return model.run_with_hooks(lists, fwd_hooks=[hook])[:, -1]
+
+    return answer
+
+
+def _tried(lead: Tensor, largest: int) -> float:
+    lists = [one for one in itertools.product(range(largest + 1), repeat=len(lead)) if largest in one]
+    return lead[range(len(lead)), lists].sum(1).min().item()
+
+
+def _place_by_place(lead: Tensor, largest: int) -> Tensor:
+    least, places = lead[:, : largest + 1].amin(1), range(len(lead))
+    return min(sum(lead[i, largest] if i == place else least[i] for i in places) for place in places)
+
+
 def _patched(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
     name = "blocks.0.attn.hook_k"
     with patched(model, name, model.run_with_cache(lists)[1][name] + (lists == value)[..., None, None] * push):
@@ -74,8 +96,8 @@ RIGHT_ANSWERS = {
         ),
     },
     "worst_lead": {
-        "all lists": lambda lead, M: _tried(lead, M)[1],
-        "place by place": _at_worst,
+        "all lists": _tried,
+        "place by place": _place_by_place,
         "the least harm of a change, float64": lambda lead, M: (
             (least := lead.double()[:, : M + 1].amin(1)).sum() + (lead[:, M] - least).amin()
         ),
@@ -114,9 +136,10 @@ WRONG_ANSWERS = {
         "on leads, 2 × 4, the worst list with the largest value 2 is [2, 1], with a lead of 3.00; yours is 4.00.": (
             lambda lead, M: lead[:, M].min()
         ),
-        "when the largest value is 0, all values are 0": lambda lead, M: _at_worst(lead, M, max(M, 1)),
+        "when the largest value is 0, all values are 0": lambda lead, M: _sums(lead, max(M, 1)).min(),
     },
     "move_key": {
+        "the push changes nothing": _pushed(lambda lists, value: torch.ones_like(lists)),
         "a push of zero should leave": lambda m, lists, *rest: m(lists)[:, 0],
         "lists without the value 3 should keep": _pushed(lambda lists, value: lists.cumsum(1) == lists),
         "where 3 stands once, its key should be its key plus": _pushed(sign=-1),

@@ -2,25 +2,24 @@
 
 import math
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
+from transformer_lens.hook_points import HookPoint
 
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import random
-from course_utils.interventions import cut, patched
+from course_utils.interventions import patched
 from course_utils.lessons.l06_composition.checks import (
     READS,
     WRONG_CUTS,
-    _adding,
-    _each,
+    _by_heads,
     _in,
-    _named,
     _ratio,
     _terms,
     _with,
-    _without,
 )
 
 
@@ -44,6 +43,11 @@ def _or_seen(right: Tensor, other: Tensor) -> Tensor:
     return other if other > 0.3 else right
 
 
+def _without(written: Tensor, W: Tensor) -> Tensor:
+    """The columns less what lies along what is written."""
+    return W - torch.linalg.pinv(written) @ written @ W
+
+
 def _blind(written: Tensor) -> Tensor:
     return _without(written, random(*written.T.shape, seed=11))
 
@@ -52,12 +56,26 @@ def _door(right: Callable[[Tensor], Tensor] = lambda w: w.T, wrong: Callable[[Te
     return lambda W_O, door: tuple(right(W_O) if name == door else wrong(W_O) for name in READS)
 
 
-def _by_heads(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
-    """Other z of the writers, that together write `instead`, behind the doors from all of them."""
-    z = (instead @ torch.linalg.pinv(model.W_O[0].flatten(0, 1))).view(model.cfg.n_heads, -1)
-    doors = [((0, writer), door.lower(), (1, reader)) for writer in range(len(z)) for reader in who]
-    with cut(model, *doors, instead={(0, writer): z[writer] for writer in range(len(z))}):
-        return model(tokens, return_type="loss").double()
+def _each(change: Callable[[Tensor], Tensor]) -> Answer:
+    return lambda *given: {pair: change(term) for pair, term in _terms(*given).items()}
+
+
+def _named(name: Callable[[str, str], Any]) -> Answer:
+    """The right terms under other names, or left out (None)."""
+    return lambda *given: {name(*pair): term for pair, term in _terms(*given).items() if name(*pair) is not None}
+
+
+def _head_by_head(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
+    _, cache = model.run_with_cache(tokens)
+    new = instead - (cache["resid_pre", 1] - cache["embed"])
+
+    def move(read: Tensor, hook: HookPoint) -> Tensor:
+        for head in who:
+            read[:, :, head] += new @ {"Q": model.W_Q, "K": model.W_K, "V": model.W_V}[door][1, head]
+        return read
+
+    hooks = [(f"blocks.1.attn.hook_{door.lower()}", move)]
+    return model.run_with_hooks(tokens, fwd_hooks=hooks, return_type="loss")
 
 
 def _read_anew(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> float:
@@ -106,9 +124,9 @@ RIGHT_ANSWERS = {
         ),
     },
     "shut": {
-        "the doors of all writers, float64": _by_heads,
+        "the doors of all writers, float64": lambda *given: _by_heads(*given).double(),
         "what is read anew, a number": _read_anew,
-        "head by head": _adding(lambda i, w, x, p: i - w),
+        "head by head": _head_by_head,
     },
 }
 
@@ -189,6 +207,9 @@ WRONG_ANSWERS = {
     "shut": WRONG_CUTS
     | {
         "Only the sum that this door reads should change": lambda *given: _with()(*given) - _with(who=[])(*given),
+        "the loss is wrong for another model: of 4 heads, door 'Q' of the heads [0, 2].": (
+            lambda *given: _with(who=given[3][:1])(*given)
+        ),
         "it should return one number": lambda *given: _with()(*given).expand(2, 7),
     },
 }

@@ -1,24 +1,40 @@
 """Answers to the exercises of lesson 08: others that are right, and wrong ones with what they hear."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from course_utils.course.exercises import Answer
 from course_utils.lessons.l08_how_induction_forms import events, runs
 from course_utils.lessons.l08_how_induction_forms.checks import (
     OBJECTIONS,
     RIGHT,
     WORDS,
     Numbers,
-    _event,
-    _index_of_event,
-    _looking,
-    _swapped,
-    _turned,
+    _holding,
 )
 from course_utils.lessons.l08_how_induction_forms.forward import held_logits
+
+
+def _event(
+    first: Callable[[Numbers], float] = lambda v: v[0],
+    final: Callable[[Numbers], float] = lambda v: sum(v[-4:]) / 4,
+    share: Callable[[float], float] = lambda s: s,
+    last: int = -1,
+    line: bool = True,
+    at_level: bool = False,
+) -> Answer:
+    def answer(steps: Numbers, values: Numbers, part: float) -> float:
+        level = first(values) + share(part) * (final(values) - first(values))
+        short = [v <= level if at_level else v < level for v in values]
+        i = [i for i, (here, there) in enumerate(itertools.pairwise(short)) if here and not there][last]
+        rise = (level - values[i]) / (values[i + 1] - values[i]) if line else 1.0
+        return steps[i] + rise * (steps[i + 1] - steps[i])
+
+    return answer
 
 
 def _with_numpy(steps: Numbers, values: Numbers, share: float) -> float:
@@ -34,6 +50,14 @@ def _from_the_end(steps: Numbers, values: Numbers, share: float) -> Tensor:
     return torch.lerp(s[i], s[i - 1], (level - v[i]) / (v[i - 1] - v[i]))
 
 
+def _swapped(
+    first: Numbers, second: Numbers, far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9
+) -> float:
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    ways = [sum(way) for way in itertools.product(*((d, -d) for d in differences))]
+    return sum(far(total, sum(differences)) for total in ways) / len(ways)
+
+
 def _in_bits(first: Numbers, second: Numbers) -> Tensor:
     gaps = torch.tensor(second) - torch.tensor(first)
     kept = torch.arange(2 ** len(gaps))[:, None] >> torch.arange(len(gaps)) & 1  # [way, pair]
@@ -46,6 +70,23 @@ def _values_swapped(first: Numbers, second: Numbers) -> float:
     ways = np.array(list(itertools.product(*zip(first, second, strict=True))))  # [way, pair]: the first group then
     apart = np.abs(np.mean([*first, *second]) - ways.mean(1))
     return np.isclose(apart, apart[0]).mean() + (apart > apart[0] + 1e-6).mean()
+
+
+def _turned(
+    places: Callable[[int], int] = abs,
+    columns: Callable[[int], slice] = slice,
+    scales: tuple[int, int] = (1, 1),
+    swapped: bool = False,
+) -> Answer:
+    def answer(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
+        rows, back = columns(d_head), places(back)
+        at = torch.arange(len(W_pos))[max(back, 0) : len(W_pos) + min(back, 0)]
+        W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
+        W_Q[rows] = scale ** scales[0] * torch.linalg.lstsq(W_pos[at, rows], W_pos[at - back, rows]).solution
+        W_K[rows] = scale ** scales[1] * torch.eye(d_head)
+        return (W_K, W_Q) if swapped else (W_Q, W_K)
+
+    return answer
 
 
 def _rotations(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
@@ -73,8 +114,8 @@ RIGHT_ANSWERS = {
         "a pseudo-inverse": _pseudo_inverse,
     },
     "looks_held": {
-        "queries and keys held": lambda m, o, t: _looking(m, o, t, ["q", "k"]),
-        "scores held": lambda m, o, t: _looking(m, o, t, ["attn_scores"]),
+        "queries and keys held": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q", "0.attn.hook_k"),
+        "scores held": lambda m, o, t: _holding(m, o, t, "0.attn.hook_attn_scores"),
         "without hooks": lambda m, o, t: held_logits(m, t, o, ["look"]),
     },
     "objections": {
@@ -95,7 +136,7 @@ WRONG_ANSWERS = {
         "not at the curve's lowest point": _event(first=min),
         "of all the same": (_event(final=lambda v: sum(v[-3:]) / 3), _event(final=lambda v: sorted(v[-4:])[2])),
         "with share 0.25 the time should be": (_event(share=lambda s: 0.5), _event(share=lambda s: 1 - s)),
-        "need not come at equal distances": lambda s, v, share: (s[-1] - s[-2]) * _index_of_event(s, v, share),
+        "need not come at equal distances": lambda s, v, share: (s[-1] - s[-2]) * _event()(range(len(s)), v, share),
     },
     "paired_test": {
         "so the share is never 0": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
@@ -116,7 +157,7 @@ WRONG_ANSWERS = {
         "coordinates of position i − 1 times 3": _turned(scales=(0, 1)),
         "the head looks everywhere alike": lambda W_pos, d_head, *_: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
     },
-    "looks_held": {"that is not `model` with": lambda m, o, t: _looking(m, o, t, ["q"])},
+    "looks_held": {"that is not `model` with": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q")},
     "objections": {
         f"case {letter}: think again: {asked}": (lambda letter=letter: RIGHT | {letter: WORDS[RIGHT[letter] == "fine"]})
         for letter, asked in OBJECTIONS.items()

@@ -1,29 +1,66 @@
 """Answers to the exercises of lesson 09: others that are right, and wrong ones with what they hear."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils.lessons.l09_mlps.checks import (
-    Two,
-    _changed,
-    _forced,
-    _foretold,
-    _hooked,
-    _row,
-    _silent,
-    _two_parts,
-    _waves,
-    _zeroed,
-)
+from course_utils import heads
+from course_utils.course.exercises import Answer
+from course_utils.lessons.l09_mlps.checks import Two, _changed, _mixed, _two_parts
+
+
+def _waves(n: int, period: float, m: int, turns: float = 1, times: float = 2, sine: float = 0) -> Two:
+    """The right answer, with something to get wrong in what follows `m`."""
+    angle, phase = 2 * math.pi * torch.arange(n) / period, 2 * math.pi * torch.arange(m) / m
+    return (angle[:, None] - turns * phase - sine).cos(), (angle - times * phase[:, None]).cos()
+
+
+def _foretold(a: int, b: int, p: list[int], blind: Answer = lambda d, q: d % q * 2 == q, start: int = 0) -> int:
+    seeing = [q for q in p if not blind(abs(a - b), q)]
+    return next(c for c in range(start, 999) if all((a + b - c) % q == 0 for q in seeing))
+
+
+def _hooked(name: str, change: Callable[[Tensor, Any], Tensor]) -> Answer:
+    """Last logits when an activation is `change(activation, given)`."""
+
+    def answer(model: HookedTransformer, tokens: Tensor, given: Any) -> Tensor:
+        hooks: list[Any] = [(f"blocks.0.{name}", lambda activation, hook: change(activation.clone(), given))]
+        return model.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1]
+
+    return answer
+
+
+def _forced(model: HookedTransformer, tokens: Tensor, weights: Tensor) -> Tensor:
+    x = model.W_E[tokens] + model.W_pos[: tokens.shape[1]]
+    mid = x[:, -1] + weights @ x @ model.W_V[0, 0] @ model.W_O[0, 0]
+    return (mid + (mid @ model.W_in[0]).relu() @ model.W_out[0]) @ model.W_U
+
+
+def _zeroed(post: Tensor, neurons: list[int]) -> Tensor:
+    post[..., neurons] = 0
+    return post
+
+
+def _silent(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
+    cache = model.run_with_cache(tokens)[1]
+    speak = [n for n in range(model.W_out.shape[1]) if n not in neurons]
+    return (cache["resid_mid", 0] + cache["post", 0][..., speak] @ model.W_out[0, speak])[:, -1] @ model.W_U
 
 
 def _from_cache(model: HookedTransformer, tokens: Tensor) -> Two:
     cache = model.run_with_cache(tokens)[1]
     return cache["resid_pre", 0][:, -1] @ model.W_in[0], cache["attn_out", 0][:, -1] @ model.W_in[0]
+
+
+def _without_places(model: HookedTransformer, tokens: Tensor) -> Tensor:
+    """The head's part, of tokens alone."""
+    row, OV = heads.patterns(model, tokens)[0, 0, :, -1], model.W_V[0, 0] @ model.W_O[0, 0]
+    return torch.einsum("bs,bsd->bd", row, model.W_E[tokens]) @ OV @ model.W_in[0]
 
 
 RIGHT_ANSWERS = {
@@ -50,9 +87,9 @@ RIGHT_ANSWERS = {
         ),
     },
     "preactivations": {
-        "attention's row, by einsum": _two_parts,
+        "attention's row, by einsum": _mixed,
         "what the layer reads and what its head writes": _from_cache,
-        "float64": _changed(lambda r, h: (r.double(), h.double())),
+        "float64": _changed("preactivations", lambda r, h: (r.double(), h.double())),
     },
     "with_attention": {
         "no hook": _forced,
@@ -82,7 +119,12 @@ WRONG_ANSWERS = {
         "and wrong for n = 17, period = 19.7, m = 4.": lambda n, p, m: _waves(n, round(p) if p > 9 else p, m),
     },
     "foretell": {
-        "they know the sum only up to 21": lambda a, b, p: a + b,
+        "they know the sum only up to 21": (
+            lambda a, b, p: a + b,
+            lambda a, b, p: a + b if p == [7, 3] else _foretold(a, b, p),
+        ),
+        "45 + 35 with rulers of 20, 7 and 3: the difference": lambda a, b, p: a + b if a == 45 else _foretold(a, b, p),
+        "when all rulers are blind every number fits": lambda a, b, p: _foretold(a, b, p, start=1),
         "so that ruler is blind": lambda a, b, p: _foretold(a, b, p, lambda d, q: False),
         "one and a half periods": lambda a, b, p: _foretold(a, b, p, lambda d, q: 2 * d == q),
         "at a difference of a whole period": lambda a, b, p: _foretold(a, b, p, lambda d, q: d > 0 and 2 * d % q == 0),
@@ -93,8 +135,14 @@ WRONG_ANSWERS = {
     },
     "preactivations": {
         "the first part is not what the MLP reads": lambda m, t: (_two_parts(m, t[:, :1])[0], _two_parts(m, t)[1]),
-        "look at the head's": lambda m, t: (_two_parts(m, t)[0], _two_parts(m, t, places=0)[1]),
-        "3 texts of length 6": lambda m, t: _two_parts(m, t, _row(m, t) * (torch.arange(t.shape[1]) < 3)),
+        "W_pos is part of the stream": (
+            lambda m, t: (m.W_E[t[:, -1]] @ m.W_in[0], _two_parts(m, t)[1]),
+            lambda m, t: (m.W_E[t[:, -1]] @ m.W_in[0], _without_places(m, t)),
+        ),
+        "look at the head's": lambda m, t: (_two_parts(m, t)[0], _without_places(m, t)),
+        "3 texts of length 6": lambda m, t: _mixed(
+            m, t, heads.patterns(m, t)[0, 0, :, -1] * (torch.arange(t.shape[1]) < 3)
+        ),
     },
     "with_attention": {
         "in the last row, each source": lambda m, t, w: _forced(m, t, w.flip(0)),

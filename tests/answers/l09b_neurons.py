@@ -8,8 +8,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils.lessons.l09b_neurons.checks import _along, _by_sum, _error, _sums, _waves
+from course_utils.lessons.l09b_neurons.checks import _waves, _without
 from course_utils.making import fourier
+
+
+def _sums(table: Tensor, sign: int = 1) -> Tensor:
+    return (torch.arange(len(table))[:, None] + sign * torch.arange(len(table))) % len(table)
+
+
+def _error(W: Tensor, b: Tensor, on: Sequence[int]) -> Tensor:
+    """The squared error of all features when those are `on`."""
+    x = torch.zeros(len(W)).index_fill(0, torch.tensor(on), 1)
+    return ((x - (x @ W @ W.T + b).relu()) ** 2).sum()
 
 
 def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
@@ -21,7 +31,8 @@ def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
 def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
     waves = [(2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies]
     kernel = 1 + 2 * torch.stack(waves).sum(0)
-    return (kernel @ _by_sum(table) / len(table))[_sums(table)]
+    means = torch.stack([table[_sums(table) == total].mean(0) for total in range(len(table))])
+    return (kernel @ means / len(table))[_sums(table)]
 
 
 def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
@@ -102,7 +113,7 @@ WRONG_ANSWERS = {
     },
     "pair_error": {"features 0 and 1 of 5 on": lambda W, b, i, j: _error(W, b, [i]) + _error(W, b, [j])},
     "without_direction": {
-        "something is left along the direction": lambda h, d: h - 2 * _along(h, d),
+        "something is left along the direction": lambda h, d: 2 * _without(h, d) - h,
         "what is across the direction": lambda h, d: 0 * h,
     },
     "about": {

@@ -3,6 +3,7 @@
 import copy
 import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,13 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import heads, interventions
+from course_utils.course.exercises import Answer
 from course_utils.lessons.l10_reading_critically.checks import (
     FINAL,
     VERDICTS,
-    _by_gap,
     _dividing,
     _patched,
-    _rescaled,
     _with_door,
-    _with_writer,
 )
 
 
@@ -44,6 +43,14 @@ def _by_ranges(c: float, d: float, m: float, n: float) -> str:
     return next((word for end, word in ((c, "stands"), (d, "falls")) if end - n <= m <= end + n), "between")
 
 
+def _rescaled(model: HookedTransformer, factor: float, *names: str, layers: slice = slice(None)) -> HookedTransformer:
+    model = copy.deepcopy(model)
+    for block in model.blocks[layers]:
+        for name in names or ("W_Q",):
+            getattr(block.attn, name).data *= factor
+    return model
+
+
 def _root(model: HookedTransformer) -> float:
     return math.sqrt(model.cfg.d_head)
 
@@ -53,6 +60,21 @@ def _in_the_heads(model: HookedTransformer) -> HookedTransformer:
     for block in model.blocks:
         block.attn.attn_scale = 1.0
     return model
+
+
+def _by_gap(
+    row_of: Callable[..., list[int]] = lambda row, gap, source, dest: [0, source, *row[:gap], dest],
+    entry: tuple[int, int] = (-1, 1),
+    of: Callable[[Tensor], Tensor] = torch.mean,
+) -> Answer:
+    """An answer with something to get wrong: what a context is, which entry is read, what is made of several."""
+
+    def answer(model: HookedTransformer, head: int, source: int, dest: int, fillers: Tensor) -> Tensor:
+        gaps, fill = range(fillers.shape[1] + 1), fillers.tolist()
+        texts = [torch.tensor([row_of(row, gap, source, dest) for row in fill]) for gap in gaps]
+        return torch.stack([of(heads.patterns(model, rows)[0, head, :, entry[0], entry[1]]) for rows in texts])
+
+    return answer
 
 
 def _one_text_at_a_time(model: HookedTransformer, head: int, source: int, dest: int, fillers: Tensor) -> Tensor:
@@ -76,6 +98,13 @@ def _signs(n: int, off: float) -> Tensor:
     v = torch.ones(n)
     v[: n // 2] = -1
     return (off * torch.outer(v, v)).fill_diagonal_(1.0)
+
+
+def _with_writer(m: HookedTransformer, clean: Tensor, other: Tensor, writer: int) -> Any:
+    """The cache of the clean run, with the writer's output replaced for all that read it."""
+    z = m.run_with_cache(other)[1]["z", 0][:, :, writer]
+    with interventions.cut(m, (0, writer), instead={(0, writer): z}):
+        return m.run_with_cache(clean)[1]
 
 
 def _by_einsum(m: HookedTransformer, clean: Tensor, other: Tensor, writer: int, reader: int, door: str) -> np.ndarray:
@@ -121,7 +150,7 @@ RIGHT_ANSWERS = {
     "path_patched": {
         "the writer stands in, behind one door": _patched(),
         "the door of a run with another writer": lambda m, c, o, w, r, d: _with_door(
-            m, c, d, _with_writer(m, c, o, w)[1][d, 1], r
+            m, c, d, _with_writer(m, c, o, w)[d, 1], r
         ).double(),
         "both texts at once, einsum, numpy": _by_einsum,
     },

@@ -106,13 +106,23 @@ def test_lengths_and_contexts_can_be_chosen():
     assert ago[ago > 0].bincount().argmax() == 5
 
 
+def readers(tokens):
+    """How many later tokens of its document repeat the token at each position, on average: who will ever look there.
+
+    A position without readers has no use for a previous token, and so no gradient to look for it.
+    """
+    ago = language.sources(tokens)
+    columns = ago.nonzero()[:, 1]  # column i is about the token at i + 1
+    return (columns + 1 - ago[ago > 0]).bincount(minlength=tokens.shape[1]) / len(tokens)
+
+
 def test_sources_by_hand():
     tokens = torch.tensor([[0, 5, 6, 7, 5, 6, 5, 7, 5, 7], [0, 5, 6, 5, 6, 6, 6, 6, 1, 1]])
     ago = language.sources(tokens)
     assert ago.nonzero().tolist() == language.predictable(tokens).nonzero().tolist()
     assert ago[0, 4] == 3 and ago[0, 7] == 4 and ago[0, 8] == 2 and ago[1, 3] == 2 and ago[1, 5] == ago[1, 6] == 1
-    readers = language.readers(tokens[:1])  # the 6 at 5 repeats that at 2, the 5 at 8 that at 4, the 7 at 9 that at 7
-    assert readers.tolist() == [0, 0, 1, 0, 1, 0, 0, 1, 0, 0]
+    counted = readers(tokens[:1])  # the 6 at 5 repeats that at 2, the 5 at 8 that at 4, the 7 at 9 that at 7
+    assert counted.tolist() == [0, 0, 1, 0, 1, 0, 0, 1, 0, 0]
 
 
 def test_a_fixed_distance_pays_only_where_names_follow_at_once():
@@ -138,9 +148,9 @@ def test_a_table_of_the_language_knows_less_than_its_bigrams_would():
 
 
 def test_no_position_near_the_end_has_readers():
-    readers = language.readers(language.documents(1_000, 3, spread=False))
-    assert readers[40] > 0.3 and readers[55] > 0.05 and readers[56:].max() < 0.02
-    assert language.readers(language.documents(300, 3, spread=False, n_ctx=96))[87] > 0.02
+    counted = readers(language.documents(1_000, 3, spread=False))
+    assert counted[40] > 0.3 and counted[55] > 0.05 and counted[56:].max() < 0.02
+    assert readers(language.documents(300, 3, spread=False, n_ctx=96))[87] > 0.02
 
 
 # Models and measurements
@@ -222,12 +232,12 @@ def test_a_silent_head_is_an_ablated_one(repeated):
 
 def test_the_lead_is_in_units_of_score_and_chance_is_that_of_shuffled_columns():
     model = planted_induction()
-    lead, chance = measures.match_lead(model)
+    _, lead, chance = measures.matches(model).values()
     attn = model.blocks[1].attn
     M = model.W_E @ attn.W_Q[2] @ attn.W_K[2].T @ (model.W_V[0, 0] @ model.W_O[0, 0]).T @ model.W_E.T / 8
     assert lead[0, 2] == pytest.approx(((M.diagonal() - M.mean(1)).mean()).item(), rel=1e-4) and lead[0, 2] > 10
     random = runs.start(replace(TINY, seed=5))
-    lead, chance = measures.match_lead(random)
+    _, lead, chance = measures.matches(random).values()
     assert (lead.abs() < 4 * chance).all()
     M = composition.match_matrix(random, (1, 2), (0, 1)).AB.detach() / 4
     rng = torch.Generator().manual_seed(0)
@@ -236,7 +246,7 @@ def test_the_lead_is_in_units_of_score_and_chance_is_that_of_shuffled_columns():
     assert shuffled.std() == pytest.approx(chance[1, 2].item(), rel=0.05)
     with torch.no_grad():
         random.blocks[1].attn.W_Q.mul_(3)
-    assert torch.allclose(measures.match_lead(random)[0], 3 * lead, rtol=1e-3)  # positivity would stay as it is
+    assert torch.allclose(measures.matches(random)["lead"], 3 * lead, rtol=1e-3)  # positivity would stay as it is
 
 
 def test_doors_tell_what_is_copied(repeated):
@@ -244,7 +254,7 @@ def test_doors_tell_what_is_copied(repeated):
     attn0, attn1 = model.blocks[0].attn, model.blocks[1].attn
     attn1.W_V[2], attn1.W_O[2, :, :64] = torch.eye(256)[:, :64], torch.eye(64)
     model.unembed.W_U.data[:64] = 10 * torch.eye(64)
-    textbook = measures.door_savings(model, repeated, runs.PERIOD)
+    textbook = measures.doors(model, repeated, runs.PERIOD)["savings"]
     assert abs(textbook["values"] - textbook["whole"]) < 0.01 and textbook["keys"] < 0.2 * textbook["whole"]
     assert textbook["whole"] > 2 and textbook["queries"] > 0.9 * textbook["whole"]
     # the detour: 8 back and 7 back are brought along; the key is what was 8 back, the copy what was 7 back
@@ -254,7 +264,7 @@ def test_doors_tell_what_is_copied(repeated):
         attn0.W_Q[head, 128:192, :16], attn0.W_K[head, 128:192, :16] = weights
     attn0.W_V[1, :64], attn0.W_O[1, :, brought] = torch.eye(64), torch.eye(64)
     attn1.W_V[2], attn1.W_O[2, :, :64] = torch.eye(256)[:, brought], torch.eye(64)
-    detour = measures.door_savings(model, repeated, runs.PERIOD)
+    detour = measures.doors(model, repeated, runs.PERIOD)["savings"]
     assert detour["whole"] > 1 and abs(detour["values"]) < 0.01
     assert experiments.way({"savings": textbook}) == "textbook" and experiments.way({"savings": detour}) == "detour"
     assert experiments.way({"savings": dict.fromkeys(textbook, 0.1)}) == "none"
@@ -290,7 +300,7 @@ def planted_induction():
 
 
 def test_paths_tell_k_composition(repeated):
-    scores = measures.door_scores(planted_induction(), repeated, runs.PERIOD)
+    scores = measures.doors(planted_induction(), repeated, runs.PERIOD)["paths"]
     assert scores["whole"][2] > 0.6 and max(scores["whole"][:2]) < 0.1
     assert scores["keys"][2] < 0.1 and scores["queries"][2] > 0.95 * scores["whole"][2]
 
@@ -299,7 +309,7 @@ def test_paths_tell_q_composition(repeated):
     model = planted_induction()
     attn = model.blocks[1].attn
     attn.W_Q.data, attn.W_K.data = attn.W_K.data, attn.W_Q.data  # now the query reads what was passed on
-    whole, keys, queries = (heads_of[2] for heads_of in measures.door_scores(model, repeated, runs.PERIOD).values())
+    whole, keys, queries = (heads_of[2] for heads_of in measures.doors(model, repeated, runs.PERIOD)["paths"].values())
     assert abs(whole - keys) < 0.01 and abs(whole - queries) > 0.02
 
 
@@ -309,7 +319,7 @@ def test_the_whole_path_is_the_models_own_pattern(run, repeated):
     if model.cfg.n_layers < 2:
         return
     expected = heads.prefix_matching_score(heads.patterns(model, repeated), runs.PERIOD)[1].mean(-1)
-    torch.testing.assert_close(torch.tensor(measures.door_scores(model, repeated, runs.PERIOD)["whole"]), expected)
+    torch.testing.assert_close(torch.tensor(measures.doors(model, repeated, runs.PERIOD)["paths"]["whole"]), expected)
 
 
 def test_offsets_say_where_heads_look(repeated):
@@ -326,11 +336,11 @@ def test_offsets_say_where_heads_look(repeated):
 
 
 def test_matching_finds_the_pair_and_only_the_pair():
-    match = measures.match_positivity(planted_induction()).nan_to_num(0)
+    match = measures.matches(planted_induction())["match"].nan_to_num(0)
     assert match[0, 2] > 0.99
     match[0, 2] = 0
     assert match.abs().max() < 0.01
-    assert measures.match_positivity(runs.start(TINY)).abs().max() < 0.7  # chance, at this size
+    assert measures.matches(runs.start(TINY))["match"].abs().max() < 0.7  # chance, at this size
 
 
 # Training
@@ -407,11 +417,9 @@ def test_no_event_is_not_a_number():
     assert math.isnan(events.event_time(STEPS, [0, 0, 0, 0, 0, 9, 9, 0]))  # it ends on the wrong side
 
 
-def test_the_best_head_is_chosen_at_the_end():
+def test_a_head_is_chosen_at_the_end():
     history = [{"score": [[0.1, 0.9], [0.5, 0.2]]}, {"score": [[0.3, 0.2], [0.1, 0.4]]}]
-    assert events.best_head_curve(history, "score", 0) == [0.1, 0.3]
     assert [events.chosen_head(history, "score", 0, best) for best in (True, False)] == [0, 1]
-    assert events.best_head_curve(history, "score", 1) == [0.2, 0.4]
 
 
 def test_the_sign_test_counts_coins():

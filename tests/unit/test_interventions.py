@@ -137,6 +137,21 @@ def test_a_cut_position_is_read_by_no_later_one(name):
     torch.testing.assert_close(run.logits[:3], model(tokens[None])[0, :3])
 
 
+def test_cuts_in_words():
+    cuts = [(0, 5), ((0, 5), "k", (1, 6)), ((1, 2), "v", (2, 3)), 3]
+    words = ["head 0.5", "0.5 in the keys of 1.6", "1.2 in the values of 2.3", "position 3"]
+    assert [interventions.in_words(one) for one in cuts] == words and interventions.head_name((0, 5)) == "0.5"
+
+
+def test_the_start_token_can_be_cut():
+    model, tokens = small(), torch.tensor([[4, 5, 6]])
+    with interventions.cut(model, 0):
+        pattern = model.run_with_cache(tokens)[1]["pattern", 0]
+    assert not pattern[..., 1:, 0].any() and (pattern[..., 0, 0] == 1).all()
+    with pytest.raises(ValueError, match="a position from 0 to 8"), interventions.cut(model, 9):
+        pass
+
+
 def test_a_cut_leaves_no_hook_behind():
     model, tokens = model_of("two-layer"), tokens_of("two-layer")
     before = model(tokens[None])
@@ -150,6 +165,7 @@ def test_a_cut_leaves_no_hook_behind():
     [
         ((2, 0), IndexError, "layer must be a whole number from 0 to 1"),
         (((0, 9), "k", (1, 0)), IndexError, "head must be a whole number from 0 to 7"),
+        (((0, 0), "k", (1, 9)), IndexError, "head must be a whole number from 0 to 7"),
         (((1, 0), "k", (1, 6)), ValueError, "writes too late"),
         (((0, 0), "o", (1, 6)), ValueError, "A cut is a head"),
         ((0, 5, 6), ValueError, "A cut is a head"),
@@ -203,7 +219,10 @@ def test_what_stands_in_for_heads_has_its_price():
     own = {head: z.roll(-9, 0) for head, z in values["another text's"].items()}
     nothing = measure.cost(model, [(1, 1), (1, 6)], tokens, own)
     torch.testing.assert_close(nothing, torch.zeros_like(zero), atol=1e-4, rtol=0)
-    assert all(z.std((0, 1)).max() < 1e-4 for z in values["the mean"].values()) and zero.mean() > 0.1
+    z = model.run_with_cache(tokens)[1]["z", 1]
+    for (_, head), mean in values["the mean"].items():
+        torch.testing.assert_close(mean, z[:, :, head].mean((0, 1)).expand_as(mean))
+    assert zero.mean() > 0.1
     with pytest.raises(IndexError):
         measure.cost(model, [(1, 8)], tokens, own)
     with pytest.raises(ValueError, match="each text's own"):

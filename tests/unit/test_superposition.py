@@ -29,13 +29,13 @@ def test_probabilities_sum_to_one_and_have_the_density(n, density):
 
 @pytest.mark.parametrize("relu", [True, False])
 def test_a_model_that_says_nothing_loses_one_per_feature_and_a_perfect_one_nothing(relu):
-    assert superposition.loss(torch.zeros(5, 2), torch.zeros(5), 0.1, relu).item() == pytest.approx(1, abs=1e-5)
-    assert superposition.loss(torch.eye(5), torch.zeros(5), 0.1, relu).item() == pytest.approx(0, abs=1e-6)
+    assert superposition.losses(torch.zeros(5, 2), torch.zeros(5), [0.1], relu)[0] == pytest.approx(1, abs=1e-5)
+    assert superposition.losses(torch.eye(5), torch.zeros(5), [0.1], relu)[0] == pytest.approx(0, abs=1e-6)
 
 
 def test_without_a_relu_training_finds_what_least_squares_allow():
     W, b = superposition.train(4, 2, [0.3], relu=False, steps=400, copies=2)
-    assert superposition.loss(W[0], b[0], 0.3, False).item() == pytest.approx(2 / 4 * 0.7, abs=1e-3)
+    assert superposition.losses(W[0], b[0], [0.3], False)[0] == pytest.approx(2 / 4 * 0.7, abs=1e-3)
 
 
 def test_two_sparse_features_share_one_dimension_as_opposites():

@@ -86,10 +86,9 @@ def _side_room(number: str, title: str, x: float, y: float) -> Iterator[str]:
 
 def _way(x: float, y: float, to_x: float, to_y: float) -> str:
     """From a room to the next one: on the same floor, or down and to the left."""
-    if to_y == y:
-        path = f"M{x + ROOM[0]} {y + ROOM[1] / 2} H{to_x - 4}"
-        tip = f"M{to_x} {y + ROOM[1] / 2} l-8 -5 v10 z"
-    else:
+    middle = y + ROOM[1] / 2
+    path, tip = f"M{x + ROOM[0]} {middle} H{to_x - 4}", f"M{to_x} {middle} l-8 -5 v10 z"
+    if to_y != y:
         path = f"M{x + 24} {y + ROOM[1]} V{to_y - GAP + 4} H{to_x + 24} V{to_y - 4}"
         tip = f"M{to_x + 24} {to_y} l-5 -8 h10 z"
     return f'<path d="{path}" fill="none" stroke="{BLUE}" stroke-width="1.6"/><path d="{tip}" fill="{BLUE}"/>'

@@ -4,9 +4,8 @@ Three of its measurements are here too, whose machinery would hide their idea: t
 compared with, texts written in many ways, and questions of the kind king − man + woman.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations, permutations
+from itertools import accumulate, combinations, permutations
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -28,41 +27,30 @@ MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
 ALT = plots.alt_texts(__file__)
 
 
-def _box(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
-    style = {"boxstyle": "round,pad=0.7", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
-    axes.text(x, y, words, ha="center", va="center", zorder=4, bbox=style)
-
-
-def _branch(axes: Axes, x: float, y: float, words: str, colour: str) -> None:
-    """A part beside the stream at x: it reads a normed copy below, and what it makes is added above."""
-    axes.plot([x, x + SIDE, x + SIDE], [y - 0.75, y - 0.75, y + 0.75], color="black", linewidth=1.2, zorder=1)
-    axes.plot([x + SIDE / 2] * 2, [y - 0.93, y - 0.57], **NORM)
-    axes.annotate("", (x + 0.06, y + 0.75), (x + SIDE, y + 0.75), arrowprops={"arrowstyle": "-|>", "color": "black"})
-    axes.text(x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4)
-    _box(axes, x + SIDE, y, words, colour)
-
-
-SIDE = 0.72  # how far a part stands from the stream that it reads
-NORM: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 1)), "linewidth": 2}
-
-
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     """A transformer with one block: a stream for every token of `names`, `expected` what it says on top of each."""
-    axes = plt.subplots(figsize=(10.6, 6.2))[1]
+    axes, side = plt.subplots(figsize=(10.6, 6.2))[1], 0.72  # how far a part stands from the stream that it reads
+    norm: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 1)), "linewidth": 2}
     columns = [1.7 * number for number in range(len(names))]
     for x, name, said in zip(columns, names, expected, strict=True):
         axes.annotate("", (x, 7.2), (x, 0.3), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"}, zorder=0)
         axes.text(x, -0.05, visible(name), ha="center", fontsize=11, **MONO)
-        _box(axes, x, 0.85, "look up $W_E$", COLOURS[6])
-        _branch(axes, x, 2.5, "attention", ORANGE)
-        _branch(axes, x, 4.55, "MLP", GREEN)
-        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], **NORM)
-        _box(axes, x, 6.35, "times $W_U$", COLOURS[6])
+        boxes = [(x, 0.85, "look up $W_E$", COLOURS[6]), (x, 6.35, "times $W_U$", COLOURS[6])]
+        boxes += [(x + side, 2.5, "attention", ORANGE), (x + side, 4.55, "MLP", GREEN)]
+        for at, y, words, colour in boxes:
+            style = {"boxstyle": "round,pad=0.7", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
+            axes.text(at, y, words, ha="center", va="center", zorder=4, bbox=style)
+        for y in (2.5, 4.55):  # each part reads the stream below, and is added to it above
+            axes.plot([x, x + side, x + side], [y - 0.75, y - 0.75, y + 0.75], color="black", linewidth=1.2, zorder=1)
+            axes.plot([x + side / 2] * 2, [y - 0.93, y - 0.57], **norm)
+            plots.arrow(axes, (x + side, y + 0.75), (x, y + 0.75), "black")
+            axes.text(x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4)
+        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], **norm)
         axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
     for (i, src), (j, dest) in combinations(enumerate(columns), 2):
         over = j - i > 1  # over the boxes between
         reach, y = (0.2, 2.73) if over else (0.3, 2.5)
-        plots.arrow(axes, (src + SIDE + reach, y), (dest + SIDE - reach, y), ORANGE, bend=-0.13 * over)
+        plots.arrow(axes, (src + side + reach, y), (dest + side - reach, y), ORANGE, bend=-0.13 * over)
     notes = {
         0.0: "tokens  [batch, pos]",
         0.85: "$+\\ W_{pos}$: where it stands",
@@ -75,16 +63,14 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     }
     for y, words in notes.items():
         axes.text(columns[-1] + 1.4, y, words, va="center", fontsize=10)
-    axes.set(xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7))
-    axes.set_title("How does a text become a guess at each next token?")
+    title = "How does a text become a guess at each next token?"
+    axes.set(xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7), title=title)
     axes.axis("off")
 
 
-def beside_line(
-    values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: Sequence[str]
-) -> Axes:
-    """Bars for what was changed, those that `highlight` names standing out, and a dashed line for nothing changed."""
-    axes = plots.bars(values, title, unit, highlight)
+def beside_line(values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: str) -> Axes:
+    """Bars for what was changed, that of `highlight` standing out, and a dashed line for nothing changed."""
+    axes = plots.bars(values, title, unit, [highlight])
     axes.axvline(line, color="black", linestyle="--", label=label)
     for number in axes.texts:  # the line must not run through a number
         number.set(bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)
@@ -96,13 +82,11 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
     """One text in several vocabularies, a row for each: every token a box as wide as its characters."""
     axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
     for row, tokens in enumerate(stages.values()):
-        place = 0
-        for number, token in enumerate(tokens):
-            shown = visible(token.replace("Ġ", " ").replace("Ċ", "\n"))  # the library's space and line break
-            colour = ("#FFF2CC", "#DDEBF7")[number % 2]
-            axes.barh(row, len(shown), left=place, height=0.7, color=colour, edgecolor="black", linewidth=0.8)
-            axes.text(place + len(shown) / 2, row, shown, ha="center", va="center", fontsize=10, **MONO)
-            place += len(shown)
+        shown = [visible(token.replace("Ġ", " ").replace("Ċ", "\n")) for token in tokens]  # the library's two
+        widths = [len(token) for token in shown]
+        style: dict[str, Any] = {"color": ("#FFF2CC", "#DDEBF7"), "edgecolor": "black", "linewidth": 0.8}
+        boxes = axes.barh([row] * len(shown), widths, 0.7, [0, *accumulate(widths[:-1])], **style)
+        axes.bar_label(boxes, shown, label_type="center", fontsize=10, **MONO)
     labels = [f"{name}: {len(tokens)} tokens" for name, tokens in stages.items()]
     axes.set_yticks(range(len(stages)), labels)
     axes.set(title="What are the pieces of one line of Python?", xticks=[])
@@ -114,26 +98,23 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
 
 def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]) -> Sequence[Axes]:
     """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
-    _, panels = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)), sharey=True)
-    made = (logits, "logits", "nats", "%.1f"), (p, "after the softmax: probabilities", "probability", "%.2f")
-    for axes, (values, title, unit, form), colour in zip(panels, made, COLOURS, strict=False):
-        drawn = axes.barh(range(len(names)), values.tolist(), color=colour)
-        axes.bar_label(drawn, fmt=form, padding=4, fontsize=9)
-        axes.margins(x=0.15)
-        axes.set(title=title, xlabel=unit)
-    panels[0].set_yticks(range(len(names)), [visible(name) for name in names], **MONO)
-    panels[0].invert_yaxis()
-    return list(panels)
+    _, (left, right) = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)))
+    shown = [visible(name) for name in names]
+    plots.bars(dict(zip(shown, logits.tolist(), strict=True)), "logits", "nats", axes=left)
+    after = dict(zip(shown, p.tolist(), strict=True))
+    plots.bars(after, "after the softmax: probabilities", "probability", axes=right)
+    left.set_yticks(range(len(names)), shown, **MONO)
+    right.set_yticks([])
+    return [left, right]
 
 
 def surprise_curve(chances: Mapping[str, float]) -> Axes:
     """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
     p = torch.linspace(0.004, 1, 500)
-    labels = "How much does a token surprise, −log p?", "probability p of the token that came", "nats"
-    axes = plots.curves({"": -p.log()}, *labels, x=p, axes=plt.subplots(figsize=(9, 3.4))[1])
-    axes.set(xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1])
+    said = "How much does a token surprise, −log p?", "probability p of the token that came", "nats"
+    axes = plots.curves({"": -p.log()}, *said, x=p, figsize=(9, 3.4), xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1])
     for name, chance in chances.items():
-        height = math.log(1 / chance)
+        height = torch.tensor(1 / chance).log().item()
         axes.plot(chance, height, "o", color=ORANGE, clip_on=False, zorder=3)
         axes.annotate(f"{name}: {height:.2f} nats", (chance, height), (9, 7), textcoords="offset points")
     return axes
@@ -159,23 +140,21 @@ def steps(
 
     Below the last table stands one row more, a `part` of its last row; `below` is its label.
     """
-    shown, last, sizes = [visible(name) for name in names], len(tables), [table.shape[1] for table in tables.values()]
-    figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.4), width_ratios=sizes)
+    sizes = [table.shape[1] for table in tables.values()]
+    figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.6), width_ratios=sizes)
     for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
-        reach = 2.2 * table[table.isfinite()].abs().max().item()
-        labels = shown if number < last else [""] * table.shape[1]
-        axes.set_xticks(range(table.shape[1]), labels, rotation=40, ha="left", fontsize=8, **MONO)
+        rows, columns = list(names) if number == 1 else [""] * len(names), list(names)
+        if number == len(tables):
+            table = torch.cat([table, torch.full_like(part, torch.nan)[None], part[None]])
+            rows, columns = [*rows, "", below], [""] * len(part)
+        finite = table.where(table.isfinite(), torch.nan)
+        look: dict[str, Any] = {"centred": True, "limit": 2.2 * finite.nan_to_num().abs().max().item(), "bar": False}
+        plots.heatmap(finite, rows, columns, f"{number} · {title}", numbers_from=0.0, **look, axes=axes)
+        for dest, src in (table == -torch.inf).nonzero().tolist():
+            axes.text(src, dest, "−∞", ha="center", va="center", fontsize=8)
         axes.xaxis.tick_top()
-        axes.set_yticks(range(len(names)), shown if number == 1 else [""] * len(names), fontsize=8, **MONO)
-        for dest, row in enumerate(table):
-            _numbers(axes, row, dest, reach)
-        if number == last:
-            _numbers(axes, part, len(names) + 0.3, reach)
-            axes.text(-0.65, len(names) + 0.3, below, ha="right", va="center", fontsize=8, **MONO)
-        axes.set(xlim=(-0.5, table.shape[1] - 0.5), ylim=(len(names) + 0.8, -0.5), aspect="equal")
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        axes.set_title(f"{number} · {title}", fontsize=10, pad=8)
+        axes.tick_params(length=0, labelsize=8)
+        axes.set(aspect="equal", ylim=(len(names) + 1.5, -0.5))
     panels[0].set_ylabel("destination")
     figure.supxlabel("columns: sources (in the last table: the first entries of each vector)", fontsize=9)
     return list(panels)
@@ -186,18 +165,16 @@ def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]
 
     Every 48th token is drawn; the title says how far the token that moves farthest moves.
     """
-    figure, (panels,) = plt.subplots(1, len(logits), figsize=(2.7 * len(logits), 3.5), sharey=True, squeeze=False)
+    drawn = plots.panels(logits, (2.7 * len(logits), 3.5), "logit in order, nats", "after shuffling")
     ends = [min(both.min().item() for both in logits.values()), max(both.max().item() for both in logits.values())]
-    for axes, (name, (ordered, other)) in zip(panels, logits.items(), strict=True):
+    for axes, (ordered, other) in drawn:
         axes.plot(ends, ends, color="black", linewidth=1, linestyle="--")
         axes.plot(ordered[::48], other[::48], "s", color=BLUE, markersize=2, markeredgewidth=0)
-        axes.set_title(f"{name}\nby at most {(ordered - other).abs().max():.2f} nats", fontsize=10)
-        axes.set(aspect="equal", xlim=ends, ylim=ends)
+        said = f"{axes.get_title('left')}\nby at most {(ordered - other).abs().max():.2f} nats"
+        axes.set(title=said, aspect="equal", xlim=ends, ylim=ends)
         axes.locator_params(nbins=4)
-    panels[0].set_ylabel("after shuffling")
-    figure.supxlabel("logit in order, nats", fontsize=10)
-    figure.suptitle("How far does the shuffling move the logits of the last position?", fontsize=11)
-    return list(panels)
+    plt.suptitle("How far does the shuffling move the logits of the last position?", fontsize=11)
+    return [axes for axes, _ in drawn]
 
 
 def normed_and_bent() -> Sequence[Axes]:
@@ -214,40 +191,22 @@ def normed_and_bent() -> Sequence[Axes]:
     return list(panels)
 
 
-def _numbers(axes: Axes, row: Tensor, y: float, reach: float) -> None:
-    """A row of numbers, each on a ground that goes from violet at −reach to orange at reach; white for −∞."""
-    ground = torch.where(row.isfinite(), row, torch.nan)[None].numpy()
-    axes.imshow(ground, cmap="PuOr_r", vmin=-reach, vmax=reach, extent=(-0.5, len(row) - 0.5, y + 0.5, y - 0.5))
-    for x, value in enumerate(row.tolist()):
-        shown = "−∞" if value == -torch.inf else plots.written(value, ".2f")
-        axes.text(x, y, shown, ha="center", va="center", fontsize=8.5)
-
-
 def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[Axes]:
     """A square for each part of a model: in column i, black where the output changed when position i was edited."""
-    figure, (panels,) = plt.subplots(1, len(tables), figsize=(2.5 * len(tables), 3.3), sharey=True, squeeze=False)
-    for axes, (name, table) in zip(panels, tables.items(), strict=True):
+    drawn = plots.panels(tables, (2.5 * len(tables), 3.3), "edited position", "position of the output")
+    for axes, table in drawn:
         axes.imshow(table.float().numpy(), cmap="Greys", vmin=0, vmax=1.3)
-        axes.set_xticks(range(table.shape[1]), range(table.shape[1]), fontsize=8)
-        axes.set_yticks(range(len(table)), range(len(table)), fontsize=8)
-        axes.set_title(name, fontsize=9)
-        axes.set_xlabel("edited position")
-    panels[0].set_ylabel("position of the output")
-    figure.suptitle("Which outputs notice an edit? (black: it changed)", fontsize=11)
-    return list(panels)
+        axes.set(xticks=range(table.shape[1]), yticks=range(len(table)))
+    plt.suptitle("Which outputs notice an edit? (black: it changed)", fontsize=11)
+    return [axes for axes, _ in drawn]
 
 
-def plain_losses(
-    train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"], d_vocab: Count = 512
-) -> dict[str, float]:
+def plain_losses(train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"]) -> dict[str, float]:
     """What two plain tables, counted on one text, lose on another, in nats per token: single tokens, and pairs."""
-    N = bigrams.count(train, d_vocab).to_dense()  # (current, next)
-    single = (N.sum(0) + 1).log().log_softmax(-1)  # (next)
-    pairs = bigrams.kneser_ney(N)[unseen[:, :-1], unseen[:, 1:]]
-    return {
-        "single tokens, new text": -single[unseen[:, 1:]].mean().item(),
-        "bigram table, new text": -pairs.mean().item(),
-    }
+    N = bigrams.count(train, 512).to_dense()  # (current, next)
+    single = (N.sum(0) + 1).log().log_softmax(-1).expand_as(N)
+    tables = {"single tokens, new text": single, "bigram table, new text": bigrams.kneser_ney(N)}
+    return {name: -table[unseen[:, :-1], unseen[:, 1:]].mean().item() for name, table in tables.items()}
 
 
 def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int) -> Axes:
@@ -258,7 +217,7 @@ def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[
         means = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
         seen[f"{name}: training text, mean of 20 steps"] = dict(enumerate(means.tolist(), 10))
         new[f"{name}: new text"] = {every * n: loss for n, loss in enumerate(run["new text"], 1)}
-    axes = plots.curves(seen, *labels, axes=plt.subplots(figsize=(9, 4.6))[1])
+    axes = plots.curves(seen, *labels, figsize=(9, 4.6))
     plots.curves(new, *labels, lines=False, markers=True, axes=axes)
     for name, value in tables.items():
         axes.axhline(value, color="black", linewidth=1, linestyle=":")
@@ -278,38 +237,34 @@ def written(
     texts: Int[Tensor, "text pos"],
     write: Callable[..., Tensor],
     choices: Mapping[str, Callable[[Tensor], Tensor]],
-    prompt: Count = 12,
 ) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Int[Tensor, "text pos"]]]:
     """The texts, their openings completed in every way by the lesson's `write`, and by beams; then the beams by width.
 
-    Each opening is completed eight times, but once only by "greedy". The model has one layer.
+    Each opening of 12 tokens is completed eight times, but once only by "greedy". The model has one layer.
     """
 
     def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
         return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)
 
-    prompts, n = texts[:, :prompt], texts.shape[1] - prompt
-    ways = {"the author": texts}
-    for name, choose in choices.items():
-        ways[name] = write(predictor, prompts if name == "greedy" else prompts.repeat(8, 1), n, choose)
+    prompts, n = texts[:, :12], texts.shape[1] - 12
+    often = prompts.repeat(8, 1)
+    ways = {name: write(predictor, prompts if name == "greedy" else often, n, how) for name, how in choices.items()}
     beams = {width: torch.stack([gpt.beam_search(predictor, one, width, n)[0] for one in prompts]) for width in (1, 8)}
-    return ways | {"beam, width 8": beams[8]}, beams
+    return {"the author": texts} | ways | {"beam, width 8": beams[8]}, beams
 
 
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
     """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
-    for row, (values, marker) in enumerate(zip(texts.values(), "*" + MARKERS, strict=False)):
+    for row, (values, colour, marker) in enumerate(zip(texts.values(), COLOURS, MARKERS, strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
-        look: dict[str, Any] = {"color": COLOURS[row % 6], "ms": 8 if marker == "*" else 4, "mew": 0, "ls": "none"}
-        axes.plot(values, row + spread, marker, **look)
+        axes.plot(values, row + spread, marker, color=colour, ms=4, mew=0)
         axes.plot([values.mean()] * 2, [row - 0.4, row + 0.4], color="black", lw=2, label="mean" * (not row))
-    axes.axvline(entropy, color="#777777", linestyle="--")
-    axes.text(entropy, -0.62, " entropy along the sampled texts", fontsize=8)
+    axes.axvline(entropy, color="#777777", linestyle="--", label="entropy along the sampled texts")
     axes.set_yticks(range(len(texts)), list(texts))
     axes.invert_yaxis()
     axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
-    axes.set_title("Where do the texts lie that each way writes?", pad=12)
+    axes.set_title("Where do the texts lie that each way writes?")
     axes.legend(loc="lower right", fontsize=8)
     return axes
 
@@ -325,19 +280,15 @@ FAMILIES = {  # a : b, a : b, …, fixed before anything was measured
 
 def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
     """How often d is the token nearest to E(b) − E(a) + E(c), for all a : b and c : d of a family, by three rules."""
-    E = F.normalize(model.W_E)  # rows of length 1
-    shares = {}
+    E, shares = F.normalize(model.W_E), {}  # rows of length 1
     for family, listed in FAMILIES.items():
-        ids = [model.to_single_token(f" {word}") for word in listed.split()]
-        asked = list(permutations(zip(ids[::2], ids[1::2], strict=True), 2))
-        right = {"inputs allowed": 0, "inputs excluded": 0, "nearest to c alone": 0}
-        for (a, b), (c, d) in asked:
-            guess, alone = E @ (E[b] - E[a] + E[c]), E @ E[c]
-            right["inputs allowed"] += guess.argmax().item() == d
-            for rule, near in (("inputs excluded", guess), ("nearest to c alone", alone)):
-                near[[a, b, c]] = -torch.inf
-                right[rule] += near.argmax().item() == d
-        shares[family] = {rule: n / len(asked) for rule, n in right.items()}
+        ids = torch.tensor([model.to_single_token(f" {word}") for word in listed.split()])
+        asked = torch.stack([torch.cat(two) for two in permutations(ids.view(-1, 2), 2)])  # (question, which of abcd)
+        a, b, c, d = asked.T
+        guess, alone = (E[b] - E[a] + E[c]) @ E.T, E[c] @ E.T  # (question, d_vocab)
+        excluded = [near.scatter(1, asked[:, :3], -torch.inf) for near in (guess, alone)]
+        rules = zip(("inputs allowed", "inputs excluded", "nearest to c alone"), (guess, *excluded), strict=True)
+        shares[family] = {rule: (near.argmax(-1) == d).double().mean().item() for rule, near in rules}
     return shares
 
 

@@ -8,25 +8,20 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_utils import interventions
 from course_utils.course import ours
 from course_utils.course.exercises import Answer, Cases, compared, judged
 from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course.questions import Wrong, close, demand, pair, tensor
-from course_utils.interventions import Head
+from course_utils.lessons.l02_residual_stream import methods
 
 Model = HookedTransformer
-
-
-def _heads(model: Model) -> list[Head]:
-    return [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
 
 
 def _ours(name: str) -> Answer:
     return lambda *given: ours.find(name).function(*given)
 
 
-_terms, _shares = _ours("stream_terms"), _ours("patch_stream")
+_terms, _replaced, _shares = map(_ours, ("stream_terms", "replaced", "patch_stream"))
 
 
 def _reordered(*order: int) -> Answer:
@@ -90,16 +85,12 @@ def _stops_explained(answer: Answer, compare: Answer = stream_terms.check) -> No
 stream_terms.check = _stops_explained
 
 
-def _drop_case(n: int, d_model: int, V: int, token: int) -> tuple[Tensor, Tensor, Tensor, int]:
-    return random(n, d_model), random(n, d_model, seed=1), random(d_model, V, seed=2), token
-
-
 predicted_drop = compared(
     "`predicted_drop(terms, instead, W_U, token) → [term]`: the terms less what replaces them, read by one logit.",
     returns="one number for each term",
     cases=lambda: {
-        "it is not the drop of the logit of `token`, term by term.": _drop_case(4, 6, 9, 5),
-        "it fails for 3 terms of 8 dimensions and token 0 of 5.": _drop_case(3, 8, 5, 0),
+        "it is not the drop of the logit of `token`, term by term.": (*random(2, 4, 6), random(6, 9), 5),
+        "it fails for 3 terms of 8 dimensions and token 0 of 5.": (*random(2, 3, 8), random(8, 5), 0),
         "with zeros in `instead`, the drop is all that a term adds.": (random(7, 5), 0 * random(7, 5), random(5, 4), 2),
     },
     mistakes={
@@ -119,18 +110,12 @@ predicted_drop = compared(
 )
 
 
-def _with_z(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
-    with interventions.cut(model, (layer, head), instead={(layer, head): torch.as_tensor(value).float()}):
-        return model(tokens)
-
-
 def _changing(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
     """The logits after `change(z, head, value)`, with z [batch, pos, head, d_head]."""
 
     def answer(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
-        def put(z: Tensor, hook: HookPoint) -> Tensor:
+        def put(z: Tensor, hook: HookPoint) -> None:
             change(z, head, torch.as_tensor(value))
-            return z
 
         return model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.attn.hook_z", put)])
 
@@ -138,28 +123,22 @@ def _changing(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
 
 
 def _replaced_cases() -> Cases:
-    cases: dict[str, tuple] = {
-        "the logits are not those of a run with `value` as its z.": (tiny_model(), TOKENS, 0, 1, random(4, seed=5))
-    }
+    first = "the logits are not those of a run with `value` as its z."
+    cases: dict[str, tuple] = {first: (tiny_model(), TOKENS, 0, 1, random(4, seed=5))}
     for model, tokens in ((tiny_model(), torch.cat([TOKENS, TOKENS.flip(1)])), (tiny_model(**OTHER), OTHER_TOKENS)):
-        (batch, pos), d_head = tokens.shape, model.cfg.d_head
-        values = {
-            "the number 0": 0,
-            "one vector [d_head]": random(d_head, seed=1),
-            "[pos, d_head]": random(pos, d_head, seed=2),
-            "[batch, pos, d_head]": random(batch, pos, d_head, seed=3),
-        }
-        for layer, head in ((0, 0), _heads(model)[-1], (1, 0)):
-            where = f"head {layer}.{head} of {model.cfg.n_layers} layers, texts: {batch}"
-            for kind, value in values.items():
+        sizes = (*tokens.shape, model.cfg.d_head)
+        for layer, head in ((0, 0), list(methods.heads(model))[-1], (1, 0)):
+            where = f"head {layer}.{head} of {model.cfg.n_layers} layers, texts: {len(tokens)}"
+            for n, kind in enumerate(("the number 0", "one vector [d_head]", "[pos, d_head]", "[batch, pos, d_head]")):
+                value = random(*sizes[-n:], seed=n) if n else 0
                 cases[f"it fails for {where}, when value is {kind}."] = (model, tokens, layer, head, value)
     return cases
 
 
 def _another_head(got: Tensor, right: Tensor, model: Model, tokens: Tensor, *given: Any) -> str | None:
     *asked, value = given
-    for layer, head in _heads(model):
-        if close(got, _with_z(model, tokens, layer, head, value)):
+    for layer, head in methods.heads(model):
+        if close(got, _replaced(model, tokens, layer, head, value)):
             why = "." if layer == asked[0] else ": is the layer in the name?"
             return f"head {layer}.{head} was replaced where it should be {asked[0]}.{asked[1]}{why}"
     return None
@@ -171,8 +150,8 @@ replaced = compared(
     cases=_replaced_cases,
     explain=_another_head,
     mistakes={
-        "these are log-probabilities; return the logits.": lambda *given: _with_z(*given).log_softmax(-1),
-        "these are probabilities; return the logits.": lambda *given: _with_z(*given).softmax(-1),
+        "these are log-probabilities; return the logits.": lambda *given: _replaced(*given).log_softmax(-1),
+        "these are probabilities; return the logits.": lambda *given: _replaced(*given).softmax(-1),
         "the logits are those of the plain run: does your hook return the changed z, and is it on the right name?": (
             lambda model, tokens, *_: model(tokens)
         ),
@@ -209,21 +188,6 @@ def _ends(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> tuple[T
     return low, high
 
 
-def _patching(which: Callable[[Tensor], Tensor]) -> Answer:
-    """A text for each position, which takes from the clean run what its row of `which(torch.eye)` marks."""
-
-    def answer(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
-        (_, kept), (_, there) = (model.run_with_cache(tokens) for tokens in (clean, corrupted))
-        low, high = _ends(model, clean, corrupted, token)
-        marked, rows = which(torch.eye(clean.shape[1])).bool()[..., None], []  # [text, pos, 1]
-        for name in ["blocks.0.hook_resid_pre", *(f"blocks.{n}.hook_resid_post" for n in range(model.cfg.n_layers))]:
-            with interventions.patched(model, name, torch.where(marked, kept[name], there[name])):
-                rows.append(model(corrupted.expand(len(marked), -1))[:, -1, token])
-        return (torch.stack(rows) - low) / (high - low)
-
-    return answer
-
-
 def _where_it_differs(got: Tensor, right: Tensor, model: Model, *given: Any) -> str | None:
     if model.cfg.n_layers > 2:
         return None  # that it was right for two layers says more
@@ -258,7 +222,7 @@ patch_stream = compared(
         "0 and 1 are exchanged: where nothing comes back, the share is 0.": lambda *given: 1 - _shares(*given),
         "nothing ever comes back: do the vectors come from the clean run?": lambda *given: 0 * _shares(*given),
         "all comes back everywhere: run on `corrupted`, put one position's vector in at a time, and take the hook away"
-        " again.": _patching(lambda eye: eye + 1),
+        " again.": lambda *given: 0 * _shares(*given) + 1,
     },
 )
 
@@ -269,12 +233,8 @@ def bias_head(answer: Answer) -> None:
 
     Many heads do: x W_V may be any vector, if W_O makes `amount` of it.
     """
-    for model, token, amount in (
-        (tiny_model(), 7, 2.0),
-        (tiny_model(), 3, -1.5),
-        (tiny_model(**OTHER), 11, 0.0),
-        (tiny_model(**OTHER), 0, 30.0),
-    ):
+    for config, token, amount in (({}, 7, 2.0), ({}, 3, -1.5), (OTHER, 11, 0.0), (OTHER, 0, 30.0)):
+        model = tiny_model(**config)
         d_model, d_head = model.cfg.d_model, model.cfg.d_head
         W_V, W_O = pair(answer(model, token, amount), "W_V and W_O")
         W_V = tensor(W_V, (d_model, d_head), "W_V, [d_model, d_head]")
@@ -283,25 +243,19 @@ def bias_head(answer: Answer) -> None:
         adds, at_token, at_1 = (model.W_E[start] @ W_V @ W_O @ u for start in (0, token, 1))
         if close(adds, amount):
             continue
-        demand(
-            not close(at_token, amount),
-            "that is for a head that looks at `token`; it rests on the start token, model.W_E[0].",
-        )
+        elsewhere = "that is for a head that looks at `token`; it rests on the start token, model.W_E[0]."
+        demand(not close(at_token, amount), elsewhere)
         demand(not close(at_1, amount), "that is for token 1; the start token has row 0 of W_E.")
-        told: dict[Any, str] = {
-            amount**2: "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.",
-            0.0: f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does"
-            " W_O write?",
-            -amount: "the sign is turned: the logit falls by `amount`.",
-            amount * d_head: f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is"
-            " enough.",
-            **{
-                amount * factor: f"it adds `amount` times {name}, with x for model.W_E[0] and u for the column of W_U:"
-                " divide that out."
-                for name, factor in _factors(x, u).items()
-            },
+        told: dict[str, Any] = {  # what is said → of a head that adds this
+            "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.": amount**2,
+            f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does W_O"
+            " write?": 0.0,
+            "the sign is turned: the logit falls by `amount`.": -amount,
+            f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is enough.": amount
+            * d_head,
         }
-        for is_off, says in told.items():
+        told |= {says: amount * factor for says, factor in _not_divided(x, u).items()}
+        for says, is_off in told.items():
             demand(not close(adds, is_off), says)
         begins = ", ".join(f"{number:.2f}" for number in (x @ W_V)[:3].tolist())
         raise Wrong(
@@ -310,8 +264,9 @@ def bias_head(answer: Answer) -> None:
         )
 
 
-def _factors(x: Tensor, u: Tensor) -> dict[str, Tensor]:
+def _not_divided(x: Tensor, u: Tensor) -> dict[str, Tensor]:
     """By what an answer is off that forgot to divide by x · x or u · u, or divided by a length once only."""
     of_x, of_u = ({"": torch.ones(()), f"|{n}|": v.norm(), f"{n} · {n}": v @ v} for n, v in (("x", x), ("u", u)))
-    both = {(a, b): of_x[a] * of_u[b] for a in of_x for b in of_u if a or b}
-    return {" and ".join(filter(None, names)): factor for names, factor in both.items()}
+    both = {" and ".join(filter(None, (a, b))): of_x[a] * of_u[b] for a in of_x for b in of_u if a or b}
+    told = "it adds `amount` times {}, with x for model.W_E[0] and u for the column of W_U: divide that out."
+    return {told.format(name): factor for name, factor in both.items()}

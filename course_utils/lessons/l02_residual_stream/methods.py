@@ -10,22 +10,8 @@ from transformer_lens import HookedTransformer
 Replaced = Callable[..., Float[Tensor, "batch pos d_vocab"]]
 
 
-def _heads(model: HookedTransformer) -> Iterator[tuple[int, int]]:
+def heads(model: HookedTransformer) -> Iterator[tuple[int, int]]:
     yield from ((layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads))
-
-
-def _brought_back(
-    model: HookedTransformer, clean: Tensor, corrupted: Tensor, token: Tensor, replaced: Replaced
-) -> tuple[Float[Tensor, " head"], Float[Tensor, ""]]:
-    """What the last logit of `token` [batch] rises by with each head's clean z in the corrupted runs; and with all."""
-    _, kept = model.run_with_cache(clean)
-
-    def mean(logits: Tensor) -> Tensor:
-        return logits[:, -1].gather(1, token[:, None]).mean()
-
-    low = mean(model(corrupted))
-    runs = (replaced(model, corrupted, n, head, kept["z", n][:, :, head]) for n, head in _heads(model))
-    return torch.stack([mean(run) for run in runs]) - low, mean(model(clean)) - low
 
 
 def carried(
@@ -36,8 +22,12 @@ def carried(
     replaced: Replaced,
 ) -> dict[str, float]:
     """How much of the last logit of `token` each head's clean z brings back into the corrupted runs, as a share."""
-    back, whole = _brought_back(model, clean, corrupted, token, replaced)
-    return {f"{n}.{head}": share for (n, head), share in zip(_heads(model), (back / whole).tolist(), strict=True)}
+    _, kept = model.run_with_cache(clean)
+    back = {f"{n}.{head}": replaced(model, corrupted, n, head, kept["z", n][:, :, head]) for n, head in heads(model)}
+    low, high, *each = (
+        run[:, -1].gather(1, token[:, None]).mean() for run in (model(corrupted), model(clean), *back.values())
+    )
+    return {name: ((now - low) / (high - low)).item() for name, now in zip(back, each, strict=True)}
 
 
 def worth(
@@ -53,18 +43,18 @@ def worth(
 
     `others` are the texts for mean and resample.
     """
-    _, usual = model.run_with_cache(others)
-    texts, logit = clean.expand(len(others), -1), model(clean)[0, -1, token]  # a text for each that z is taken from
+    kept, usual = (model.run_with_cache(texts)[1] for texts in (clean, others))
+    each = clean.expand(len(others), -1)  # a text for each that z is taken from
+    logit, low = (model(tokens)[0, -1, token] for tokens in (clean, corrupted))
     terms, changed = (stream_terms(model, tokens)[:, -1] @ model.W_U[:, token] for tokens in (clean, corrupted))
     direct = terms[0] - (model.W_E[others] @ model.W_U[:, token]).mean()  # cutting the direct path needs no run
-    cuts = {"zero": [terms[0]], "mean": [direct], "resample": [direct]}
-    for layer, head in _heads(model):
-        z = usual["z", layer][:, :, head]
+    values = {"zero": [terms[0]], "mean": [direct], "resample": [direct], "patching": [terms[0] - changed[0]]}
+    for layer, head in heads(model):
+        z, own = usual["z", layer][:, :, head], kept["z", layer][:, :, head]
         for method, value in (("zero", 0), ("mean", z.mean((0, 1))), ("resample", z[:, : clean.shape[1]])):
-            cuts[method].append(logit - replaced(model, texts, layer, head, value)[:, -1, token].mean())
-    back, _ = _brought_back(model, clean, corrupted, torch.tensor([token]), replaced)
-    whole = {"attribution": terms} | {method: torch.stack(values) for method, values in cuts.items()}
-    return whole | {"patching": torch.cat([(terms - changed)[:1], back])}
+            values[method].append(logit - replaced(model, each, layer, head, value)[:, -1, token].mean())
+        values["patching"].append(replaced(model, corrupted, layer, head, own)[0, -1, token] - low)
+    return {"attribution": terms} | {method: torch.stack(by_part) for method, by_part in values.items()}
 
 
 def worth_most(
@@ -82,7 +72,7 @@ def worth_most(
     likely = logits.argmax(-1, keepdim=True)  # [batch, pos, 1]
     column = model.W_U.T[likely[..., 0]]  # [batch, pos, d_model]
     values: dict[str, list[Tensor]] = {"attribution": [], "zero": [], "mean": []}
-    for layer, head in _heads(model):
+    for layer, head in heads(model):
         wrote = cache["z", layer][:, :, head] @ model.W_O[layer, head]
         values["attribution"].append((wrote * column).sum(-1))
         for method, value in (("zero", 0), ("mean", usual["z", layer][:, :, head].mean((0, 1)))):

@@ -1,18 +1,19 @@
 """Exercises of lesson 02b, the algebra of the stream: what answers are called with, and what mistakes are told."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import heads, transforms
+from course_utils.course import ours
 from course_utils.course.exercises import Answer, Cases, compared, judged
 from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course.questions import close, demand
 
 Model = HookedTransformer
-WRITES, READS = ("W_E", "W_pos", "W_O"), ("W_Q", "W_K", "W_V", "W_U")
 NOT_TURNED = {  # kind of weight → what is said where it is not as it should be
     "W_E": "the embedding should write x Q where it wrote x.",
     "W_O": "what the heads write is not turned as the embedding is: W_O writes to the stream too, in every layer.",
@@ -36,17 +37,17 @@ def rotate(answer: Answer) -> None:
         kind = type(turned).__name__
         demand(hasattr(turned, "run_with_cache"), f"it should return a model, not {kind}: is there a return?")
         demand(turned is not model, "it returns the model that it was given: work on `copy.deepcopy(model)`.")
-        demand(
-            not all(close(getattr(turned, kind), getattr(model, kind)) for kind in NOT_TURNED),
-            "nothing has been turned at all: `w = …` only gives a new value a name; assign to `w.data`.",
-        )
-        demand(not close(turned.W_E, model.W_E), "the embedding still writes as it did: W_E writes to the stream too.")
-        demand(
-            not close(turned.W_E, model.W_E @ Q.T),
-            "the embedding writes x Qᵀ; it should write x Q, and what reads undoes it with Qᵀ.",
-        )
-        for kind, says in NOT_TURNED.items():
-            demand(close(getattr(turned, kind), getattr(right, kind)), says)
+        still = [close(getattr(turned, kind), getattr(model, kind)) for kind in NOT_TURNED]
+        faults = {
+            "nothing has been turned at all: `w = …` only gives a new value a name; assign to `w.data`.": all(still),
+            "the embedding still writes as it did: W_E writes to the stream too.": still[0],
+            "the embedding writes x Qᵀ; it should write x Q, and what reads undoes it with Qᵀ.": (
+                close(turned.W_E, model.W_E @ Q.T)
+            ),
+        }
+        faults |= {s: not close(getattr(turned, kind), getattr(right, kind)) for kind, s in NOT_TURNED.items()}
+        for says, is_so in faults.items():
+            demand(not is_so, says)
         same = close(turned(tokens), right(tokens))
         demand(same, "the turned model's stream or logits are not those of the model that was given.")
 
@@ -55,16 +56,20 @@ def _fold_case(d_model: int, d_out: int) -> tuple[Tensor, ...]:
     return 1 + 0.5 * random(d_model), random(d_model, seed=1), random(d_model, d_out, seed=2), random(d_out, seed=3)
 
 
-def _of_the_new_W(got: list[Tensor], right: list[Tensor], w: Tensor, b: Tensor, W: Tensor, b_W: Tensor) -> str | None:
-    if W.shape != (6, 6) or close(got[0], right[0]):
-        return None
-    return "the new W is not what turns w ⊙ n into n: each row of W takes one factor."
-
-
 def _with_bias(bias: Callable[..., Tensor]) -> Answer:
     """The right W, and another bias."""
     return lambda w, b, W, b_W: (w[:, None] * W, bias(w, b, W, b_W))
 
+
+BIASES: dict[str, Callable[..., Tensor]] = {  # what is said → a wrong new bias
+    "b went into the new bias as it is; but it, too, is read through W.": lambda w, b, W, b_W: b_W + b,
+    "b is lost: what LayerNorm adds to every vector must arrive behind W.": lambda w, b, W, b_W: b_W,
+    "b_W is lost: the map had a bias of its own.": lambda w, b, W, b_W: b @ W,
+    "b is multiplied by w; LayerNorm adds b after it has multiplied by w.": lambda w, b, W, b_W: b_W + (w * b) @ W,
+    "b stands on the wrong side of W: a row vector stands left of its matrix.": lambda w, b, W, b_W: b_W + W @ b,
+    "b goes through W and is then subtracted; LayerNorm adds it.": lambda w, b, W, b_W: b_W - b @ W,
+}
+OF_W = "the new W is not what turns w ⊙ n into n: each row of W takes one factor."
 
 fold_layer_norm = compared(
     "`fold_layer_norm(w, b, W, b_W) → (W, b_W)`: LayerNorm's weight and bias inside the next linear map.",
@@ -75,7 +80,7 @@ fold_layer_norm = compared(
         "it fails for a map from 2 dimensions to 7.": _fold_case(2, 7),
         "it fails for a map from 4 dimensions to 1.": _fold_case(4, 1),
     },
-    explain=_of_the_new_W,
+    explain=lambda got, right, *given: None if close(got[0], right[0]) else OF_W,
     mistakes={
         "W comes back transposed: keep its shape, [d_model, d_out].": (
             lambda w, b, W, b_W: ((w[:, None] * W).T, b_W + b @ W)
@@ -86,38 +91,26 @@ fold_layer_norm = compared(
         "w scales the columns of W; it belongs to the coordinates that W reads, its rows.": (
             lambda w, b, W, b_W: (W * w, b_W + b @ W)
         ),
-        "b went into the new bias as it is; but it, too, is read through W.": _with_bias(lambda w, b, W, b_W: b_W + b),
-        "b is lost: what LayerNorm adds to every vector must arrive behind W.": _with_bias(lambda w, b, W, b_W: b_W),
-        "b_W is lost: the map had a bias of its own.": _with_bias(lambda w, b, W, b_W: b @ W),
-        "b is multiplied by w; LayerNorm adds b after it has multiplied by w.": (
-            _with_bias(lambda w, b, W, b_W: b_W + (w * b) @ W)
-        ),
-        "b stands on the wrong side of W: a row vector stands left of its matrix.": (
-            _with_bias(lambda w, b, W, b_W: b_W + W @ b)
-        ),
-        "b goes through W and is then subtracted; LayerNorm adds it.": _with_bias(lambda w, b, W, b_W: b_W - b @ W),
-    },
+    }
+    | {says: _with_bias(bias) for says, bias in BIASES.items()},
 )
+NOT_LINEAR = "it is not linear in `soft`: with fixed patterns nothing but products and sums remains."
 
 
-def _frozen(
-    model: Model,
-    soft: Tensor,
-    A: Tensor,
-    *,
-    positions: float = 0,
-    residual: bool = True,
-    one_by_one: bool = False,
-    from_embedding: bool = False,
-) -> Tensor:
-    """The right answer, with one thing to get wrong in each keyword."""
-    x = embedded = soft @ model.W_E + positions * model.W_pos[: len(soft)]
+def _frozen(model: Model, soft: Tensor, A: Tensor, wrong: str) -> Tensor:
+    """The right answer, with one thing wrong."""
+    x = embedded = soft @ model.W_E + (wrong == "positions") * model.W_pos[: len(soft)]
     for layer in range(model.cfg.n_layers):
-        read = embedded if from_embedding else x
-        x = x if residual else 0 * x
+        read = embedded if wrong == "reads the embedding" else x
+        x = 0 * x if wrong == "no residual" else x
         for head in range(model.cfg.n_heads):
-            x = x + A[layer, head] @ (x if one_by_one else read) @ model.W_V[layer, head] @ model.W_O[layer, head]
+            read = x if wrong == "one by one" else read
+            x = x + A[layer, head] @ read @ model.W_V[layer, head] @ model.W_O[layer, head]
     return x @ model.W_U
+
+
+def _linear(*given: Any) -> Tensor:
+    return ours.find("frozen_logits").function(*given)
 
 
 def _frozen_cases() -> Cases:
@@ -127,11 +120,7 @@ def _frozen_cases() -> Cases:
     return {
         "with the model's own patterns the logits should be the model's own.": (model, hard, own),
         "with other patterns it goes wrong.": (model, hard, _patterns(2, 3, 5)),
-        "it is not linear in `soft`: with fixed patterns nothing but products and sums remains.": (
-            model,
-            0.3 * hard + 0.5 * mixed,
-            own,
-        ),
+        NOT_LINEAR: (model, 0.3 * hard + 0.5 * mixed, own),
         FAILS: (other, random(7, 12), _patterns(3, 2, 7)),
     }
 
@@ -147,30 +136,28 @@ frozen_logits = compared(
     returns="[pos, d_vocab]",
     cases=_frozen_cases,
     mistakes={
-        "these are log-probabilities; the function returns logits.": lambda *given: _frozen(*given).log_softmax(-1),
-        "these are probabilities; the function returns logits.": lambda *given: _frozen(*given).softmax(-1),
+        "these are log-probabilities; the function returns logits.": lambda *given: _linear(*given).log_softmax(-1),
+        "these are probabilities; the function returns logits.": lambda *given: _linear(*given).softmax(-1),
         "other patterns give the same logits: are they computed anew from the stream?": (
             lambda model, soft, A: model(soft.argmax(1)[None])[0]
         ),
-        "the patterns of layer 0 make no difference.": lambda m, s, A: _frozen(m, s, A[1:].expand_as(A)),
-        "the patterns of layer 1 make no difference.": lambda m, s, A: _frozen(m, s, A[:1].expand_as(A)),
+        "the patterns of layer 0 make no difference.": lambda m, s, A: _linear(m, s, A[1:].expand_as(A)),
+        "the patterns of layer 1 make no difference.": lambda m, s, A: _linear(m, s, A[:1].expand_as(A)),
         "positions are in the stream; here they only ever entered the patterns.": (
-            lambda *given: _frozen(*given, positions=1)
+            lambda *given: _frozen(*given, "positions")
         ),
-        "it is not linear in `soft`: with fixed patterns nothing but products and sums remains.": (
-            lambda m, s, A: _frozen(m, s.softmax(-1), A)
-        ),
-        "the patterns are transposed: rows are destinations.": lambda m, s, A: _frozen(m, s, A.mT),
+        NOT_LINEAR: lambda m, s, A: _linear(m, s.softmax(-1), A),
+        "the patterns are transposed: rows are destinations.": lambda m, s, A: _linear(m, s, A.mT),
         "a head reads what its neighbour in the same layer wrote; all heads of a layer read the same stream.": (
-            lambda *given: _frozen(*given, one_by_one=True)
+            lambda *given: _frozen(*given, "one by one")
         ),
         "layer 1 reads the embedding; it should read the stream, to which layer 0 has added.": (
-            lambda *given: _frozen(*given, from_embedding=True)
+            lambda *given: _frozen(*given, "reads the embedding")
         ),
-        "the stream itself is lost: a layer adds its heads to it.": lambda *given: _frozen(*given, residual=False),
-        "the layers have each other's patterns: A[0] belongs to layer 0.": lambda m, s, A: _frozen(m, s, A.flip(0)),
+        "the stream itself is lost: a layer adds its heads to it.": lambda *given: _frozen(*given, "no residual"),
+        "the layers have each other's patterns: A[0] belongs to layer 0.": lambda m, s, A: _linear(m, s, A.flip(0)),
         "the heads have each other's patterns: A[layer, 0] belongs to head 0.": (
-            lambda m, s, A: _frozen(m, s, A.flip(1))
+            lambda m, s, A: _linear(m, s, A.flip(1))
         ),
     },
 )

@@ -9,20 +9,19 @@ import numpy as np
 import torch
 from jaxtyping import Complex, Float, Shaped
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle, FancyBboxPatch
+from matplotlib.patches import Circle
 from torch import Tensor
 
 from course_utils import plots
 from course_utils.plots import COLOURS
 
-GREY = COLOURS[6]
+GREY, BLUE, ORANGE, GREEN = COLOURS[6], "#ddebf7", "#ffe9d6", "#dff0e6"  # of lines, and of boxes
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # of a label that may stand on a line
 ALT = plots.alt_texts(__file__)
 
 
 def _arrow(axes: Axes, end: Tensor, colour: str, label: str, style: str = "-") -> None:
-    arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.6, "linestyle": style, "shrinkA": 0, "shrinkB": 0}
-    axes.annotate("", tuple(end.tolist()), (0, 0), arrowprops=arrow)
+    _flow(axes, (0, 0), tuple(end.tolist()), color=colour, linestyle=style, shrinkA=0, shrinkB=0)
     along = end / end.norm()
     away = end + 0.22 * along + 0.16 * torch.stack([-along[1], along[0]])  # beside the arrow, not on its line
     axes.text(away[0].item(), away[1].item(), label, ha="center", va="center", color=colour, bbox=BEHIND)
@@ -40,19 +39,19 @@ def _kept(axes: Axes, W: Tensor) -> None:
         axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
 
 
-def _circle(axes: Axes, title: str, W: Tensor) -> None:
+def _circle(axes: Axes, W: Tensor) -> None:
     """The unit circle, dashed, and what one matrix makes of it."""
     angles = torch.linspace(0, 2 * math.pi, 200)
     circle = torch.stack([angles.cos(), angles.sin()], 1)
     axes.plot(*circle.T, "--", color=GREY, linewidth=1)
     axes.plot(*(circle @ W).T, color=COLOURS[0], linewidth=1.6)
-    axes.set(title=title, xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
+    axes.set(xlim=(-2, 2), ylim=(-2, 2), aspect="equal", xticks=[], yticks=[])
     axes.spines[:].set_visible(False)
 
 
-def _act(axes: Axes, title: str, W: Tensor) -> None:
+def _act(axes: Axes, W: Tensor) -> None:
     """What one matrix does to the unit circle and its vectors a, b."""
-    _circle(axes, title, W)
+    _circle(axes, W)
     for name, x, colour in zip("ab", torch.eye(2), COLOURS[1:3], strict=True):
         _arrow(axes, x, GREY, name, "--")
         _arrow(axes, x @ W, colour, f"{name}W")
@@ -62,9 +61,8 @@ def _act(axes: Axes, title: str, W: Tensor) -> None:
 
 def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
     """Show what matrices do to the unit circle (dashed → solid) and its vectors a, b; dotted, what they keep."""
-    _, panels = plt.subplots(1, len(matrices), figsize=(2.5 * len(matrices), 2.5), squeeze=False)
-    for axes, (title, W) in zip(panels[0], matrices.items(), strict=True):
-        _act(axes, title, W)
+    for axes, W in plots.panels(matrices, (2.5 * len(matrices), 2.5)):
+        _act(axes, W)
     plots.show("A circle turned, made an ellipse, pressed flat, mirrored. Dotted: eigenvectors.")
 
 
@@ -73,39 +71,35 @@ def singular(W: Float[Tensor, "2 2"]) -> Axes:
     U, S, V = torch.linalg.svd(W)
     signs = U[0, 0].sign() * torch.stack([torch.ones(()), torch.linalg.det(U)])  # U a turn, and so V, on every machine
     U, V = U * signs, V * signs[:, None]
-    titles = ("two directions", "1 turn", "2 stretch", "3 turn: the same as W")
-    _, panels = plt.subplots(1, 4, figsize=(10, 2.7))
-    for axes, title, step in zip(panels, titles, (torch.eye(2), U, U * S, U * S @ V), strict=True):
-        _circle(axes, title, step)
+    steps = {"two directions": torch.eye(2), "1 turn": U, "2 stretch": U * S, "3 turn: the same as W": U * S @ V}
+    for axes, step in (panels := plots.panels(steps, (10, 2.7))):
+        _circle(axes, step)
         for number, x, colour in zip("12", U.T, COLOURS[1:3], strict=True):
             _arrow(axes, x @ step, colour, f"$u_{number}$")
-    return panels[0]
+    return panels[0][0]
 
 
 def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Float[Tensor, "row column"]]) -> Axes:
     """Matrices of the plane, and below each the singular values of a large one that does the same."""
-    _, panels = plt.subplots(2, len(planes), figsize=(10.5, 6.2), height_ratios=(1.2, 1), sharey="row")
+    _, grid = plt.subplots(2, len(planes), figsize=(10.5, 6.2), height_ratios=(1.2, 1), sharey="row")
     look: dict[str, Any] = {"lines": False, "markers": True, "size": 2, "ylim": (-0.1, 2.3)}
-    for axes, (title, W), below, (name, large) in zip(
-        panels[0], planes.items(), panels[1], matrices.items(), strict=True
-    ):
-        _act(axes, title, W)
+    for (above, below), (title, W), (name, large) in zip(grid.T, planes.items(), matrices.items(), strict=True):
+        _act(above, W)
+        above.set_title(title)
         values = dict(enumerate(torch.linalg.svdvals(large).tolist(), 1))
-        plots.curves({name: values}, name, "singular value, in order of size", "", **look, axes=below)
-    panels[1, 0].set_ylabel("stretch")
-    return panels[0, 0]
+        plots.curves({name: values}, name, "singular value, in order of size", "stretch", **look, axes=below)
+        below.label_outer()
+    return grid[0, 0]
 
 
 def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[str, Float[Tensor, " d_model"]]) -> Axes:
     """The stream at one position and the spread of W_pos, coordinate by coordinate, of two models that do the same."""
     _, grid = plt.subplots(2, 2, figsize=(10.5, 5.8), sharex="col", sharey="col")
-    for row, (name, stream) in enumerate(streams.items()):
-        grid[row, 0].bar(range(60), stream[:60], color=COLOURS[row])
-        grid[row, 0].set(title=f"the stream at the last position, {name}", ylabel="value")
-        grid[row, 1].bar(range(len(stream)), spreads[name], width=1, color=COLOURS[row])
-        grid[row, 1].set(title=f"positions, {name}", ylabel="spread of W_pos")
-    grid[1, 0].set_xlabel("coordinate (the first 60)")
-    grid[1, 1].set_xlabel("coordinate")
+    for (left, right), (name, stream), colour in zip(grid, streams.items(), COLOURS[:2], strict=True):
+        left.bar(range(60), stream[:60], color=colour)
+        left.set(title=f"the stream at the last position, {name}", ylabel="value", xlabel="coordinate (the first 60)")
+        right.bar(range(len(stream)), spreads[name], width=1, color=colour)
+        right.set(title=f"positions, {name}", ylabel="spread of W_pos", xlabel="coordinate")
     return grid[0, 0]
 
 
@@ -127,10 +121,8 @@ def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[T
     sums = {name: dict(enumerate(share.cumsum(0).tolist(), 1)) for name, share in shares.items()}
     plots.curves(sums, "How many directions for 90 %?", "directions", "share of variance", axes=left)
     left.axhline(0.9, color=GREY, linewidth=0.8)
-    title, label = "Joint PCA: who uses each direction?", "share of W_E (W_U has the rest)"
-    plots.curves(
-        {"W_E": of_first}, title, "direction", label, lines=False, markers=True, size=2, axes=right, ylim=(0, 1)
-    )
+    labels = "Joint PCA: who uses each direction?", "direction", "share of W_E (W_U has the rest)"
+    plots.curves({"W_E": of_first}, *labels, lines=False, markers=True, size=2, axes=right, ylim=(0, 1))
     right.axhline(0.5, color=GREY, linewidth=0.8)
     return left
 
@@ -144,9 +136,11 @@ def deleters(
     is the change by a head that was made to delete, drawn as a line.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(11, 5))
+    points: dict[str, Any] = {"lines": False, "markers": True}
+    values, scale = torch.cat(list(products.values())), {"xlim": (-2.2, 1), "ylim": (-1.4, 1.4), "aspect": "equal"}
+    labels = "What would become of each eigenvector?", "real part of aλ", "imaginary part of aλ"
+    plots.curves({"": values.imag}, *labels, x=values.real, **points, size=2, axes=left, **scale)
     left.add_patch(Circle((-1, 0), 1, facecolor="#e0e0e0", edgecolor=GREY))
-    values = torch.cat(list(products.values()))
-    left.plot(values.real, values.imag, ".", color=COLOURS[0], markersize=4)
     left.plot(-1, 0, "x", color="black", markersize=8)
     for x, y, words in (
         (-1, -0.22, "−1: nothing is left"),
@@ -154,33 +148,29 @@ def deleters(
         (0.45, 0.8, "outside: longer"),
     ):
         left.text(x, y, words, ha="center", va="center")
-    left.set(xlim=(-2.2, 1), ylim=(-1.4, 1.4), aspect="equal", xlabel="real part of aλ", ylabel="imaginary part of aλ")
-    left.set_title("What would become of each eigenvector?")
     percent = {name: (own, 100 * share) for name, (own, share) in changes.items()}
-    right.plot(*zip(*percent.values(), strict=True), "o", color=COLOURS[1])
+    labels = "attention to its own position, a", "change of what is there, %"
+    title = "What becomes of the stream at a head's own position?"
+    plots.curves({"": dict(percent.values())}, title, *labels, **points, axes=right)
     ends = sorted(percent, key=lambda name: percent[name][1])
     for name, side, place in ((ends[0], (0, -14), "center"), (ends[-1], (-7, -4), "right")):
         right.annotate(name, percent[name], side, textcoords="offset points", ha=place)
     right.axhline(0, color=GREY, linewidth=0.8)
     right.axhline(100 * planted, color=GREY, linestyle="--")
     right.text(0.002, 100 * planted + 0.3, "a head that deletes 32 directions of 256")
-    right.set(xlabel="attention to its own position, a", ylabel="change of what is there, %")
-    right.set_title("What becomes of the stream at a head's own position?")
     return left
 
 
 def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> Axes:
     """Small integer matrices with their entries, the last one with lines between its blocks."""
-    sizes = [matrix.shape[1] for matrix in pictures.values()]
-    _, panels = plt.subplots(1, len(pictures), figsize=(10.8, 4.7), width_ratios=[size + 2 for size in sizes])
+    look: dict[str, Any] = {"centred": True, "numbers_from": 1, "spec": ".0f", "bar": False}
+    widths = [matrix.shape[1] + 2 for matrix in pictures.values()]
+    _, panels = plt.subplots(1, len(pictures), figsize=(10.8, 4.7), width_ratios=widths)
     for axes, (title, matrix) in zip(panels, pictures.items(), strict=True):
-        limit = matrix.abs().max().item()
-        axes.imshow(matrix, cmap="RdBu_r", vmin=-limit, vmax=limit)
-        for row, column in torch.nonzero(matrix).tolist():
-            value = int(matrix[row, column])
-            colour = "white" if abs(value) > 0.6 * limit else "black"
-            axes.text(column, row, plots.written(value, "d"), ha="center", va="center", color=colour, fontsize=8)
-        axes.set(title=title, xticks=[], yticks=[])
+        no_names = [[""] * size for size in matrix.shape]
+        plots.heatmap(matrix, *no_names, title, **look, axes=axes)
+        axes.set(xticks=[], yticks=[], aspect="equal")
+        axes.spines[:].set_visible(True)
     for edge in edges:
         panels[-1].axvline(edge, color="black", linewidth=0.8)
         panels[-1].axhline(edge, color="black", linewidth=0.8)
@@ -206,13 +196,6 @@ def where_and_what() -> Axes:
     return axes
 
 
-def _box(axes: Axes, x: float, y: float, text: str, colour: str, width: float = 1.5) -> None:
-    axes.add_patch(
-        FancyBboxPatch((x - width / 2, y - 0.25), width, 0.5, "round,pad=0.05", fc="white", ec=colour, lw=2, zorder=4)
-    )
-    axes.text(x, y, text, ha="center", va="center", zorder=5)
-
-
 def _flow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **look: Any) -> None:
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": GREY, "linewidth": 1.6} | look)
 
@@ -228,28 +211,28 @@ def turn_and_back() -> Axes:
     """A writer turns what it writes by Q, a reader turns it back: between them the stream is another, they are not."""
     axes = _schematic(2.4, 2.0, "Who notices, if the stream is turned?")
     for y, label in ((1.5, "x"), (0.4, "x Q")):
-        _box(axes, 1.2, y, "writes x", COLOURS[0])
-        _box(axes, 8.8, y, "reads x", COLOURS[2])
-        _flow(axes, (2.1, y), (7.9, y))
+        _flow(axes, (1.55, y), (8.45, y))
+        plots.box(axes, 1.2, y, "writes x", BLUE)
+        plots.box(axes, 8.8, y, "reads x", GREEN)
         axes.text(5, y + 0.08, f"in the stream: {label}", ha="center", va="bottom")
-    for x, label in ((3, "Q"), (7, "$Q^T$")):
-        _box(axes, x, 0.4, label, COLOURS[1], 0.5)
+    plots.box(axes, 3, 0.4, "Q", ORANGE)
+    plots.box(axes, 7, 0.4, "Qᵀ", ORANGE)
     return axes
 
 
 def virtual_weights() -> Axes:
     """A head of layer 0 writes to the stream; a head of layer 1 reads it through three doors."""
     axes = _schematic(3.0, 2.6, "How does one head hear another?")
-    _box(axes, 1.2, 0.4, "head 0.a", COLOURS[0])
+    plots.box(axes, 1.2, 0.4, "head 0.a", BLUE)
     _flow(axes, (0.2, 1.2), (9.8, 1.2), linewidth=4)
     axes.text(0.2, 1.32, "stream", va="bottom")
-    _flow(axes, (1.2, 0.7), (1.2, 1.15))
+    _flow(axes, (1.2, 0.6), (1.2, 1.15))
     axes.text(1.3, 0.9, "$W_O$", va="center")
     for x, matrix, use in ((4.2, "W_Q", "queries"), (6.4, "W_K", "keys"), (8.6, "W_V", "values")):
-        _box(axes, x, 2.25, f"{use} of 1.b", COLOURS[2], 1.8)
-        _flow(axes, (x, 1.25), (x, 1.95))
+        plots.box(axes, x, 2.25, f"{use} of 1.b", GREEN)
+        _flow(axes, (x, 1.25), (x, 2.07))
         axes.text(x + 0.1, 1.6, f"${matrix}$", va="center")
-        _flow(axes, (2.0, 0.4), (x, 1.15), linestyle=":", color=COLOURS[1], connectionstyle="angle3,angleA=0,angleB=90")
+        _flow(axes, (1.6, 0.4), (x, 1.15), linestyle=":", color=COLOURS[1], connectionstyle="angle3,angleA=0,angleB=90")
         axes.text(x + 0.12, 0.75, f"$W_O\\,{matrix}$", color=COLOURS[1], va="center")
     return axes
 
@@ -257,25 +240,21 @@ def virtual_weights() -> Axes:
 def layer_norm() -> Axes:
     """The steps of LayerNorm and the map behind it: σ is another for each token, the rest is the same for all."""
     axes = _schematic(2.3, 1.9, "Which part of LayerNorm can be folded away?")
-    steps = (("x less its mean", GREY), ("/ σ", COLOURS[1]), ("⊙ w,  + b", COLOURS[2]), ("W,  + b_W", COLOURS[2]))
+    _flow(axes, (1.1, 1.2), (9.9, 1.2))
+    steps = (("x less its mean", "white"), ("/ σ", ORANGE), ("⊙ w,  + b", GREEN), ("W,  + b_W", GREEN))
     for x, (text, colour) in zip((1.1, 3.5, 5.9, 8.3), steps, strict=True):
-        _box(axes, x, 1.2, text, colour, 1.5)
-        _flow(axes, (x + 0.85, 1.2), (x + 1.5, 1.2))
-    for x, text in (
-        (3.5, "one σ per token,\nmade from x: it stays"),
-        (7.1, "the same for every token:\none map, W' and b'"),
-    ):
-        axes.text(x, 0.75, text, ha="center", va="top")
+        plots.box(axes, x, 1.2, text, colour)
+    axes.text(3.5, 0.75, "one σ per token,\nmade from x: it stays", ha="center", va="top")
+    axes.text(7.1, 0.75, "the same for every token:\none map, W' and b'", ha="center", va="top")
     axes.text(4.7, 1.3, "n(x)", ha="center", va="bottom")
     return axes
 
 
 def biases(shifts: Mapping[str, Float[Tensor, "pos d_vocab"]]) -> Axes:
     """What biases add to the logits of the first 40 tokens at every position; no colour is no change."""
-    _, panels = plt.subplots(1, len(shifts), figsize=(11.6, 3.5), sharey=True, squeeze=False)
-    for axes, (kind, shift) in zip(panels[0], shifts.items(), strict=True):
-        drawn = axes.imshow(shift[:, :40], cmap="RdBu_r", vmin=-10, vmax=10, aspect="auto", interpolation="none")
-        axes.set(title=f"{kind} at random", xlabel="logit of token")
-    panels[0][0].set_ylabel("position")
-    plt.colorbar(drawn, ax=list(panels[0]), label="change, nats", pad=0.01, extend="both")
+    look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -10, "vmax": 10, "aspect": "auto", "interpolation": "none"}
+    named = {f"{kind} at random": shift[:, :40] for kind, shift in shifts.items()}
+    panels = plots.panels(named, (11.6, 3.5), "logit of token", "position")
+    drawn = [axes.imshow(shift, **look) for axes, shift in panels]
+    plt.colorbar(drawn[0], ax=[axes for axes, _ in panels], label="change, nats", pad=0.01, extend="both")
     return panels[0][0]

@@ -1,6 +1,5 @@
 """Checks of lesson 04, one layer: each exercise, with its typical mistakes and the sentence that each gets."""
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +8,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import circuits, heads, interventions, paths
+from course_utils.course import ours
 from course_utils.course.exercises import Answer, Cases, compared, judged
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import Unfit, Wrong, close, demand, pair, tensor
@@ -33,34 +33,31 @@ def _why_terms(got: list[Tensor], right: list[Tensor], model: HookedTransformer,
     (direct, terms), (right_direct, right_terms) = got, right
     if len(tokens) < 6:  # the second case, which has a sentence of its own
         return None
-    if not (close(direct[1], direct[3]) and close(direct[2], direct[5])):
-        return (
-            "the direct path sees the current token alone, but the same token gets two different rows: what else "
-            "is in it?"
-        )
-    if not close(direct, right_direct):
-        return "the direct path is not the embedding times the unembedding."
     ratio = (terms.norm() / right_terms.norm()).item()
-    if close(terms, ratio * right_terms):
-        return f"the heads' terms are {ratio:.3g} times as large as what the heads add."
-    if not close(terms[:, 0], right_terms[:, 0]):
-        return "the first position can attend to itself alone, so each head's term there is one row of its OV table."
-    if not close(terms.sum(0), right_terms.sum(0)):
-        return (
-            "the terms do not add up to the logits: is each pattern the model's own, as [dest, src], one for each head?"
-        )
-    return None
+    told = {
+        "the direct path sees the current token alone, but the same token gets two different rows: what else is in "
+        "it?": not close(direct[[1, 2]], direct[[3, 5]]),
+        "the direct path is not the embedding times the unembedding.": not close(direct, right_direct),
+        f"the heads' terms are {ratio:.3g} times as large as what the heads add.": close(terms, ratio * right_terms),
+        "the first position can attend to itself alone, so each head's term there is one row of its OV table.": (
+            not close(terms[:, 0], right_terms[:, 0])
+        ),
+        "the terms do not add up to the logits: is each pattern the model's own, as [dest, src], one for each head?": (
+            not close(terms.sum(0), right_terms.sum(0))
+        ),
+    }
+    return next((sentence for sentence, is_so in told.items() if is_so), None)
 
 
 def _terms(
-    change: Callable[[Tensor], Tensor] = lambda A: A, turn: Any = torch.clone, place: Any = torch.zeros_like
+    change: Callable[[Tensor], Tensor] = lambda A: A, turn: Any = torch.clone, values: int = 0, direct: int = 0
 ) -> Answer:
-    """An answer that changes the patterns, [head, dest, src], turns OV, or adds `place(W_pos)` to the values."""
+    """An answer that changes the patterns, [head, dest, src], turns OV, or has W_pos in its values or direct path."""
 
     def answer(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        x, A = model.W_E[tokens], heads.patterns(model, tokens[None])[0, :, 0]
-        values = x + place(model.W_pos[: len(x)])
-        return x @ model.W_U, change(A) @ values @ turn(model.W_V[0] @ model.W_O[0]) @ model.W_U
+        x, W_pos, A = model.W_E[tokens], model.W_pos[: len(tokens)], heads.patterns(model, tokens[None])[0, :, 0]
+        moved = change(A) @ (x + values * W_pos) @ turn(model.W_V[0] @ model.W_O[0])
+        return (x + direct * W_pos) @ model.W_U, moved @ model.W_U
 
     return answer
 
@@ -70,13 +67,8 @@ def _then(change: Callable[[Tensor, Tensor], Any]) -> Answer:
 
 
 def _without_positions(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
-    bare = copy.deepcopy(model)
-    bare.W_pos.data.zero_()
-    return paths.path_terms(bare, tokens)
-
-
-def _placed(heads_of: Answer) -> Answer:
-    return lambda m, t: ((m.W_E[t] + m.W_pos[: len(t)]) @ m.W_U, heads_of(m, t)[1])
+    with interventions.patched(model, "hook_pos_embed", torch.zeros(1, len(tokens), model.cfg.d_model)):
+        return paths.path_terms(model, tokens)
 
 
 path_terms = compared(
@@ -92,46 +84,32 @@ path_terms = compared(
             lambda d, h: (d + h.sum(0), h)
         ),
         "positions are in your direct path: this model adds them to queries and keys only, never to the stream.": (
-            _placed(_terms()),
-            _placed(_terms(place=torch.clone)),
+            _terms(direct=1),
+            _terms(direct=1, values=1),
         ),
         "each head's term holds the direct path too: it would be counted four times.": _then(lambda d, h: (d, h + d)),
-        "positions are in your values: this model adds them to queries and keys only.": _terms(place=torch.clone),
+        "positions are in your values: this model adds them to queries and keys only.": _terms(values=1),
         "your pattern is transposed: it is [dest, src], and a head sums over sources.": _terms(lambda A: A.mT),
         "these are the right terms in another order of heads.": _then(lambda d, h: (d, h.roll(-1, 0))),
         "these are the right terms, with the heads in another order.": _then(lambda d, h: (d, h.roll(1, 0))),
         "the heads stand in reverse.": _then(lambda d, h: (d, h.flip(0))),
         "W_V W_O is transposed: a row x goes through W_V first, then W_O.": _terms(turn=lambda OV: OV.mT),
-        "each position gets its own row of OV: no head has moved anything.": _terms(
-            lambda A: 0 * A + torch.eye(len(A[0]))
-        ),
+        "each position gets its own row of OV: no head has moved anything.": _terms(lambda A: torch.eye(len(A[0]))),
         "this leaves positions out of the pattern; the scores hold them.": _without_positions,
     },
 )
 
 
-PATTERN = "blocks.0.attn.hook_pattern"
 TEXTS = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
-Change = Callable[[Tensor, Tensor], Tensor]  # of a head's pattern, [batch, dest, src], and the identity, [dest, src]
-LOOKING: dict[str, Change] = {
-    "the head is silenced: it should go on attending, all of it to the start token.": lambda A, E: 0 * A,
-    "the head still looks at other tokens too: set the rest of each row to 0.": lambda A, E: A.maximum(E[0]),
-    "sources and destinations are swapped: every row [dest] should be 1 followed by zeros.": lambda A, E: E[:, :1],
-    "the attention to the start token is as it was; the head should pay it all of its attention.": (
-        lambda A, E: A * E[0]
-    ),
-    "each position looks at itself; it should look at position 0.": lambda A, E: E,
-    "the head looks at position 1; the start token stands at position 0.": lambda A, E: E[1],
-    "the head looks at the last position; the start token stands at position 0.": lambda A, E: E[-1],
-}
 
 
-def _looking(change: Change = lambda A, E: E[0], all_heads: bool = False) -> Answer:
+def _looking(change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None) -> Answer:
+    """An answer that makes another pattern of A [batch, dest, src] of a head, or those `forced`, and E, the identity."""
+
     def answer(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
-        A = model.run_with_cache(tokens)[1][PATTERN].clone()  # [batch, head, dest, src]
-        which = slice(None) if all_heads else head
+        A, which = heads.patterns(model, tokens)[0].transpose(0, 1), forced or head  # [batch, head, dest, src]
         A[:, which] = change(A[:, which], torch.eye(tokens.shape[1]))
-        with interventions.patched(model, PATTERN, A):
+        with interventions.patched(model, "blocks.0.attn.hook_pattern", A):
             return model(tokens)
 
     return answer
@@ -157,12 +135,24 @@ fixed_on_start = compared(
         f"{FAILS} one text of three tokens.": (_small(**OTHER), torch.tensor([[0, 12, 5]]), 1),
     },
     explain=_why_fixed,
-    mistakes={sentence: _looking(change) for sentence, change in LOOKING.items()}
-    | {
+    mistakes={
+        "the head is silenced: it should go on attending, all of it to the start token.": _looking(lambda A, E: 0 * A),
+        "the head still looks at other tokens too: set the rest of each row to 0.": _looking(
+            lambda A, E: A.maximum(E[0])
+        ),
+        "sources and destinations are swapped: every row [dest] should be 1 followed by zeros.": _looking(
+            lambda A, E: E[:, :1]
+        ),
+        "the attention to the start token is as it was; the head should pay it all of its attention.": _looking(
+            lambda A, E: A * E[0]
+        ),
+        "each position looks at itself; it should look at position 0.": _looking(lambda A, E: E),
+        "the head looks at position 1; the start token stands at position 0.": _looking(lambda A, E: E[1]),
+        "the head looks at the last position; the start token stands at position 0.": _looking(lambda A, E: E[-1]),
         "these are the logits of the model as it was: has your hook run, and does it return the pattern?": (
             lambda m, t, h: m(t)
         ),
-        "all heads were forced; only the head asked for should be.": _looking(all_heads=True),
+        "all heads were forced; only the head asked for should be.": _looking(forced=slice(None)),
         "these are probabilities; asked for are the logits.": lambda *a: _looking()(*a).softmax(-1),
         "these are log-probabilities; asked for are logits.": lambda *a: _looking()(*a).log_softmax(-1),
     },
@@ -222,20 +212,18 @@ def _ids(ends: Any) -> tuple[Any, ...]:
 
 
 def _why_ids(got: list, right: list, model: HookedTransformer, head: int, source: int, k: int) -> str | None:
-    for part, name, rows, otherwise in (
-        (1, "outs", OUTS, "the outs are not the largest entries of the source's row of OV."),
-        (0, "destinations", DESTS, "the destinations are not those with the largest relative score."),
-    ):
-        ids, best = got[part].tolist(), right[part].tolist()
-        if ids == best or k != 4:  # the other cases have sentences of their own
-            continue
-        for sentence, row in rows.items():
-            if ids == row(model, head, source).topk(k).indices.tolist():
-                return sentence
-        if sorted(ids) == sorted(best):
-            return f"the {name} are the right ones, but the largest should come first."
-        return otherwise
-    return None
+    if k != 4:  # the other cases have sentences of their own
+        return None
+    part, name, rows, otherwise = (
+        (0, "destinations", DESTS, "the destinations are not those with the largest relative score.")
+        if close(got[1], right[1])
+        else (1, "outs", OUTS, "the outs are not the largest entries of the source's row of OV.")
+    )
+    for sentence, row in rows.items():
+        if close(got[part], row(model, head, source).topk(k).indices):
+            return sentence
+    in_order = close(got[part].sort().values, right[part].sort().values)
+    return f"the {name} are the right ones, but the largest should come first." if in_order else otherwise
 
 
 def _asked() -> Cases:
@@ -251,12 +239,8 @@ def _asked() -> Cases:
     }
 
 
-def _ranked(
-    dests: Row = _relative,
-    outs: Row = lambda m, h, s: _OV(m, h)[s],
-    end: Callable[[Tensor, Tensor], Any] = lambda dests, outs: (dests, outs),
-) -> Answer:
-    return lambda m, h, s, k: end(dests(m, h, s).topk(k).indices, outs(m, h, s).topk(k).indices)
+def _ours(*arguments: Any) -> tuple[Tensor, Tensor]:
+    return ours.find("skip_trigrams").function(*arguments)
 
 
 skip_trigrams = compared(
@@ -265,7 +249,7 @@ skip_trigrams = compared(
     cases=_asked,
     as_read=_ids,
     explain=_why_ids,
-    mistakes={"these are the outs, then the destinations: turn them round.": _ranked(end=lambda d, o: (o, d))},
+    mistakes={"these are the outs, then the destinations: turn them round.": lambda *a: _ours(*a)[::-1]},
 )
 
 
@@ -288,15 +272,12 @@ def positive_yet_lowering(answer: Answer) -> None:
     size = matrix.abs().max().item() or 1.0
     (a, b), (c, d) = (matrix / size).tolist()
     near = 1e-6
-    columns = abs(a + c) < near and abs(b + d) < near
+    by_row, by_column = (max(abs(x), abs(y)) < near for x, y in ((a + b, c + d), (a + c, b + d)))
+    said = "its columns sum to 0; the rows should: a row holds what one source adds to every out."
+    demand(by_row or not by_column, said)
     for name, total in (("first", a + b), ("second", c + d)):
-        demand(
-            abs(total) < near or not columns,
-            "its columns sum to 0; the rows should: a row holds what one source adds to every out.",
-        )
-        demand(
-            abs(total) < near, f"its {name} row sums to {total * size:.3g}, and a softmax takes that away: make it 0."
-        )
+        said = f"its {name} row sums to {total * size:.3g}, and a softmax takes that away: make it 0."
+        demand(abs(total) < near, said)
     demand(a + d > -near, f"its eigenvalues are 0 and {(a + d) * size:.3g}; none should be negative.")
     demand(a + d > near, "its eigenvalues are both 0; one should be positive.")
     demand(min(a, d) < -near, f"its diagonal is {a * size:.3g} and {d * size:.3g}: no token lowers its own logit.")

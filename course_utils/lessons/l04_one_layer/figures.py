@@ -6,7 +6,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Complex, Float, Int
-from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
@@ -22,17 +21,13 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     words, last = [source, *between, dest, out], len(between) + 1
     named = {0: "source", last: "destination", last + 1: "out"}
     for i, word in enumerate(words):
-        ground, edge = ("#fbe9df", COLOURS[1]) if i > last else ("#e8f1f8" if i in named else "white", "#999999")
-        box = {"boxstyle": "round,pad=0.4", "facecolor": ground, "edgecolor": edge}
-        axes.text(i, 0, word, ha="center", va="center", family="monospace", fontsize=12, bbox=box, parse_math=False)
+        plots.box(axes, i, 0, word, "#fbe9df" if i > last else "#e8f1f8" if i in named else "white")
         axes.text(i, -0.75, named.get(i, ""), ha="center", fontsize=9)
     for start, end, y, bend, colour, line, at, said in (
         (last, 0, 0.3, 0.35, COLOURS[0], "-", 2.0, "QK: how strongly the destination looks for the source"),
         (0, last + 1, -0.3, 0.25, COLOURS[1], "--", -2.15, "OV: what the source says about the next token"),
     ):
-        arrow: dict[str, Any] = {"arrowstyle": "-|>", "mutation_scale": 16, "linewidth": 2, "linestyle": line}
-        bent = f"arc3,rad={bend}"
-        axes.add_patch(FancyArrowPatch((start, y), (end, y), connectionstyle=bent, color=colour, **arrow))
+        plots.arrow(axes, (start, y), (end, y), colour, line, bend)
         axes.text((start + end) / 2, at, said, ha="center", color=colour)
     axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
     axes.axis("off")
@@ -41,21 +36,15 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
 
 def expected(model: HookedTransformer, given: Mapping[str, Float[Tensor, " d_vocab"]], marked: str) -> None:
     """The likeliest next tokens, one panel for each text or model in `given`, which maps titles to probabilities."""
-    figure, panels = plt.subplots(1, len(given), figsize=(10, 3.6), sharex=True, squeeze=False)
     said = []
-    for axes, (title, probabilities) in zip(panels[0], given.items(), strict=True):
+    _, drawn = plt.subplots(1, len(given), figsize=(10, 3.6), sharex=True)
+    for axes, (title, probabilities) in zip(drawn, given.items(), strict=True):
         top = probabilities.topk(7)
-        words = [str(word) for word in model.to_str_tokens(top.indices)]
-        colours = [COLOURS[word == marked] for word in words]
-        drawn = axes.barh(range(7), top.values, color=colours, hatch=["///" * (word == marked) for word in words])
-        axes.bar_label(drawn, fmt="%.2f", padding=4)
-        axes.set_yticks(range(7), [text.visible(word) for word in words], family="monospace", parse_math=False)
-        axes.invert_yaxis()
-        axes.margins(x=0.12)
-        axes.set_xlabel("probability")
-        axes.set_title(title, parse_math=False)
-        said.append(f"{title}, first {text.visible(words[0])}, then {text.visible(words[1])}.")
-    figure.suptitle("What does the model expect next?")
+        words = [text.visible(str(word)) for word in model.to_str_tokens(top.indices)]
+        plots.bars(dict(zip(words, top.values.tolist(), strict=True)), title, "probability", [marked], axes)
+        plt.setp(axes.get_yticklabels(), family="monospace", parse_math=False)
+        said.append(f"{title}, first {words[0]}, then {words[1]}.")
+    plt.suptitle("What does the model expect next?")
     plots.show(f"Bars of the likeliest next tokens: {' '.join(said)}")
 
 
@@ -65,12 +54,12 @@ def two_tables(
     names: tuple[Sequence[str], Sequence[str], Sequence[str]],
 ) -> None:
     """A corner of a head's two tables, side by side; `names` are those of destinations, sources and outs."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), width_ratios=[len(names[1]), len(names[2])])
+    _, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), width_ratios=[len(names[1]), len(names[2])])
     style: dict[str, Any] = {"centred": True, "numbers_from": 0.005}
-    title = "QK: who looks for whom?"
-    plots.heatmap(QK, *names[:2], title, "destination", "source", label="score", axes=left, **style)
-    title = "OV: who says what?"
-    plots.heatmap(OV, *names[1:], title, "source", "out", label="logit", axes=right, **style)
+    first = *names[:2], "QK: who looks for whom?", "destination", "source"
+    plots.heatmap(QK, *first, label="score", axes=axes[0], **style)
+    second = *names[1:], "OV: who says what?", "source", "out"
+    plots.heatmap(OV, *second, label="logit", axes=axes[1], **style)
     plots.show(ALT["two_tables"])
 
 
@@ -86,12 +75,9 @@ def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free
 
 def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> None:
     """Show how many tokens raise their own logit by how much, as one outline for each of the `groups`."""
-    _, axes = plt.subplots(figsize=(9, 3.6))
-    for style, (name, values) in zip(plots.LINES, groups.items(), strict=False):
-        axes.hist(values.numpy(), bins=80, range=(-30, 50), histtype="step", linestyle=style, linewidth=1.6, label=name)
+    outlines = {name: values.histc(80, -30, 50) for name, values in groups.items()}
+    axes = plots.curves(outlines, title, "logit", "tokens", x=torch.arange(-29.5, 50), figsize=(9, 3.6))
     axes.axvline(0, color=COLOURS[6], linewidth=0.8)
-    axes.set(title=title, xlabel="logit", ylabel="tokens")
-    axes.legend()
     plots.show(ALT["diagonals"])
 
 
@@ -104,14 +90,14 @@ def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor,
         axes.text(0, h, f"head 0.{h} ({logit:.0f})", va="center")
         for i, (source, dest, out) in enumerate(trigrams):
             copies = source.strip("·") == out.strip("·")
-            box: dict[str, Any] = {"boxstyle": "round,pad=0.35", "facecolor": "#f6c9a8" if copies else "white"}
-            box |= {"edgecolor": COLOURS[1] if copies else "#bbbbbb", "linewidth": 1.6 if copies else 0.8}
+            ground, edge, width = ("#f6c9a8", COLOURS[1], 1.6) if copies else ("white", "#bbbbbb", 0.8)
+            box = {"boxstyle": "round,pad=0.35", "facecolor": ground, "edgecolor": edge, "linewidth": width}
             words = f"{source:.9s} … {dest:.11s} → {out:.11s}"
             style: dict[str, Any] = {"va": "center", "family": "monospace", "fontsize": 8.5, "bbox": box}
             axes.text(0.55 + i, h, words, parse_math=False, **style)
         said.append(f"Head 0.{h}: " + ", ".join("{} … {} → {}".format(*words) for words in trigrams) + ".")
-    axes.set(xlim=(0, 0.5 + max(len(ids) for _, ids in entries)), ylim=(len(entries) - 0.5, -0.7))
-    axes.set_title("What does each head say most strongly? (thick frame: the source promotes itself)")
+    title = "What does each head say most strongly? (thick frame: the source promotes itself)"
+    axes.set(xlim=(0, 0.5 + max(len(ids) for _, ids in entries)), ylim=(len(entries) - 0.5, -0.7), title=title)
     axes.axis("off")
     plots.show(" ".join(said))
 
@@ -128,23 +114,23 @@ def gains(changes: Mapping[str, Float[Tensor, " n"]], medians: Mapping[str, Any]
         axes.plot([medians[name]] * 2, [i - 0.42, i + 0.42], color="black", linewidth=2)
         axes.text(1.01, i, f"likelier: {rises[name]:.0%}", transform=axes.get_yaxis_transform(), va="center")
     axes.axvline(1, color=COLOURS[6], linewidth=0.8)
-    axes.set(xscale="log", xlabel="P(out) grows by this factor")
-    axes.set_title("What does an inserted source do? (black: the median)")
-    axes.set_yticks(range(len(changes)), list(changes))
+    title, names = "What does an inserted source do? (black: the median)", list(changes)
+    axes.set(xscale="log", xlabel="P(out) grows by this factor", title=title)
+    axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     plots.show(ALT["gains"])
 
 
 def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]) -> None:
     """Show for each finding that `Explorer.test` tried: P(out) against the distance of its source, and without it."""
-    panels = plots.panels({name: (name, *test) for name, test in tests.items()}, (10, 4.2), rows=-(-len(tests) // 3))
-    for axes, (name, without, tried) in panels:
+    log: dict[str, Any] = {"xscale": "log", "yscale": "log", "xticks": distances, "xticklabels": distances}
+    panels = plots.panels(tests, (10, 4.2), rows=-(-len(tests) // 3))
+    for name, (axes, (without, tried)) in zip(tests, panels, strict=True):
         lines = {"with its source": tried[:, 0], "with a random token": without * tried[:, 2]}
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
-        plots.curves(lines, "", "", "", x=distances, markers=True, axes=axes, xscale="log", yscale="log")
+        plots.curves(lines, "", "", "", x=distances, markers=True, axes=axes, **log)
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         axes.set_title(name, family="monospace", parse_math=False)
-        axes.set_xticks(distances, [str(d) for d in distances])
         axes.minorticks_off()
     plt.suptitle("Does it do what it says?")
     plt.gcf().supxlabel("the source stands so many tokens back")
@@ -154,37 +140,32 @@ def findings(tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], dis
 
 def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     """The attention patterns of eight heads on one short text, in two rows."""
-    style: dict[str, Any] = {"fontsize": 10, "family": "monospace", "parse_math": False}
-    named = {f"head 0.{h}": one for h, one in enumerate(pattern)}
-    for axes, one in plots.panels(named, (10.5, 6.4), "source", "destination", rows=2):
-        axes.imshow(one, vmin=0, vmax=1, cmap="viridis")
-        axes.tick_params(length=0)
-        axes.set_xticks(range(len(names)), names, rotation=90, **style)
-        axes.set_yticks(range(len(names)), names, **style)
+    named = {f"head 0.{h}": (f"head 0.{h}", one) for h, one in enumerate(pattern)}
+    for axes, (title, one) in plots.panels(named, (10.5, 6.4), rows=2):
+        plots.heatmap(one, names, names, title, bar=False, axes=axes)
+        axes.set_aspect("equal")
+    plt.gcf().supxlabel("source")
+    plt.gcf().supylabel("destination")
     plt.suptitle("Where does each head look? (dark 0, yellow 1)")
     plots.show(ALT["patterns"])
 
 
 def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]) -> None:
     """Show by what factor each head's skip-trigrams raise their outs, against how far back the source stands."""
-    _, axes = plt.subplots(figsize=(10, 4.6))
-    title, xlabel = "Does a skip-trigram work wherever its source stands?", "the source stands so many tokens back"
-    log: dict[str, Any] = {"xscale": "log", "yscale": "log"}
-    plots.curves(factors, title, xlabel, "P(out) grows by this factor", x=distances, markers=True, axes=axes, **log)
+    labels = "Does a skip-trigram work wherever its source stands?", "the source stands so many tokens back"
+    log: dict[str, Any] = {"xscale": "log", "yscale": "log", "xticks": distances, "xticklabels": distances}
+    look: dict[str, Any] = {"x": distances, "markers": True, "figsize": (10, 4.6)}
+    axes = plots.curves(factors, *labels, "P(out) grows by this factor", **look, **log)
     for line in axes.lines:
         line.set_linestyle("--" if line.get_label() in dashed else "-")
     axes.axhline(1, color=COLOURS[6], linewidth=0.8)
-    axes.set_xticks(distances, [str(d) for d in distances])
     axes.minorticks_off()
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
     plots.show(ALT["by_distance"])
 
 
 def eigenvalues(
-    planes: Mapping[str, Complex[Tensor, " d_head"]],
-    scores: Sequence[float],
-    untrained: Sequence[float],
-    chance: float,
+    planes: Mapping[str, Complex[Tensor, " d_head"]], scores: Sequence[float], untrained: Sequence[float], chance: float
 ) -> None:
     """Show eigenvalues of two heads in the plane, and the copying score of all heads beside what chance gives."""
     _, panels = plt.subplots(1, 3, figsize=(10.5, 4), width_ratios=[2, 2, 3])
@@ -196,8 +177,8 @@ def eigenvalues(
     last, heads = panels[2], range(len(scores))
     last.axvspan(-chance, chance, color=COLOURS[6], alpha=0.25, label="200 random circuits")
     by_score = {"trained": dict(zip(scores, heads, strict=True)), "untrained": dict(zip(untrained, heads, strict=True))}
+    points |= {"yticks": heads, "yticklabels": [f"0.{h}" for h in heads]}
     plots.curves(by_score, "Which heads copy?", "copying score Σλ / Σ|λ|", "head", axes=last, **points)
-    last.set_yticks(heads, [f"0.{h}" for h in heads])
     last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
     plots.show(ALT["eigenvalues"])
 

@@ -1,6 +1,7 @@
 """Checks of lesson 04b, what reading misses: each exercise, then its mistakes with the sentence each must get."""
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,7 +13,7 @@ from course_utils.course.fixtures import tiny_model
 from course_utils.course.questions import Unfit, close, demand, pair, tensor
 
 _KEEP, _IN, _AT, _MIND, _BAY = 1, 2, 3, 4, 5  # 0 is the start token
-_NAMES = {_IN: "in", _AT: "at", _MIND: "mind", _BAY: "bay"}
+_NAMES = {_KEEP: "keep", _IN: "in", _AT: "at", _MIND: "mind", _BAY: "bay"}
 
 
 @judged
@@ -21,12 +22,9 @@ def keep_in_mind(answer: Answer) -> None:
 
     Any tables that do it are right.
     """
-    given = pair(answer(), "QK and OV")
-    tables = []
-    for value, means in zip(given, ("[head, dest, src] for QK", "[head, src, out] for OV"), strict=True):
-        n = value.shape[0] if getattr(value, "ndim", 0) == 3 else 1
-        tables.append(tensor(value, (n, 6, 6), means))
-    QK, OV = tables
+    given, means = pair(answer(), "QK and OV"), ("[head, dest, src] for QK", "[head, src, out] for OV")
+    sizes = [(len(table) if getattr(table, "ndim", 0) == 3 else 1, 6, 6) for table in given]
+    QK, OV = map(tensor, given, sizes, means)
     demand(len(QK) == len(OV), f"QK has {len(QK)} heads and OV {len(OV)}: give both tables for every head.")
     demand(max(QK.abs().max().item(), OV.abs().max().item()) <= 100, "keep all entries between −100 and 100.")
 
@@ -35,31 +33,22 @@ def keep_in_mind(answer: Answer) -> None:
 
     heads = "one head does" if len(QK) == 1 else f"your {len(QK)} heads do"
     for dest in (_IN, _AT):
-        demand(
-            abs((after(dest)[_MIND] / after(dest)[_BAY]).log()) < 0.05,
-            f"without keep, mind and bay should be equally likely after {_NAMES[dest]!r}, but {heads} tell them apart.",
-        )
+        even = abs((after(dest)[_MIND] / after(dest)[_BAY]).log()) < 0.05
+        likely = f"without keep, mind and bay should be equally likely after {_NAMES[dest]!r}"
+        demand(even, f"{likely}, but {heads} tell them apart.")
     for dest, out, bug in ((_IN, _MIND, _BAY), (_AT, _BAY, _MIND)):
         for between in ([], [dest], [_MIND]):
             p = after(_KEEP, *between, dest)
-            text = "keep … " + "".join(f"{_NAMES[token]} … " for token in between) + _NAMES[dest]
-            demand(
-                p[bug] < 0.5,
-                f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. What one head says after keep it says to "
-                "every destination that looks for keep.",
-            )
+            text = " … ".join(_NAMES[token] for token in (_KEEP, *between, dest))
+            why = "What one head says after keep it says to every destination that looks for keep."
+            demand(p[bug] < 0.5, f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. {why}")
             demand(p[out] > 0.9, f"after {text}, {_NAMES[out]} gets {p[out]:.2f}; it should get more than 0.9.")
     if not all(table.is_floating_point() for table in given):
         raise Unfit("the next cells want tables of floats, and get whole numbers: torch.zeros makes floats")
 
 
-_BOTH, _AS_IN, _AS_AT = {_IN: 10.0, _AT: 10.0}, {_IN: 10.0, _AT: -10.0}, {_IN: -10.0, _AT: 10.0}
-
-
-def _without(model: HookedTransformer, tokens: Tensor, removed: Iterable[int], mean: bool = False) -> Tensor:
-    _, cache = model.run_with_cache(tokens)
-    means = {(0, head): cache["z", 0][:, :, head].mean((0, 1)) for head in removed} if mean else None
-    with interventions.cut(model, *((0, head) for head in removed), instead=means):
+def _without(model: HookedTransformer, tokens: Tensor, removed: Iterable[int], instead: Any = None) -> Tensor:
+    with interventions.cut(model, *((0, head) for head in removed), instead=instead):
         return model(tokens)
 
 
@@ -85,7 +74,7 @@ without_heads = compared(
         "without 0 and 2: only head 0 was removed.": lambda m, t, r: _without(m, t, sorted(r)[:1]),
         "without 0 and 2: only head 2 was removed.": lambda m, t, r: _without(m, t, sorted(r)[-1:]),
         "each removed head is replaced by its mean; here its output should be zero.": (
-            lambda m, t, r: _without(m, t, r, mean=True)
+            lambda m, t, r: _without(m, t, r, interventions.stand_ins(m, 0, t)["the mean"])
         ),
     },
 )

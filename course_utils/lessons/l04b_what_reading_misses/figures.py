@@ -6,7 +6,6 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Bool, Float
-from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
@@ -21,8 +20,7 @@ ALT = plots.alt_texts(__file__)
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:
     """Small tables of destinations against outs side by side, the number in each cell."""
     for (axes, table), title in zip(plots.panels(panels, (5 * len(panels), 3.2)), panels, strict=True):
-        drawn: Any = plots.heatmap(table, dests, outs, title, centred=True, numbers_from=0, axes=axes).images[0]
-        drawn.colorbar.remove()  # the numbers say it
+        plots.heatmap(table, dests, outs, title, centred=True, numbers_from=0, bar=False, axes=axes)
         axes.set_xticks(range(len(outs)), outs, rotation=15)
         axes.set_yticks(range(len(dests)), dests)
         axes.label_outer()
@@ -34,14 +32,13 @@ def rank_one(
     """A schematic: attention down the side, effects along the top, and their products in the table, in one scale."""
     sizes = {"width_ratios": (1, len(outs)), "height_ratios": (1, len(dests))}
     _, grid = plt.subplots(2, 2, figsize=(9, 4), gridspec_kw=sizes)
-    products, effects = torch.outer(looks, says), [[written(say, "+g") for say in says.tolist()]]
+    effects, attention = [[written(say, "+g") for say in says.tolist()]], [[f"{look:g}"] for look in looks.tolist()]
     said = [[f"{look:g} · {say:g} = {look * say:.2g}" for say in says.tolist()] for look in looks.tolist()]
-    parts = (
+    for axes, values, words, title, colour in (
         (grid[0, 1], says[None], effects, "what keep says: its effect", COLOURS[1]),
-        (grid[1, 0], looks[:, None], [[f"{look:g}"] for look in looks.tolist()], "who looks: attention", COLOURS[0]),
-        (grid[1, 1], products, said, "what the head adds: attention × effect", COLOURS[2]),
-    )
-    for axes, values, words, title, colour in parts:
+        (grid[1, 0], looks[:, None], attention, "who looks: attention", COLOURS[0]),
+        (grid[1, 1], torch.outer(looks, says), said, "what the head adds: attention × effect", COLOURS[2]),
+    ):
         white_to_colour = LinearSegmentedColormap.from_list("", ["white", colour])
         axes.imshow(values, aspect="auto", cmap=white_to_colour, vmin=0, vmax=1.6 * values.max())
         for i, row in enumerate(words):
@@ -53,7 +50,7 @@ def rank_one(
     grid[0, 0].axis("off")
 
 
-def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight: Sequence[str]) -> Axes:
+def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight: Sequence[str]) -> None:
     """Bars of mean losses above the optimum, with a dot for each run."""
     means = {name: sum(values) / len(values) for name, values in results.items()}
     axes = plots.bars(means, title, "nats above the optimum (dots: single runs)", highlight)
@@ -61,39 +58,35 @@ def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight:
     for row, (values, number) in enumerate(zip(results.values(), numbers, strict=True)):
         axes.scatter(list(values), [row] * len(values), color="black", s=8, zorder=3)
         number.xy = max(values), row  # beside the last dot
-    return axes
 
 
-def stacked(parts: Mapping[str, Float[Tensor, " head"]], title: str, unit: str) -> Axes:
+def stacked(parts: Mapping[str, Float[Tensor, " head"]], title: str, unit: str) -> None:
     """For each head one bar made of several parts, told apart by hatching as well as by colour."""
     axes, bottom = plt.subplots(figsize=(10, 4.2))[1], torch.zeros(())
     for (name, values), hatch in zip(parts.items(), HATCHES, strict=False):
-        heads = [f"0.{h}" for h in range(len(values))]
-        axes.bar(heads, values.tolist(), bottom=bottom, label=name, hatch=hatch, edgecolor="white")
+        axes.bar(_heads(values), values.tolist(), bottom=bottom, label=name, hatch=hatch, edgecolor="white")
         bottom = bottom + values
     axes.set(title=title, xlabel="head", ylabel=unit)
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return axes
 
 
-def entries(losses: Mapping[str, Sequence[float]], shares: Sequence[float], lines: Mapping[str, float]) -> Axes:
+def entries(losses: Mapping[str, Sequence[float]], shares: Sequence[float], lines: Mapping[str, float]) -> None:
     """The loss against the share of entries kept, one line for each way to choose them, and levels to compare with."""
     words = "How many entries does it take?", "entries kept of each of seven OV tables", "nats per token"
-    axes = plots.curves(losses, *words, x=shares, markers=True, axes=plt.subplots(figsize=(10, 4.8))[1], xscale="log")
+    axes = plots.curves(losses, *words, x=shares, markers=True, figsize=(10, 4.8), xscale="log")
     for style, (name, level) in zip(("--", "-.", ":"), lines.items(), strict=False):
         axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
     axes.set_xticks(shares, [f"{share:.2%}".replace(".00", "") for share in shares])
     axes.minorticks_off()
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return axes
 
 
-def traps(triples: Triples, bugs: Bool[Tensor, "a pair"], strings: Sequence[str], k: int = 8) -> Axes:
+def traps(triples: Triples, bugs: Bool[Tensor, "a pair"], strings: Sequence[str]) -> None:
     """The true bugs expected most often, words only so that one can read them: expected beside came."""
     is_word = torch.tensor([len(string) > 2 and string.strip().isalpha() for string in strings])
     weights = triples.expected * bugs * is_word[:, None] * is_word[triples.c]
-    axes, places = plt.subplots(figsize=(10, 1 + 0.45 * k))[1], torch.arange(k)
-    a, pair = torch.unravel_index(weights.flatten().topk(k).indices, bugs.shape)
+    axes, places = plt.subplots(figsize=(10, 4.6))[1], torch.arange(8)
+    a, pair = torch.unravel_index(weights.flatten().topk(8).indices, bugs.shape)
     columns = {"expected, if a made no difference": triples.expected[a, pair], "came": triples.came[a, pair]}
     for i, (name, values) in enumerate(columns.items()):
         rows = places + 0.4 * (i - 0.5)
@@ -105,18 +98,16 @@ def traps(triples: Triples, bugs: Bool[Tensor, "a pair"], strings: Sequence[str]
     axes.invert_yaxis()
     axes.legend(loc="lower right")
     axes.set(title=f"Eight of {int(bugs.sum()):,} true bugs", xlabel="times in half of the training text")
-    return axes
 
 
 def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], highlight: Sequence[int]) -> None:
     """Bars for each head, in one or more panels with the same rows; some heads stand out by colour and hatching."""
-    n = len(next(iter(panels.values())))
-    colours, hatches = ([kind[h in highlight] for h in range(n)] for kind in (COLOURS, HATCHES))
-    for axes, values in plots.panels(panels, (4.6 * len(panels) + 1, 0.8 + 0.32 * n)):
-        drawn = axes.barh(range(n), [float(value) for value in values], color=colours, hatch=hatches)
+    colours, hatches = ([kind[h in highlight] for h in range(8)] for kind in (COLOURS, HATCHES))
+    for axes, values in plots.panels(panels, (4.6 * len(panels) + 1, 3.4)):
+        names = [f"head {name}" for name in _heads(values)]
+        drawn = axes.barh(names, [float(value) for value in values], color=colours, hatch=hatches)
         axes.bar_label(drawn, fmt="%.0f" if max(values) > 2 else "%.2f", padding=4)
         axes.margins(x=0.14)
-        axes.set_yticks(range(n), [f"head 0.{h}" for h in range(n)])
     axes.invert_yaxis()  # of all panels: they share it
 
 
@@ -130,41 +121,41 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
         axes.label_outer()
 
 
-def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> Axes:
+def _heads(values: Sequence[float] | Float[Tensor, " head"]) -> list[str]:
+    return [f"0.{h}" for h in range(len(values))]
+
+
+def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
     """For each head the share of its attention that each program foresees."""
-    names = [f"0.{h}" for h in range(len(next(iter(scores.values()))))]
     words = "How much of a head's attention does a program foresee?", "share foreseen", "head"
-    axes = plots.grouped_bars(scores, names, *words, numbers=True, axes=plt.subplots(figsize=(10, 3.8))[1])
-    axes.legend()
-    return axes
+    axes = plt.subplots(figsize=(10, 3.8))[1]
+    plots.grouped_bars(scores, _heads(next(iter(scores.values()))), *words, numbers=True, axes=axes).legend()
 
 
-def by_distance(attention: Mapping[str, Sequence[float] | Float[Tensor, " back"]]) -> Axes:
+def by_distance(attention: Mapping[str, Sequence[float] | Float[Tensor, " back"]]) -> None:
     """Attention against the distance to the source, one line for each head."""
     words = "How sharply can a head see the token before?", "tokens back", "attention, %"
     percent = {name: [100 * float(value) for value in values] for name, values in attention.items()}
-    axes = plots.curves(percent, *words, markers=True, axes=plt.subplots(figsize=(10, 4))[1])
+    axes = plots.curves(percent, *words, markers=True, figsize=(10, 4))
     axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-    return axes
 
 
-def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, title: str) -> Axes:
+def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, title: str) -> None:
     """A table of pairs of heads with its numbers, a line behind the first few heads."""
     axes = plt.subplots(figsize=(8, 4.8))[1]
     plots.heatmap(table, names, names, title, "head", "head", label="nats", centred=True, numbers_from=0.005, axes=axes)
     axes.axhline(first - 0.5, color="black")
     axes.axvline(first - 0.5, color="black")
-    return axes
 
 
-def clusters(sides: Mapping[str, Float[Tensor, " token"]], strings: Sequence[str], k: int = 6) -> None:
+def clusters(sides: Mapping[str, Float[Tensor, " token"]], strings: Sequence[str]) -> None:
     """Directions of OV tables, as sources and as outs in turn: the tokens that have most of them."""
     grid = plt.subplots(len(sides) // 2, 2, figsize=(10, 0.775 * len(sides)))[1]
     for i, (axes, (title, side)) in enumerate(zip(grid.flat, sides.items(), strict=True)):
-        best = side.topk(k)
-        axes.barh(range(k), best.values.tolist(), color=COLOURS[i % 2])
+        best = side.topk(6)
+        axes.barh(range(6), best.values.tolist(), color=COLOURS[i % 2])
         names = [visible(strings[token]) for token in best.indices.tolist()]
-        axes.set_yticks(range(k), names, family="monospace", fontsize=9, parse_math=False)
+        axes.set_yticks(range(6), names, family="monospace", fontsize=9, parse_math=False)
         axes.set(title=title, xticks=[])
         axes.invert_yaxis()
 
@@ -182,14 +173,12 @@ def spectra(trained: Float[Tensor, "head direction"], untrained: Float[Tensor, "
     plt.gcf().supylabel("share of the squared sizes, %")
 
 
-def histograms(groups: Mapping[str, Float[Tensor, " n"]], title: str, xlabel: str, ylabel: str) -> Axes:
+def histograms(groups: Mapping[str, Float[Tensor, " n"]], title: str, xlabel: str, ylabel: str) -> None:
     """How often values fall where, one outline for each group; a line at 0."""
-    _, axes = plt.subplots(figsize=(10, 3.8))
-    low, high = (float(edge(torch.cat([*groups.values()]))) for edge in (torch.min, torch.max))
+    axes, limits = plt.subplots(figsize=(10, 3.8))[1], torch.cat([*groups.values()]).aminmax()
     for i, (name, values) in enumerate(groups.items()):
-        outline = axes.hist(values.tolist(), bins=30, range=(low, high), histtype="step", label=name, linewidth=2)[2]
+        outline = axes.hist(values.tolist(), bins=30, range=limits, histtype="step", label=name, linewidth=2)[2]
         plt.setp(outline, linestyle=LINES[i], edgecolor=COLOURS[i])
     axes.axvline(0, color="black", linewidth=1)
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.legend()
-    return axes

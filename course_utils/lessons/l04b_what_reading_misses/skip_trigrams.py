@@ -3,6 +3,7 @@
 A triple (a … b → c) is a source a among the tokens before, a destination b, and the token c that comes next.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -16,14 +17,10 @@ from course_utils._arguments import Count, NotNegative, checked
 
 
 @checked
-def language(
-    seed: NotNegative, n_sources: Count = 16, n_dests: Count = 4, n_outs: Count = 16
-) -> Float[Tensor, "source dest out"]:
+def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
     """p(out | source, destination): each pair has a favourite, drawn at random, for four fifths of the cases."""
-    generator = torch.Generator().manual_seed(seed)
-    favourite = torch.randint(n_outs, (n_sources, n_dests, 1), generator=generator)
-    p = torch.full((n_sources, n_dests, n_outs), 0.2 / n_outs)
-    return p.scatter_add_(2, favourite, torch.full(favourite.shape, 0.8))
+    favourite = torch.randint(16, (16, 4), generator=torch.Generator().manual_seed(seed))
+    return 0.2 / 16 + 0.8 * torch.nn.functional.one_hot(favourite, 16)
 
 
 @checked
@@ -52,10 +49,9 @@ def fit(
 def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
     """Nats above the optimum of a one-layer transformer, trained on texts start, source, filler, destination."""
     p = language(seed)  # [source, dest, out]
-    a, b = torch.cartesian_prod(torch.arange(p.shape[0]), torch.arange(p.shape[1])).T
-    texts = torch.stack([0 * a, 2 + a, 0 * a + 1, 2 + p.shape[0] + b], dim=1)  # [text, pos]
+    texts = torch.cartesian_prod(torch.tensor([0]), torch.arange(2, 18), torch.tensor([1]), torch.arange(18, 22))
     shape: dict[str, Any] = {"n_layers": 1, "d_model": 32, "n_heads": n_heads, "d_head": 16, "n_ctx": 4, "d_vocab": 22}
-    shape |= {"d_vocab_out": p.shape[2], "attn_only": True, "normalization_type": None, "seed": seed}
+    shape |= {"d_vocab_out": 16, "attn_only": True, "normalization_type": None, "seed": seed}
     model = models.initial(shape | {"positional_embedding_type": "shortformer"})
     weights = [weight for weight in model.parameters() if weight.requires_grad]
     return fit(weights, lambda: model(texts)[:, -1], p.flatten(0, 1), 0.02, steps)
@@ -84,27 +80,22 @@ def count(
     pair = torch.full((d_vocab, d_vocab), -1)
     pair[b, c] = torch.arange(len(b))
     current, following = stream[:-1], stream[1:]
-    b_id, c_id = (_numbered(tokens, d_vocab) for tokens in (b, c))
 
-    def before(labels: Int[Tensor, " pos"], n: int) -> Int[Tensor, "a n"]:
+    def before(labels: Int[Tensor, " pos"], wanted: Int[Tensor, " n"]) -> Int[Tensor, "a n"]:
+        labels = torch.where(torch.isin(labels, wanted), labels, -1)
         table = bigrams.preceded(current, labels, window, d_vocab)
-        return torch.nn.functional.pad(table, (0, n - table.shape[1]))  # labels that never come
+        return torch.nn.functional.pad(table, (0, max(d_vocab, len(b)) - table.shape[1]))[
+            :, wanted
+        ]  # some may never come
 
-    came = before(pair[current, following], len(b))  # a … b c
-    before_b = before(b_id[current], d_vocab)[:, b_id[b]]  # a … b, whatever follows
-    after_a = before(c_id[following], d_vocab)[:, c_id[c]]  # a … c
+    came = before(pair[current, following], torch.arange(len(b)))  # a … b c
+    before_b = before(current, b)  # a … b, whatever follows
+    after_a = before(following, c)  # a … c
     places = window * torch.bincount(current, minlength=d_vocab)[:, None]
     usual = torch.bincount(following, minlength=d_vocab)[c] / len(following)
     likes = after_a >= usual * places
     likes[0] = False
     return Triples(b, c, before_b * (table / total)[b, c], came, likes)
-
-
-def _numbered(tokens: Int[Tensor, " n"], d_vocab: int) -> Int[Tensor, " d_vocab"]:
-    """0, 1, 2, … for these tokens, −1 for all others."""
-    ids = torch.full((d_vocab,), -1)
-    ids[tokens.unique()] = torch.arange(len(tokens.unique()))
-    return ids
 
 
 @checked
@@ -137,25 +128,20 @@ def expectation(
 @checked
 @torch.no_grad()
 def typical_log_Z(
-    model: HookedTransformer,
-    tokens: Int[Tensor, " n"],
-    pos: Int[Tensor, " n"],
-    frequency: Float[Tensor, " d_vocab"],
+    model: HookedTransformer, tokens: Int[Tensor, " n"], pos: Int[Tensor, " n"], frequency: Float[Tensor, " d_vocab"]
 ) -> Float[Tensor, "head n"]:
     """log Ẑ of each head of layer 0: the mean of Σ e^score over sources, if those in between were drawn by frequency.
 
     For the destination `tokens` at position `pos`, from 1 on; the start token stands at position 0. Needs positions.
     """
     W_E, W_pos = model.W_E, model.W_pos
-    places = torch.arange(len(W_pos))
+    places, here, result = torch.arange(len(W_pos)), W_E[tokens] + W_pos[pos], []
     between = (places > 0) & (places < pos[:, None])  # [n, pos]
-    result = []
     for W_Q, W_K in zip(model.W_Q[0], model.W_K[0], strict=True):
-        q = (W_E[tokens] + W_pos[pos]) @ W_Q / model.cfg.d_head**0.5  # [n, d_head]
+        q = here @ W_Q / model.cfg.d_head**0.5  # [n, d_head]
         over_tokens = (q @ (W_E @ W_K).T).exp() @ frequency
         over_places = ((q @ (W_pos @ W_K).T).exp() * between).sum(1)
-        start = q @ ((W_E[0] + W_pos[0]) @ W_K)
-        itself = (q * ((W_E[tokens] + W_pos[pos]) @ W_K)).sum(1)
+        start, itself = q @ ((W_E[0] + W_pos[0]) @ W_K), (q * (here @ W_K)).sum(1)
         result.append((start.exp() + itself.exp() + over_tokens * over_places).log())
     return torch.stack(result)
 
@@ -176,15 +162,13 @@ def with_entries(
     limits are read off a sample, one entry in 37.
     """
     A = heads.patterns(model, tokens)[0][:, torch.arange(len(tokens))[:, None], at]  # [head, text, n, src]
-    added: dict[str, Tensor] = {}
+    added: dict[str, Tensor] = defaultdict(lambda: torch.zeros(len(shares), *at.shape, model.cfg.d_vocab_out))
     for head in which:
         table: Any = circuits.full_ov(model, 0, head).AB  # TransformerLens declares a wider type
         for name, ranks in rank(head, table).items():
             sample = ranks.flatten()[::37].sort(descending=True).values
-            if name not in added:
-                added[name] = torch.zeros(len(shares), *at.shape, table.shape[1])
             for i, share in enumerate(shares):
                 kept = table * (ranks >= sample[int(share * len(sample))])
                 for text, row in enumerate(tokens):
                     added[name][i, text] += A[head, text] @ kept[row]
-    return added
+    return dict(added)

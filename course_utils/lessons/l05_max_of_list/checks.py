@@ -1,7 +1,6 @@
 """Checks of lesson 05, max of a list: each exercise with its typical mistakes and the sentence each must get."""
 
 import itertools
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -28,38 +27,27 @@ def by_hand(answer: Answer) -> None:
         lists = lists + values - 5
         logits, (_, cache) = model(lists), model.run_with_cache(lists)
         seen, wanted = cache["pattern", 0][:, 0, -1], line[lists].softmax(1)
-        demand(not close(seen, torch.tensor(0.25)), "every source gets the same attention: the line is not used.")
         score, places = (_centred(one) for one in (cache["attn_scores", 0][:, 0, -1], line[lists]))
-        ratio = _times(score, places)
-        if not _along(seen, wanted):
-            demand(
-                not _along(score, ratio * places),
-                f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, here "
-                f"{model.cfg.d_head**0.5:.2f}.",
-            )
-            raise Wrong(
-                "the score of a source should be its place on the line, whatever the last token is: one of W_Q's "
-                "columns should read the constant 1, and the same one of W_K's the line."
-            )
-        given = _centred(logits[:, -1])
-        votes = _centred(torch.zeros(len(lists), values).scatter_add(1, lists, wanted))
-        scale = _times(given, votes)
-        demand(scale > 0 and not close(given, torch.tensor(0.0)), "no value votes for itself.")
-        if not _along(given, scale * votes):
-            demand(
-                close(_centred(model.W_E @ model.W_U), torch.tensor(0.0)),
-                "the last token gets votes beyond its attention: the direct path, W_E W_U, speaks too. Let the head "
-                "write where the embedding writes nothing, and W_U read only there.",
-            )
-            raise Wrong(
-                "each value's logit should be the attention that its copies get: W_V, W_O and W_U together should turn "
-                "a value into a vote for itself and for nothing else."
-            )
-        demand(
-            _along(given, votes),
+        given, votes = map(_centred, (logits[:, -1], torch.zeros(len(lists), values).scatter_add(1, lists, wanted)))
+        ratio, scale, off_line = _times(score, places), _times(given, votes), not close(seen, wanted)
+        nothing, off_votes = torch.tensor(0.0), not close(given, scale * votes)
+        problems: dict[str, bool] = {
+            "every source gets the same attention: the line is not used.": close(seen, torch.tensor(0.25)),
+            f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, here "
+            f"{model.cfg.d_head**0.5:.2f}.": off_line and close(score, ratio * places),
+            "the score of a source should be its place on the line, whatever the last token is: one of W_Q's "
+            "columns should read the constant 1, and the same one of W_K's the line.": off_line,
+            "no value votes for itself.": scale <= 0 or close(given, nothing),
+            "the last token gets votes beyond its attention: the direct path, W_E W_U, speaks too. Let the head "
+            "write where the embedding writes nothing, and W_U read only there.": off_votes
+            and not close(_centred(model.W_E @ model.W_U), nothing),
+            "each value's logit should be the attention that its copies get: W_V, W_O and W_U together should turn "
+            "a value into a vote for itself and for nothing else.": off_votes,
             f"each value's logit is {scale:.2f} times the attention that its copies get: W_V, W_O and W_U "
-            "together should leave the size of a vote as it is.",
-        )
+            "together should leave the size of a vote as it is.": not close(given, votes),
+        }
+        for sentence, is_so in problems.items():
+            demand(not is_so, sentence)
 
 
 def _built(weights: object, values: int) -> HookedTransformer:
@@ -83,10 +71,6 @@ def _centred(rows: Tensor) -> Tensor:
 def _times(a: Tensor, b: Tensor) -> float:
     """How many times b is the nearest to a."""
     return ((a * b).sum() / (b * b).sum()).item()
-
-
-def _along(a: Tensor, b: Tensor) -> bool:
-    return torch.allclose(a, b, rtol=1e-3, atol=1e-4)
 
 
 def _at(model: HookedTransformer, place: int | None) -> Tensor:
@@ -137,29 +121,20 @@ qk_scores = compared(
 )
 
 
-def _with_it_at(lead: Tensor, largest: int, place: int, most: int | None = None) -> Tensor:
-    """The least sum with the largest at one place, and values up to `most` elsewhere."""
+def _sums(lead: Tensor, largest: int, most: int | None = None) -> Tensor:
+    """The least sum with the largest at each place, [pos], and values up to `most` elsewhere."""
     least = lead[:, : (largest if most is None else most) + 1].amin(1)
-    return least.sum() - least[place] + lead[place, largest]
-
-
-def _at_worst(lead: Tensor, largest: int, most: int | None = None) -> Tensor:
-    return min(_with_it_at(lead, largest, place, most) for place in range(len(lead)))
-
-
-def _tried(lead: Tensor, largest: int) -> tuple[list[int], float]:
-    """The worst list and its lead, by trying all."""
-    lists = [one for one in itertools.product(range(largest + 1), repeat=len(lead)) if largest in one]
-    totals = lead[range(len(lead)), lists].sum(1)
-    return list(lists[totals.argmin()]), totals.min().item()
+    return least.sum() - least + lead[:, largest]
 
 
 def _worst_list(got: float, right: float, lead: Tensor, largest: int) -> str:
     if largest == 0:
         return "when the largest value is 0, all values are 0."
+    lists = (one for one in itertools.product(range(largest + 1), repeat=len(lead)) if largest in one)
+    worst = min(lists, key=lambda one: lead[range(len(lead)), one].sum().item())
     return (
-        f"on leads, {len(lead)} × {lead.shape[1]}, the worst list with the largest value {largest} is "
-        f"{_tried(lead, largest)[0]}, with a lead of {right:.2f}; yours is {got:.2f}."
+        f"on leads, {len(lead)} × {lead.shape[1]}, the worst list with the largest value {largest} is {[*worst]}, with "
+        f"a lead of {right:.2f}; yours is {got:.2f}."
     )
 
 
@@ -174,7 +149,7 @@ worst_lead = compared(
         ]
     },
     mistakes={
-        "values above `largest` can't stand in the list.": lambda lead, M: _at_worst(lead, M, lead.shape[1]),
+        "values above `largest` can't stand in the list.": lambda lead, M: _sums(lead, M, lead.shape[1]).min(),
         "a list of ones does not have the largest value 2: at least one value must be `largest`.": (
             lambda lead, M: lead[:, : M + 1].amin(1).sum(),
             lambda lead, M: lead[:, : max(M, 1)].amin(1).sum(),
@@ -185,51 +160,33 @@ worst_lead = compared(
         ),
         "for lead = [[1, −3, 2], [2, 1, 3]] and largest = 2 the worst list is 1, 2, with a lead of −3 + 3 = 0; yours "
         "is 3. Compare the whole sums, one for each place of the largest.": (
-            lambda lead, M: _with_it_at(lead, M, 0),
-            lambda lead, M: _with_it_at(lead, M, int(lead[:, M].argmin())),
+            lambda lead, M: _sums(lead, M)[0],
+            lambda lead, M: _sums(lead, M)[lead[:, M].argmin()],
         ),
         "the largest value may stand at any position: the worst one counts.": (
-            lambda lead, M: _with_it_at(lead, M, -1),
-            lambda lead, M: max(_with_it_at(lead, M, place) for place in range(len(lead))),
+            lambda lead, M: _sums(lead, M)[-1],
+            lambda lead, M: _sums(lead, M).max(),
         ),
         "`largest` may stand more than once: the list 2, 2 is worst, −9 − 5 = −14, not −10.": (
-            lambda lead, M: _at_worst(lead, M, M - 1)
+            lambda lead, M: _sums(lead, M, M - 1).min()
         ),
     },
     explain=_worst_list,
 )
 
 
-def _pushed(where: Callable[[Tensor, int], Tensor] = torch.eq, letter: str = "k", sign: int = 1) -> Answer:
-    """The push on the keys that `where(lists, value)` says, or on queries or values."""
-
-    def answer(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
-        change = sign * where(lists, value)[..., None, None] * push
-        hook = (f"blocks.0.attn.hook_{letter}", lambda x, hook: x + change)
-        return model.run_with_hooks(lists, fwd_hooks=[hook])[:, -1]
-
-    return answer
+def _pushed(part: str, model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
+    hook = (f"blocks.0.attn.hook_{part}", lambda x, hook: x + (lists == value)[..., None, None] * push)
+    return model.run_with_hooks(lists, fwd_hooks=[hook])[:, -1]
 
 
-def _key_case(value: int, n: int, times: float = 1.0, **sizes: int) -> tuple:
+def _key_case(value: int, n: int, rows: slice = slice(7), times: float = 1.0, **sizes: int) -> tuple:
     """Lists without the value but for three: the second has it once, the third at the end, the fourth twice."""
     model = tiny_model(0.4, **ONE_HEAD | {"n_ctx": 6} | sizes)
     lists = torch.randint(model.cfg.d_vocab, (7, n), generator=torch.Generator().manual_seed(n))
     lists[lists == value] = 0
     lists[1, 0] = lists[2, -1] = lists[3, 1] = lists[3, 2] = value
-    return model, lists, value, times * random(model.cfg.d_head, seed=5)
-
-
-def _other_lists(got: Tensor, right: Tensor, model: object, lists: object, value: int, push: Tensor) -> str | None:
-    for rows, sentence in (
-        ([0, 4, 5, 6], f"lists without the value {value} should keep their logits."),
-        ([1], f"where {value} stands once, its key should be its key plus `push`."),
-        ([2], "the last token's own key moves too, where it is that value."),
-        ([3], f"where the value {value} stands twice, both keys should move."),
-    ):
-        if push.any() and not close(got[rows], right[rows]):
-            return sentence
-    return None
+    return model, lists[rows], value, times * random(model.cfg.d_head, seed=5)
 
 
 move_key = compared(
@@ -237,6 +194,10 @@ move_key = compared(
     returns="one row of logits per list",
     cases=lambda: {
         "a push of zero should leave the logits at the last position as they are.": _key_case(3, 4, times=0.0),
+        "lists without the value 3 should keep their logits.": _key_case(3, 4, slice(4, 7)),
+        "where 3 stands once, its key should be its key plus `push`.": _key_case(3, 4, slice(2)),
+        "the last token's own key moves too, where it is that value.": _key_case(3, 4, slice(3)),
+        "where the value 3 stands twice, both keys should move.": _key_case(3, 4, slice(4)),
         "the logits differ from those of the model with moved keys.": [
             _key_case(3, 4),
             _key_case(6, 5, d_head=9, d_vocab=8, d_model=5),
@@ -244,10 +205,9 @@ move_key = compared(
     },
     mistakes={
         "the push changes nothing: does the hook return the keys? A push on all keys alike cancels in the softmax.": (
-            _pushed(lambda lists, value: torch.ones_like(lists))
+            lambda model, lists, *_: model(lists)[:, -1]
         ),
-        "this moves queries; keys pass the hook blocks.0.attn.hook_k.": _pushed(letter="q"),
-        "this moves values; keys pass the hook blocks.0.attn.hook_k.": _pushed(letter="v"),
+        "this moves queries; keys pass the hook blocks.0.attn.hook_k.": lambda *given: _pushed("q", *given),
+        "this moves values; keys pass the hook blocks.0.attn.hook_k.": lambda *given: _pushed("v", *given),
     },
-    explain=_other_lists,
 )

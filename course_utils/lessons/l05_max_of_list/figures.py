@@ -6,37 +6,32 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Float, Int
-from matplotlib.container import BarContainer
-from matplotlib.patches import FancyArrowPatch
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS, MARKERS
+from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
-ROWS = 3  # into which the number line is cut
 
 
 def two_jobs(numbers: Sequence[int]) -> None:
     """A drawing of the idea: a place on a line gives each number its weight, and it votes for its own name."""
-    _, axes = plt.subplots(figsize=(10, 3.8))
-    where = [0.3 + 3.2 * number / max(numbers) for number in numbers]
+    axes = plt.subplots(figsize=(10, 3.8))[1]
+    where = 0.3 + 3.2 * torch.tensor(numbers) / max(numbers)
+    weight = (2 * where).softmax(0)
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
     axes.text(0, 2.5, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
     axes.text(6.8, 1.4, "2 · say: a name;\neach number votes\nfor its own", va="top")
     axes.text(1.2, 1.15, "the softmax turns\nscores into weights\n(gently here)", ha="center", color=BLUE)
-    weight = torch.tensor([2.0 * place for place in where]).softmax(0).tolist()
-    for row, (place, number, share) in enumerate(zip(where, numbers, weight, strict=True)):
-        axes.plot(place, 0, "o", color=BLUE, ms=7)
+    axes.plot(where, 0 * where, "o", color=BLUE, ms=7)
+    axes.bar(where, 1.6 * weight, 0.14, 0.15, color=BLUE, alpha=0.35)
+    for row, (place, number, share) in enumerate(zip(where.tolist(), numbers, weight.tolist(), strict=True)):
         axes.text(place, -0.22, str(number), ha="center", va="top")
-        height, name = 1.6 * share, (5.9, 0.1 + 0.65 * row)
-        axes.add_patch(plt.Rectangle((place - 0.07, 0.15), 0.14, height, color=BLUE, alpha=0.35))
-        arrow = FancyArrowPatch((place, 0.2 + height), name, connectionstyle="arc3,rad=-0.15", arrowstyle="->")
-        arrow.set(mutation_scale=10, linewidth=0.4 + 3 * share, color=ORANGE)
-        axes.add_patch(arrow)
-        axes.text(6.0, name[1], str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
+        thick = {"arrowstyle": "->", "connectionstyle": "arc3,rad=-0.15", "color": ORANGE, "lw": 0.4 + 3 * share}
+        axes.annotate("", (5.9, 0.1 + 0.65 * row), (place, 0.2 + 1.6 * share), arrowprops=thick)
+        axes.text(6.0, 0.1 + 0.65 * row, str(number), color=ORANGE, fontsize=9 + 9 * share, va="center")
     axes.set(xlim=(-0.1, 8.6), ylim=(-0.6, 2.6))
     axes.axis("off")
     plots.show(ALT["two_jobs"])
@@ -47,15 +42,14 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
 
     All bars of a list are divided by the longest of its positions'.
     """
-    _, panels = plt.subplots(1, len(cases), figsize=(10, 4), sharey=True, squeeze=False)
-    for axes, numbers, given, title in zip(panels[0], cases, parts, titles, strict=True):
+    shown = dict(zip(titles, zip(cases, parts, strict=True), strict=True))
+    unit = "votes for the largest, minus votes\nfor the value below (longest = 1)"
+    for axes, (numbers, given) in plots.panels(shown, (10, 4), "value at each position", unit):
         heights = (given / given.abs().max()).tolist()
         colours = [ORANGE if number == max(numbers) else BLUE for number in numbers]
         axes.bar(range(len(numbers) + 1), [*heights, sum(heights)], color=[*colours, GREY])
         axes.set_xticks(range(len(numbers) + 1), [*map(str, numbers), "sum"])
         axes.axhline(0, color="black", lw=0.8)
-        axes.set(title=title, xlabel="value at each position")
-    panels[0][0].set_ylabel("votes for the largest, minus votes\nfor the value below (longest = 1)")
     ends = [f"{title}, {'ahead' if part.sum() > 0 else 'behind'}" for part, title in zip(parts, titles, strict=True)]
     plots.show(f"{len(cases)} bar charts of the votes in a list, and their sum. The largest: {'; '.join(ends)}.")
 
@@ -66,15 +60,14 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     Boxes mark the worst value at each position, a dashed one the largest where it helps least. All divided by the most.
     """
     n, M = lead.shape[0], lead.shape[1] - 1
-    shown = torch.zeros(n + 1, M + 1)
+    shown = torch.full((n + 1, M + 1), torch.nan)  # grey: other values than the last one's
     shown[:n], shown[n, M - 1] = lead, last
+    shown /= lead.abs().max()
     names = [*map(str, range(n)), "last"], [*map(str, range(M + 1))]
     words = f"How much does each value help {M} against {M - 1}?", "position", "value there (no number: below 0.05)"
+    axes, limit = plt.subplots(figsize=(10, 3.4))[1], float(shown.nan_to_num().abs().max())
     look: dict[str, Any] = {"label": f"lead of {M} (longest = 1)", "centred": True, "numbers_from": 0.05}
-    axes = plt.subplots(figsize=(10, 3.4))[1]
-    plots.heatmap(shown / lead.abs().max(), *names, *words, axes=axes, **look)
-    for value, width in ((0, M - 1), (M, 1)):  # other values than the last one's
-        axes.add_patch(plt.Rectangle((value - 0.5, n - 0.5), width, 1, color="#dddddd"))
+    plots.heatmap(shown, *names, *words, axes=axes, limit=limit, **look).set_facecolor("#dddddd")
     helps = int((lead[:, M] - lead.amin(1)).argmin())
     for place, value, style in [*((place, int(lead[place].argmin()), "-") for place in range(n)), (helps, M, "--")]:
         axes.add_patch(plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2))
@@ -83,74 +76,62 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
 
 def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], titles: Sequence[str]) -> None:
     """Two tables of scores side by side on one scale, row-centred beforehand."""
-    figure, panels = plt.subplots(1, 2, figsize=(10, 4.4))
-    limit = float(max(left.abs().max(), right.abs().max()))
-    for axes, table, title in zip(panels, (left, right), titles, strict=True):
+    limit = float(torch.stack([left, right]).abs().max())
+    both = dict(zip(titles, (left, right), strict=True))
+    for axes, table in plots.panels(both, (10, 4.4), "value of the key", "value of the query"):
         drawn = axes.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
-        axes.set(title=title, xlabel="value of the key", ylabel="value of the query")
-    figure.colorbar(drawn, ax=panels, label="score, row-centred")
+    plt.colorbar(drawn, ax=axes.figure.axes, label="score, row-centred")
     plots.show(ALT["tables"])
 
 
 def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None) -> None:
-    """Each value at its place on the number line, in three rows; those with errors are larger and orange.
-
-    The four with most errors have their number beside the value.
-    """
-    _, panels = plt.subplots(ROWS, 1, figsize=(10, 5))
+    """Each value at its place on the number line; those with errors are larger and orange, the worst four numbered."""
+    _, panels = plt.subplots(3, 1, figsize=(10, 5))
     count = torch.zeros(len(g), dtype=torch.long) if errors is None else errors
-    pieces = torch.arange(len(g)).chunk(ROWS)
+    pieces = torch.arange(len(g)).chunk(3)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces) + 1
     for axes, piece in zip(panels, pieces, strict=True):
         middle = float(g[piece[0]] + g[piece[-1]]) / 2
         axes.axhline(0, color=GREY, lw=0.8, zorder=0)
         for value in piece.tolist():
             place, wrong, side = float(g[value]), int(count[value]), 1 if value % 2 else -1
-            look = {"color": ORANGE, "marker": "D"} if wrong else {"color": BLUE, "marker": "o"}
-            axes.plot(place, 0, alpha=0.7, ms=5 + 0.8 * wrong**0.25, **look)
+            colour, marker, weight = (ORANGE, "D", "bold") if wrong else (BLUE, "o", "normal")
+            axes.plot(place, 0, alpha=0.7, ms=5 + 0.8 * wrong**0.25, color=colour, marker=marker)
             words = [str(value), f"({wrong:,})"] if wrong and value in count.topk(4).indices else [str(value)]
-            label = axes.text(place, 0.5 * side, "\n".join(words[::-side]), ha="center", fontsize=9)
-            label.set(va="bottom" if side > 0 else "top", fontweight="bold" if wrong else "normal")
+            said, va = "\n".join(words[::-side]), "bottom" if side > 0 else "top"
+            axes.text(place, 0.5 * side, said, ha="center", va=va, fontsize=9, fontweight=weight)
         axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(-2, 2), yticks=[])
         axes.spines["left"].set_visible(False)
     panels[0].set_title(title)
     panels[-1].set_xlabel("place on the line, g (a mean step is 1)")
-    said = (
-        "The steps between them are uneven: some neighbours nearly touch, and others stand far apart."
-        if errors is None
-        else "Values with errors are orange diamonds, larger with more errors. They mostly stand where the line is "
-        f"narrow, just right of their neighbour. The largest diamond is {int(errors.argmax())}."
-    )
-    plots.show(f"{len(g)} dots on a number line, cut into {ROWS} rows. {said}")
+    plots.show(ALT["line" if errors is None else "errors"].format(len(g), int(count.argmax())))
 
 
 def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> None:
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
     pulls = {"by its value alone": by_value, "with its position, length 6": with_position}
     words = "How hard does each query pull?", "value of the query", "f, score per mean step"
-    axes = plots.curves(pulls, *words, lines=False, markers=True, size=4, axes=plt.subplots(figsize=(10, 4))[1])
+    room = min(0, float(by_value.min())) - 0.35, None
+    axes = plots.curves(pulls, *words, lines=False, markers=True, size=4, figsize=(10, 4), ylim=room)
     axes.axhline(0, color="black", lw=0.8)
     for value in named:
         axes.annotate(str(value), (value, float(by_value[value])), (0, -11), textcoords="offset points", ha="center")
-    axes.set_ylim(min(0, float(by_value.min())) - 0.35)
     axes.legend(ncols=2)
     plots.show(ALT["queries"])
 
 
-def winners(share: Mapping[int, float], points: int = 12) -> None:
-    """Left: points on a circle, each with itself as its largest product. Right: winners against directions kept."""
+def winners(share: Mapping[int, float]) -> None:
+    """Left: 12 points on a circle, each with itself as its largest product. Right: winners against directions kept."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
-    angles = 2 * torch.pi * torch.arange(points) / points
-    left.plot(angles.cos(), angles.sin(), "o", color=BLUE)
-    pointing = {"arrowstyle": "->", "color": ORANGE, "lw": 2}
-    left.annotate("", (angles[1].cos(), angles[1].sin()), (0, 0), arrowprops=pointing)
-    for other in (0, 2):  # the shadow of each neighbour on the arrow
-        along = (angles[other] - angles[1]).cos()
-        foot = along * angles[1].cos(), along * angles[1].sin()
-        left.plot([angles[other].cos(), foot[0]], [angles[other].sin(), foot[1]], ":", color="black", lw=1.2)
+    points = torch.stack([f(2 * torch.pi * torch.arange(12) / 12) for f in (torch.cos, torch.sin)], 1)
+    left.plot(*points.T, "o", color=BLUE)
+    plots.arrow(left, (0, 0), (*points[1].tolist(),), ORANGE)
+    for other in points[[0, 2]]:  # the shadow of each neighbour on the arrow
+        foot = (other @ points[1]) * points[1]
+        left.plot(*torch.stack([other, foot], 1), ":", color="black", lw=1.2)
     arrow = {"arrowstyle": "->", "lw": 0.8}
     left.annotate("neighbours reach\nonly to here", foot, (0, -0.4), ha="center", fontsize=8, arrowprops=arrow)
-    left.set(title=f"{points} winners in 2 dimensions", aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
+    left.set(title="12 winners in 2 dimensions", aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
     left.axis("off")
     percent = {kept: 100 * one for kept, one in share.items()}
     words = "directions of OV kept, the strongest first", "values that win their row, %"
@@ -159,16 +140,16 @@ def winners(share: Mapping[int, float], points: int = 12) -> None:
     plots.show(ALT["winners"])
 
 
-def census(open_and_wrong: Mapping[int, tuple[int, int]], values: int = 64) -> None:
+def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
     """For each length: how many lists there are, how many the classes leave open, and how many are wrong."""
-    counts = zip(*((values**length, *two) for length, two in open_and_wrong.items()), strict=True)
+    counts = zip(*((64**length, *two) for length, two in open_and_wrong.items()), strict=True)
     kinds = dict(zip(("all lists", "left open by the classes", "wrong"), counts, strict=True))
     heights = {name: [max(count, 0.55) for count in kind] for name, kind in kinds.items()}
     words = "How many lists are left?", "lists", "length of the list"
     axes = plt.subplots(figsize=(10, 4.4))[1]
     plots.grouped_bars(heights, [*map(str, open_and_wrong)], *words, axes=axes)
-    for drawn, kind in zip(axes.containers, kinds.values(), strict=True):
-        assert isinstance(drawn, BarContainer)
+    containers: Any = axes.containers
+    for drawn, kind in zip(containers, kinds.values(), strict=True):
         axes.bar_label(drawn, [_short(count).replace(" ", "\n") for count in kind], fontsize=8, padding=2)
     axes.set(yscale="log", ylim=(0.5, 1e13))
     axes.legend(ncols=3, loc="upper left")
@@ -200,31 +181,25 @@ def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) ->
     table = torch.stack([errors[place] for place in places])
     curves = {f"largest {M}": table[:, M], f"largest {M + 1}": table[:, M + 1], "all": table.sum(1)}
     words = f"Where should {M} stand?", f"place of {M} on the way from {M - 1} to {M + 1}", "wrong lists of length 6"
-    axes = plt.subplots(figsize=(10, 4.4))[1]
-    plots.curves(curves, *words, x=places, markers=True, ylim=(0, None), axes=axes)
+    axes = plots.curves(curves, *words, x=places, markers=True, figsize=(10, 4.4), ylim=(0, None))
     axes.axvline(now, color="black", lw=0.8)
     axes.annotate(" where training left it", (now, 0.97), xycoords=("data", "axes fraction"), va="top")
     axes.yaxis.set_major_formatter("{x:,.0f}")
     axes.legend(loc="upper center")
-    plots.show(
-        f"Three curves against the place of {M} between its neighbours. The wrong lists of {M} fall as it moves up, "
-        f"those of {M + 1} rise, and their sum is least between."
-    )
+    plots.show(ALT["moving"].format(M, M + 1))
 
 
 def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     """What each proof leaves open, as a share, against how many cases it looks at, both axes logarithmic."""
-    _, axes = plt.subplots(figsize=(10, 4.4))
-    for (name, (cases, share)), marker in zip(proofs.items(), MARKERS, strict=False):
-        axes.plot(cases, 100 * share, marker, ms=8, color=BLUE)
+    points = {name: {cases: 100 * share} for name, (cases, share) in proofs.items()}
+    words = "What does each proof leave open?", "cases to look at", "lists of length 6\nnot proved right, %"
+    look: dict[str, Any] = {"xscale": "log", "yscale": "log", "xlim": (20, 1e12), "ylim": (1e-6, 400), "legend": False}
+    axes = plots.curves(points, *words, lines=False, markers=True, size=8, figsize=(10, 4.4), **look)
+    for name, (cases, share) in proofs.items():
         still = f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
         away, side = ((6, 9), "right") if cases > 1e9 else ((9, -4), "left")  # the last point's name ends above it
         said = f"{name}: {_short(cases)} cases, {still}"
         axes.annotate(said, (cases, 100 * share), away, textcoords="offset points", ha=side)
-    axes.set(title="What does each proof leave open?", xlabel="cases to look at")
-    axes.set(
-        ylabel="lists of length 6\nnot proved right, %", xscale="log", yscale="log", xlim=(20, 1e12), ylim=(1e-6, 400)
-    )
     axes.set_yticks([1e-6, 1e-4, 0.01, 1, 100], ["0.000001", "0.0001", "0.01", "1", "100"])
     axes.minorticks_off()
     plots.show(ALT["price"])
@@ -237,30 +212,26 @@ def danger(
 
     Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
     """
-    wrong = errors > 0
+    wrong, most = errors > 0, float(step.max())
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True
     shown = torch.stack([step, voice], 1)
-    kinds = {"never wrong": ~wrong, "sometimes wrong": wrong}
-    points = {name: dict(shown[kind].tolist()) for name, kind in kinds.items()}
+    points = {"never wrong": dict(shown[~wrong].tolist()), "sometimes wrong": dict(shown[wrong].tolist())}
     words = "Who can be outvoted?", "step from M − 1 to M, in score", "voice of M (ratio of leads),\nlogarithmic"
-    limits: dict[str, Any] = {"yscale": "log", "xlim": (0, float(step.max()) + 0.1), "ylim": (0.8, 5.2)}
-    axes = plots.curves(points, *words, lines=False, markers=True, axes=plt.subplots(figsize=(10, 5))[1], **limits)
-    x = torch.linspace(0, float(step.max()), 200)
-    line = torch.stack([x, room * (-x).exp()], 1)
-    axes.plot(*line.T, color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
+    look: dict[str, Any] = {"yscale": "log", "xlim": (0, most + 0.1), "ylim": (0.8, 5.2)}
+    axes = plots.curves(points, *words, lines=False, markers=True, figsize=(10, 5), **look)
+    x = torch.linspace(0, most, 200)
+    draws = torch.stack([x, room * (-x).exp()], 1)
+    axes.plot(*draws.T, color="black", ls="--", lw=1, label=f"{room} copies draw with one M")
     axes.set_yticks([1, 2, 3, 4, 5], ["1", "2", "3", "4", "5"])
     axes.minorticks_off()
     axes.legend()
     axes.text(0.05, 0.9, "in danger: below the line\n(with numbers: most errors, or the wrong side)", fontsize=9)
-    dots = torch.tensor(axes.transData.transform(torch.cat([shown, line]).numpy())) / axes.figure.dpi * 72
+    dots = torch.tensor(axes.transData.transform(torch.cat([shown, draws]).numpy())) / axes.figure.dpi * 72
     sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
+    bold: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold"}
     for M in named.nonzero().flatten().tolist():  # each name on the side where most room is
         others = torch.cat([dots[:M], dots[M + 1 :]])
         side = sides[torch.cdist(dots[M] + sides.double(), others).amin(1).argmax()]
-        place = float(step[M]), float(voice[M])
-        label = axes.annotate(
-            f"{M + 1}", place, (*side.tolist(),), textcoords="offset points", ha="center", va="center"
-        )
-        label.set(fontsize=9, fontweight="bold")
+        axes.annotate(f"{M + 1}", (*shown[M].tolist(),), (*side.tolist(),), textcoords="offset points", **bold)
     plots.show(ALT["danger"])

@@ -116,11 +116,8 @@ def worst_cases(votes: Votes) -> Iterator[tuple[Case, int, Tensor]]:
             continue  # nothing is below 0
         q = slice(M, M + 1) if place == n - 1 else slice(M + 1)  # the last value
         lead = votes[q, :-1, : M + 1, M, None] - votes[q, :-1, : M + 1]  # [query, pos, value, out]
-        worst = own[q, M, None] - own[q]
-        if place > 0:
-            worst = worst + lead[:, :place, :M].amin(2).sum(1)
-        if place < n - 1:
-            worst = worst + lead[:, place, M] + lead[:, place + 1 :].amin(2).sum(1)
+        before, behind = lead[:, :place, : max(M, 1)].amin(2).sum(1), lead[:, place + 1 :].amin(2).sum(1)
+        worst = own[q, M, None] - own[q] + before + lead[:, place : place + 1, M].sum(1) + behind
         worst[:, M] = math.inf  # M need not beat itself
         size = M ** (n - 1) if place == n - 1 else M**place * (M + 1) ** (n - 2 - place)
         for last, row in zip(range(values)[q], worst, strict=True):
@@ -157,8 +154,7 @@ def _search(votes: Votes, case: Case, rival: int) -> tuple[int, Int[Tensor, "wro
     n = votes.shape[1]
     lead = votes[q, :-1, : M + 1, M] - votes[q, :-1, : M + 1, rival]  # [pos, value]
     lead[:place, M] = math.inf  # not allowed there
-    if place < n - 1:
-        lead[place, :M] = math.inf
+    lead[place : place + 1, :M] = math.inf
     least = lead.amin(1)
     looked, lists = 0, torch.zeros(1, 0, dtype=torch.long)
     total = votes[q, -1, q, M] - votes[q, -1, q, rival] + least.sum()

@@ -1,23 +1,19 @@
 """Checks of lesson 06, two layers: each exercise with its typical mistakes and the sentence each must get."""
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 from transformer_lens import HookedTransformer
-from transformer_lens.hook_points import HookPoint
 
 from course_utils.course import ours
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import random, tiny_model
-from course_utils.course.questions import Wrong, close, demand, number, tensor
-from course_utils.interventions import patched
-
-
-def _causal(n: int, seed: int) -> Tensor:
-    """An attention pattern, [n, n]."""
-    return random(n, n, seed=seed).masked_fill(torch.ones(n, n).triu(1).bool(), -9e9).softmax(1)
+from course_utils.course.questions import close, demand, number, tensor
+from course_utils.interventions import cut, patched
 
 
 def _moving_cases() -> dict[str, tuple]:
@@ -37,13 +33,13 @@ def _moving_cases() -> dict[str, tuple]:
     }
     for n, d in ((6, 5), (4, 7), (1, 3)):
         sizes = f"({n} positions, d_model {d}): every source counts, by its weight."
-        given = (random(n, d), _causal(n, 3), random(d, d, seed=1), _causal(n, 4), random(d, d, seed=2))
+        A_w, A_r = (normalize(random(n, n, seed=seed).exp().tril(), p=1) for seed in (3, 4))  # causal patterns
+        given = (random(n, d), A_w, random(d, d, seed=1), A_r, random(d, d, seed=2))
         cases[f"where heads attend to several positions, the numbers are wrong {sizes}"] = given
     return cases
 
 
 PATH = "the reader looks from position 5 to 3, the writer from 3 to 2: what stood at 2 should arrive at 5"
-TURNED = f"{PATH}; a pattern has the destination on its rows, and seems transposed in yours."
 virtual_head = compared(
     "`virtual_head(x, A_w, OV_w, A_r, OV_r) → [pos, d_model]`: what a head of a head moves.",
     returns="[pos, d_model]",
@@ -56,7 +52,10 @@ virtual_head = compared(
         ),
         f"{PATH}; yours leaves out the writer's pattern.": lambda x, A, V, B, W: B @ x @ V @ W,
         f"{PATH}; yours leaves out the reader's pattern.": lambda x, A, V, B, W: A @ x @ V @ W,
-        TURNED: (lambda x, A, V, B, W: B.T @ A.T @ x @ V @ W, lambda x, A, V, B, W: (B @ A).T @ x @ V @ W),
+        f"{PATH}; a pattern has the destination on its rows, and seems transposed in yours.": (
+            lambda x, A, V, B, W: B.T @ A.T @ x @ V @ W,
+            lambda x, A, V, B, W: (B @ A).T @ x @ V @ W,
+        ),
     },
     explain=lambda got, right, *given: (
         "one position gets what it should, others do not: go on row by row." if close(got[-1], right[-1]) else None
@@ -64,16 +63,15 @@ virtual_head = compared(
 )
 
 
-def _reads(names: tuple[str, ...], n: int, d_model: int, d_head: int) -> tuple[dict[str, Tensor], Tensor, Tensor]:
+def _reads(names: str, n: int, d_model: int, d_head: int) -> tuple[dict[str, Tensor], Tensor, Tensor]:
     """Random sources, each [n, d_model], and the query and key matrices of a head that reads them."""
-    sources = {name: random(n, d_model, seed=seed) for seed, name in enumerate(names)}
+    sources = {name: random(n, d_model, seed=seed) for seed, name in enumerate(names.split())}
     return sources, random(d_model, d_head, seed=8), random(d_model, d_head, seed=9)
 
 
 def _with_shapes(value: Any) -> dict[Any, list]:
     """The terms, each behind its shape: one of another shape is only another."""
-    if not isinstance(value, dict):
-        raise Wrong(f"it should return a dictionary, not {type(value).__name__}.")
+    demand(isinstance(value, dict), f"it should return a dictionary, not {type(value).__name__}.")
     return {pair: [[*getattr(term, "shape", ())], term] for pair, term in value.items()}
 
 
@@ -105,27 +103,20 @@ def _terms(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tupl
     return ours.find("qk_terms").function(sources, W_Q, W_K)
 
 
-def _each(change: Callable[[Tensor], Tensor]) -> Answer:
-    return lambda *given: {pair: change(term) for pair, term in _terms(*given).items()}
-
-
-def _named(name: Callable[[str, str], Any]) -> Answer:
-    """The right terms under other names, or left out (None)."""
-    return lambda *given: {name(*pair): term for pair, term in _terms(*given).items() if name(*pair) is not None}
-
-
 qk_terms = compared(
     "`qk_terms(sources, W_Q, W_K) → {(q_source, k_source): [n, n]}`: the scores of a head, source by source.",
     as_read=_with_shapes,
     cases=lambda: {
-        "these are not the terms of the scores.": _reads(("embed", "pos", "0.0", "0.1", "0.2"), 7, 10, 4),
-        "for another head, of d_head 9 and with 3 sources, the terms are wrong.": _reads(
-            ("embed", "0.0", "0.1"), 6, 8, 9
-        ),
+        "these are not the terms of the scores.": _reads("embed pos 0.0 0.1 0.2", 7, 10, 4),
+        "for another head, of d_head 9 and with 3 sources, the terms are wrong.": _reads("embed 0.0 0.1", 6, 8, 9),
     },
     mistakes={
-        "the first name of a key should be the query's source.": _named(lambda a, b: (b, a)),
-        "the destination, where the query is, should be on the rows.": _each(lambda term: term.T),
+        "the first name of a key should be the query's source.": lambda *given: {
+            (b, a): term for (a, b), term in _terms(*given).items()
+        },
+        "the destination, where the query is, should be on the rows.": lambda *given: {
+            pair: term.T for pair, term in _terms(*given).items()
+        },
         "queries and keys have changed places: W_Q reads at the destination, W_K at the source.": (
             lambda s, W_Q, W_K: _terms(s, W_K, W_Q)
         ),
@@ -199,9 +190,7 @@ def _in(modes: str, wrong: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
 SCALING = "should change nothing, and does: divide by the norms of the two circuits that you multiply."
 IN_A_MODE: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
     "that is the norm of the product, not yet divided by the norms of its factors.": lambda o, r, idle: (o @ r).norm(),
-    "that is the product in the other order: the writer comes first, OV_w on the left.": lambda o, r, idle: _ratio(
-        r, o
-    ),
+    "that is the product in the other order: the writer comes first, OV_w on the left.": lambda o, r, _: _ratio(r, o),
     "that is the square of the score.": lambda o, r, idle: _ratio(o, r) ** 2,
     "the chance level is not subtracted: it is what you compare the score with.": lambda o, r, idle: (
         _ratio(o, r) - len(o) ** -0.5
@@ -246,64 +235,40 @@ def one_door(answer: Answer) -> None:
             demand(is_three, "it should return three matrices: W_Q, W_K and W_V.")
             for name, W in zip(READS, weights, strict=True):
                 W = tensor(W, (d_model, d_head), f"W_{name} is [d_model, d_head]")
-                demand(
-                    torch.linalg.matrix_rank(W, rtol=1e-3) == d_head,
-                    f"door {door!r}: W_{name} has less than rank {d_head}: its columns should be independent, so that "
-                    "no part of the head is idle.",
-                )
                 share = (written @ W).norm() / (written.norm() * W.norm())
-                demand(
-                    name == door or share < 1e-3,
-                    f"door {door!r}: W_{name} should read nothing of what the writer writes, but W_O @ W_{name} is not "
-                    "0: take what lies along the rows of W_O out of its columns, all of it.",
-                )
-                other = _without(written, W)
-                demand(
-                    name != door or not close(W, other),
-                    f"door {door!r}: W_{door} reads nothing of what the writer writes, and should read it all.",
-                )
-                demand(
-                    name != door or other.norm() < 1e-3 * W.norm(),
-                    f"door {door!r}: W_{door} also reads directions that the writer does not write: build its columns "
-                    "from the rows of W_O.",
-                )
+                beyond, is_door = W - torch.linalg.pinv(written) @ written @ W, name == door
+                problems = {
+                    f"W_{name} has less than rank {d_head}: its columns should be independent, so that no part of the "
+                    "head is idle.": torch.linalg.matrix_rank(W, rtol=1e-3) < d_head,
+                    f"W_{name} should read nothing of what the writer writes, but W_O @ W_{name} is not 0: take what "
+                    "lies along the rows of W_O out of its columns, all of it.": not is_door and share >= 1e-3,
+                    f"W_{name} reads nothing of what the writer writes, and should read it all.": is_door
+                    and close(W, beyond),
+                    f"W_{name} also reads directions that the writer does not write: build its columns from the rows "
+                    "of W_O.": is_door and beyond.norm() >= 1e-3 * W.norm(),
+                }
+                for sentence, is_so in problems.items():
+                    demand(not is_so, f"door {door!r}: {sentence}")
 
 
-def _without(written: Tensor, W: Tensor) -> Tensor:
-    """The columns less what lies along what is written."""
-    return W - torch.linalg.pinv(written) @ written @ W
-
-
-Change = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-
-
-def _adding(change: Change, doors: str = "") -> Answer:
-    """Adds `change(instead, written by layer 0, embedding, positions)` to what is read, at this door or others."""
+def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: Any) -> Answer:
+    """Ours with other arguments; `read(instead, written by layer 0, embedding, positions)` in place of `instead`."""
 
     def answer(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
         _, cache = model.run_with_cache(tokens)
-        stream, x0 = cache["resid_pre", 1], cache["embed"]
-        new = change(instead, stream - x0, x0, model.W_pos[: tokens.shape[1]])
-
-        def move(read: Tensor, hook: HookPoint) -> Tensor:
-            W = {"q": model.W_Q, "k": model.W_K, "v": model.W_V}[str(hook.name)[-1]]
-            for head in who:
-                read[:, :, head] += new @ W[1, head]
-            return read
-
-        hooks: list[tuple[str | Callable, Callable]] = [
-            (f"blocks.1.attn.hook_{one.lower()}", move) for one in doors or door
-        ]
-        return model.run_with_hooks(tokens, fwd_hooks=hooks, return_type="loss")
+        x0 = cache["embed"]
+        new = read(instead, cache["resid_pre", 1] - x0, x0, model.W_pos[: tokens.shape[1]])
+        return ours.find("shut").function(model, tokens, **{"door": door, "who": who, "instead": new} | changes)
 
     return answer
 
 
-def _with(**changes: Any) -> Answer:
-    """Ours with other arguments."""
-    return lambda model, tokens, door, who, instead: ours.find("shut").function(
-        model, tokens, **({"door": door, "who": who, "instead": instead} | changes)
-    )
+def _by_heads(model: HookedTransformer, tokens: Tensor, doors: str, who: list[int], instead: Tensor) -> Tensor:
+    """Other z of the writers, that together write `instead`, behind all of these doors from all of them."""
+    z = (instead @ torch.linalg.pinv(model.W_O[0].flatten(0, 1))).view(model.cfg.n_heads, -1)
+    shut_doors = itertools.product([(0, writer) for writer in range(len(z))], doors.lower(), [(1, one) for one in who])
+    with cut(model, *shut_doors, instead={(0, writer): z[writer] for writer in range(len(z))}):
+        return model(tokens, return_type="loss")
 
 
 def _in_the_stream(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
@@ -313,20 +278,20 @@ def _in_the_stream(model: HookedTransformer, tokens: Tensor, door: str, who: lis
 
 
 WRONG_CUTS: dict[str, Answer] = {
-    "the positions are gone, which queries and keys still read.": lambda *given: _adding(
-        lambda i, w, x, p: i - w - (given[2] != "V") * p
+    "the positions are gone, which queries and keys still read.": lambda *given: _with(
+        lambda i, w, x, p: i - (given[2] != "V") * p
     )(*given),
-    "values read no positions.": lambda *given: _adding(lambda i, w, x, p: i - w + (given[2] == "V") * p)(*given),
+    "values read no positions.": lambda *given: _with(lambda i, w, x, p: i + (given[2] == "V") * p)(*given),
     "that is the model's own loss: does your hook return what it changed, and under the right name?": _with(who=[]),
     "all heads of layer 1 are shut off; only those in `who` should be.": _with(who=[0, 1, 2]),
     "that is what becomes of head 1.0.": _with(who=[0]),
     "`instead` is not read: what layer 0 wrote is taken out, and nothing put in its place.": _with(instead=0),
-    "`instead` is added, but what layer 0 wrote is read as well.": _adding(lambda i, w, x, p: i + 0 * w),
-    "what layer 0 wrote is read twice: take it away.": _adding(lambda i, w, x, p: i + w),
-    "the change has the wrong sign: `instead` minus what layer 0 wrote is added.": _adding(lambda i, w, x, p: w - i),
-    "the embedding is taken out too; only what layer 0 wrote should be.": _adding(lambda i, w, x, p: i - w - x),
+    "`instead` is added, but what layer 0 wrote is read as well.": _with(lambda i, w, x, p: i + w),
+    "what layer 0 wrote is read twice: take it away.": _with(lambda i, w, x, p: i + 2 * w),
+    "the change has the wrong sign: `instead` minus what layer 0 wrote is added.": _with(lambda i, w, x, p: 2 * w - i),
+    "the embedding is taken out too; only what layer 0 wrote should be.": _with(lambda i, w, x, p: i - x),
     "the stream itself has changed, so later parts miss it too; change what one door reads.": _in_the_stream,
-    "all three doors are shut; only one should be.": _adding(lambda i, w, x, p: i - w, "QKV"),
+    "all three doors are shut; only one should be.": lambda m, t, door, *of: _by_heads(m, t, "QKV", *of),
     **{f"that is what shutting door {door!r} does.": _with(door=door) for door in READS},
 }
 
@@ -364,10 +329,6 @@ shut = compared(
     "`shut(model, tokens, door, who, instead) → float`: the loss when heads of layer 1 cannot read layer 0 there.",
     as_read=number,
     cases=_shut_cases,
-    mistakes={
-        "the loss is wrong for another model: of 4 heads, door 'Q' of the heads [0, 2].": (
-            lambda *given: _with(who=given[3][:1])(*given)
-        )
-    },
+    mistakes={},
     explain=_other_loss,
 )

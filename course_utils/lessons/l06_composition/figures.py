@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
@@ -20,13 +20,12 @@ from course_utils.text import visible
 
 BLUE, ORANGE, GROUND = COLOURS[0], COLOURS[1], "#f1f1f1"
 Place = tuple[float, float]
-Table = Shaped[Tensor, "row column"]
 HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V": "value: what do I pass on?"}
 ALT = plots.alt_texts(__file__)
 
 
-def doors(costs: Mapping[str, float] | None = None) -> Axes:
+def doors(costs: Mapping[str, float] | None = None) -> None:
     """Two positions and two layers: a head of layer 1 reads what layer 0 wrote through its query, key or value.
 
     A door is a gap in the head's wall. With `costs` ("Q", "K" and "V", in nats) what comes through is as wide as its
@@ -56,19 +55,17 @@ def doors(costs: Mapping[str, float] | None = None) -> Axes:
     axes.text(6.0, 6.62, "and writes what it moved", fontsize=10)
     axes.set(xlim=(-0.7, 10.9), ylim=(-0.75, 7.1))
     axes.axis("off")
-    return axes
 
 
-def paths(n_heads: Count) -> Axes:
+def paths(n_heads: Count) -> None:
     """The four kinds of path from tokens to logits through two layers of `n_heads` heads, each with its number."""
-    _, panels = plt.subplots(1, 4, figsize=(10.4, 3.9))
-    kinds: tuple[tuple[str, list[tuple[float, float]]], ...] = (
-        ("direct: 1", [(2, 0), (2, 4)]),
-        (f"a head in layer 0: {n_heads}", [(0, 0), (0, 1.3), (2, 1.3), (2, 4)]),
-        (f"a head in layer 1: {n_heads}", [(0, 0), (0, 2.7), (2, 2.7), (2, 4)]),
-        (f"two heads: {n_heads**2}", [(0, 0), (0, 1.3), (1, 1.3), (1, 2.7), (2, 2.7), (2, 4)]),
-    )
-    for axes, (title, route) in zip(panels, kinds, strict=True):
+    kinds: dict[str, list[Place]] = {
+        "direct: 1": [(2, 0), (2, 4)],
+        f"a head in layer 0: {n_heads}": [(0, 0), (0, 1.3), (2, 1.3), (2, 4)],
+        f"a head in layer 1: {n_heads}": [(0, 0), (0, 2.7), (2, 2.7), (2, 4)],
+        f"two heads: {n_heads**2}": [(0, 0), (0, 1.3), (1, 1.3), (1, 2.7), (2, 2.7), (2, 4)],
+    }
+    for axes, route in plots.panels(kinds, (10.4, 3.9), "tokens"):
         for low in (0.8, 2.2):
             axes.axhspan(low, low + 1, color=GROUND, zorder=0)
         axes.vlines(range(3), 0, 4, color="#bdbdbd", lw=3, zorder=1)
@@ -77,11 +74,10 @@ def paths(n_heads: Count) -> Axes:
         for (x, height), (x_next, height_next) in itertools.pairwise(route):
             if height == height_next:
                 axes.text((x + x_next) / 2, height, "head", ha="center", va="center", bbox=HEAD, zorder=3, fontsize=9)
-        axes.set(title=title, xlim=(-0.4, 2.4), ylim=(-0.1, 4.2), yticks=[], xticks=[], xlabel="tokens")
+        axes.set(xlim=(-0.4, 2.4), ylim=(-0.1, 4.2), xticks=[])
+        axes.set_yticks([1.3, 2.7, 4], ["layer 0", "layer 1", "logits"])
         axes.tick_params(length=0)
         axes.spines[:].set_visible(False)
-    panels[0].set_yticks([1.3, 2.7, 4], ["layer 0", "layer 1", "logits"])
-    return panels[0]
 
 
 def _box(axes: Axes, x: float, y: float, width: float, words: str, colour: str, height: float = 1.0) -> None:
@@ -97,15 +93,14 @@ def _arrow(axes: Axes, start: Place, end: Place, colour: str, width: float, **lo
     axes.add_patch(FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=size, lw=width, color=colour, **look))
 
 
-def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> Axes:
+def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> None:
     """Attention patterns side by side, one for each title, tokens on both axes."""
     _, panels = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.4), squeeze=False)
     for axes, (title, pattern) in zip(panels[0], shown.items(), strict=True):
         plots.attention(pattern, tokens, title, axes)
-    return panels[0][0]
 
 
-def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[str, float]) -> Axes:
+def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[str, float]) -> None:
     """One query's `scores`, with the winner's lead over the average; and beside it the five largest of the `leads`."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), width_ratios=[1.15, 1])
     names = [visible(token) for token in tokens]
@@ -121,90 +116,66 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
     left.set(title="How far is the winner ahead?", xlabel="source", ylabel="score")
     first = dict(sorted(leads.items(), key=lambda item: -item[1])[:5])
     shown = first | {f"the other {len(leads) - 5}": sum(leads.values()) - sum(first.values())}
-    drawn = right.barh(list(shown), list(shown.values()), color=BLUE)
-    right.bar_label(drawn, fmt=written, padding=4)
-    right.invert_yaxis()
-    right.margins(x=0.16)
-    right.set(title="What puts it there?", xlabel="lead of a term (query · key)")
-    return left
+    plots.bars(shown, "What puts it there?", "lead of a term (query · key)", axes=right).margins(x=0.16)
 
 
-def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> Axes:
+def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> None:
     """The shares of each head's lead, a square for each pair of sources; the grounds of Q and K are ruled off.
 
     The first two sources are embed and pos, the others heads of layer 0. Shares of 5 % and more have their number.
     """
     rows = -(-len(shares) // 4)
-    _, panels = plt.subplots(rows, 4, figsize=(10.4, 0.5 + 2.85 * rows), sharex=True, sharey=True, squeeze=False)
-    for head, (axes, share) in enumerate(zip(panels.flat, shares, strict=False)):
-        axes.imshow(share, cmap="RdBu_r", vmin=-0.5, vmax=0.5)
-        _numbers(axes, 100 * share, ".0f", white=share.abs() > 0.3, least=5)
+    squares = {f"1.{head}": 100 * share for head, share in enumerate(shares)}
+    look: dict[str, Any] = {"centred": True, "limit": 50.0, "numbers_from": 5.0, "spec": ".0f", "bar": False}
+    for axes, share in plots.panels(squares, (10.4, 0.5 + 2.85 * rows), rows=rows):
+        q, k, both = (float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
+        title = f"{axes.get_title('left')}:  Q {q:.0f} %, K {k:.0f} %, both {both:.0f} %"
+        plots.heatmap(share, names, names, title, "query from", "key from", axes=axes, **look).title.set(fontsize=9.5)
         axes.axhline(1.5, color="black", lw=1)
         axes.axvline(1.5, color="black", lw=1)
-        q, k, both = (100 * float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
-        axes.set_title(f"1.{head}:  Q {q:.0f} %, K {k:.0f} %, both {both:.0f} %", fontsize=9.5)
-        axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8)
-        axes.set_yticks(range(len(names)), names, fontsize=8)
-        axes.tick_params(length=2)
-        axes.spines[:].set_visible(True)
-        axes.set(xlabel="key from", ylabel="query from")
         axes.label_outer()
-    return panels[0][0]
 
 
-def _numbers(axes: Axes, table: Table, spec: str, white: Table, least: float = 0.0, bold: float = np.inf) -> None:
-    """The numbers of a table in its cells, from a size on; `white` says where."""
-    for (row, column), value in np.ndenumerate(table.numpy()):
-        if abs(value) >= least:
-            label = axes.text(column, row, written(float(value), spec), ha="center", va="center", fontsize=8.5)
-            label.set(color="white" if white[row, column] else "black", weight="bold" if value >= bold else "normal")
-
-
-def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> Axes:
+def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> None:
     """Composition scores in units of chance, a table for each mode: 1 is white, more is red, less is blue."""
-    figure, panels = plt.subplots(1, len(scores), figsize=(3.5 * len(scores), 3.9), squeeze=False)
-    for axes, (mode, score) in zip(panels[0], scores.items(), strict=True):
-        times = score * d_model**0.5
+    tables = {f"{mode}-composition": (score * d_model**0.5).numpy() for mode, score in scores.items()}
+    for axes, times in plots.panels(tables, (3.5 * len(scores), 3.9), "reader", "writer"):
         picture = axes.imshow(times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto")
-        _numbers(axes, times, ".1f", white=(times < 0.25) | (times > 2), bold=1.6)
-        for set_ticks, layer, n in zip((axes.set_yticks, axes.set_xticks), (0, 1), score.shape, strict=True):
+        for (row, column), value in np.ndenumerate(times):
+            colour, weight = "black" if 0.25 <= value <= 2 else "white", "bold" if value >= 1.6 else "normal"
+            look = {"ha": "center", "va": "center", "fontsize": 8.5, "color": colour, "weight": weight}
+            axes.text(column, row, written(float(value), ".1f"), **look)
+        for set_ticks, layer, n in zip((axes.set_yticks, axes.set_xticks), (0, 1), times.shape, strict=True):
             set_ticks(range(n), [f"{layer}.{head}" for head in range(n)])
-        axes.set(title=f"{mode}-composition", xlabel="reader")
-    panels[0][0].set_ylabel("writer")
-    figure.colorbar(picture, ax=panels, label="score, in units of chance", ticks=[0, 1, 2])
-    return panels[0][0]
+    plt.colorbar(picture, ax=axes.figure.axes, label="score, in units of chance", ticks=[0, 1, 2])
 
 
 def against_chance(
     scores: Mapping[str, Float[Tensor, "head0 head1"]],
     null: Mapping[str, Float[Tensor, "sample head0 head1"]],
     d_model: int,
-) -> Axes:
+) -> None:
     """Every pair's score as a point, a row for each mode, over the band that random directions reach.
 
     Pairs of 1.6 times 1/√d_model and more have their name.
     """
-    _, axes = plt.subplots(figsize=(9, 3.8))
-    for row, (mode, score) in enumerate(scores.items()):
-        low, high = float(null[mode].min()), float(null[mode].max())
-        axes.fill_betweenx(
-            [row - 0.4, row + 0.4], low, high, color="#d0d0d0", zorder=0, label=None if row else "all random draws"
-        )
-        height = row + torch.linspace(-0.3, 0.3, score.numel())
-        axes.scatter(score.flatten(), height, s=14, color=COLOURS[row], marker=MARKERS[row])
-        for n, i in enumerate((score.flatten() >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist()):
-            name = f"0.{i // score.shape[1]} → 1.{i % score.shape[1]}"
-            place = float(score.flatten()[i]), float(height[i])
-            axes.annotate(name, place, (0, (7, -14)[n % 2]), textcoords="offset points", ha="center", fontsize=9)
+    axes = plt.subplots(figsize=(9, 3.8))[1]
+    low, high = (torch.stack([one(null[mode]) for mode in scores]) for one in (torch.min, torch.max))
+    axes.barh(range(len(scores)), high - low, 0.8, low, color="#d0d0d0", zorder=0, label="all random draws")
+    for row, score in enumerate(scores.values()):
+        points = torch.stack([score.flatten(), row + torch.linspace(-0.3, 0.3, score.numel())], 1)
+        axes.scatter(*points.T, s=14, color=COLOURS[row], marker=MARKERS[row])
+        for n, i in enumerate((points[:, 0] >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist()):
+            name, away = f"0.{i // score.shape[1]} → 1.{i % score.shape[1]}", (0, (7, -14)[n % 2])
+            axes.annotate(name, (*points[i].tolist(),), away, textcoords="offset points", ha="center", fontsize=9)
     axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()
     axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads", ylabel="door")
     axes.legend(loc="lower right")
-    return axes
 
 
-def orders(losses: Mapping[str, float]) -> Axes:
+def orders(losses: Mapping[str, float]) -> None:
     """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
     _, axes = plt.subplots(figsize=(9, 3.6))
     values = list(losses.values())
@@ -217,11 +188,10 @@ def orders(losses: Mapping[str, float]) -> Axes:
     axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
     axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
     axes.margins(y=0.1)
-    return axes
 
 
-def door_table(lost: Float[Tensor, "door head"]) -> Axes:
+def door_table(lost: Float[Tensor, "door head"]) -> None:
     """Nats lost by each head of layer 1, a column each, when its query, key or value door is shut, a row each."""
     names = ["queries", "keys", "values"], [f"1.{head}" for head in range(lost.shape[1])]
     title, axes = "Nats lost when one door of one head is shut", plt.subplots(figsize=(9.5, 3.2))[1]
-    return plots.heatmap(lost, *names, title, xlabel="head", label="nats lost", numbers_from=0.0, axes=axes)
+    plots.heatmap(lost, *names, title, xlabel="head", label="nats lost", numbers_from=0.0, axes=axes)

@@ -85,50 +85,32 @@ def induction_by_hand(answer: Answer) -> None:
         built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
-        _demand_looking_back(first)
+        own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
+        even = (1 / torch.arange(4, n_ctx + 1)).mean().item()
         stream, now = run["resid_post", 0], torch.nn.functional.one_hot(tokens, V)
-        labelled = not close(stream[..., V:], torch.zeros_like(stream[..., V:]))
-        demand(
-            labelled or close(stream[..., :V], now),
-            "what the first head writes lands on the dimensions of the token itself; a key can't tell “I am A” from “I "
-            "come after A” then. Write it where the stream is empty.",
-        )
-        demand(
-            labelled, "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions."
-        )
+        label = not close(stream[..., V:], torch.zeros_like(stream[..., V:]))
         copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)  # [text, dest, src]: an earlier A
         before, at, after = ((second * copies.roll(by, 2)).sum(2)[:, period + 1 :].mean().item() for by in (-1, 0, 1))
-        demand(at < 0.5, "the second head looks at the earlier A itself: let its key read what the first head wrote.")
-        demand(before < 0.5, "the second head looks at what stood before the earlier A: are query and key exchanged?")
-        demand(
-            after > 0.98,
-            f"the second head gives the earlier B {after:.2f} of its attention: its query should hold the token, its "
-            "key the token before, and the scores should be large.",
-        )
         said, asked, right = logits.argmax(-1)[:, period + 1 : -1], tokens[:, period + 1 : -1], tokens[:, period + 2 :]
-        demand(
-            (said == asked).float().mean() < 0.5,
+        for sentence, holds in {
+            "the first head looks at its own position, not at the one before.": own < 0.5,
+            "the first head looks two back.": two < 0.5,
+            "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at "
+            "n − 1.": abs(one - even) > 0.05,
+            f"the first head gives the token before it {one:.2f} of its attention: make its scores larger.": one > 0.98,
+            "what the first head writes lands on the dimensions of the token itself; a key can't tell “I am A” from “I "
+            "come after A” then. Write it where the stream is empty.": label or close(stream[..., :V], now),
+            "the first head writes nothing into the stream: OV1 is [from, to], from the token's dimensions.": label,
+            "the second head looks at the earlier A itself: let its key read what the first head wrote.": at < 0.5,
+            "the second head looks at what stood before the earlier A: are query and key exchanged?": before < 0.5,
+            f"the second head gives the earlier B {after:.2f} of its attention: its query should hold the token, its "
+            "key the token before, and the scores should be large.": after > 0.98,
             "the second head looks at B, but the model says A again: the direct path gives A's own logit 10. Let what "
-            "is copied be louder than that.",
-        )
-        demand(
-            (said == right).all(),
+            "is copied be louder than that.": (said == asked).float().mean().item() < 0.5,
             "the second head looks at B, but the model does not say B: does OV2 bring B's token to where W_U reads, "
-            "and is it loud enough?",
-        )
-
-
-def _demand_looking_back(first: Tensor) -> None:
-    """Demand of a pattern that it attends one back."""
-    own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))
-    even = (1 / torch.arange(4, first.shape[-1] + 1)).mean().item()
-    demand(own < 0.5, "the first head looks at its own position, not at the one before.")
-    demand(two < 0.5, "the first head looks two back.")
-    demand(
-        abs(one - even) > 0.05,
-        "the first head looks at all positions alike: QK1 is [query, key]; a query at n should fit the key at n − 1.",
-    )
-    demand(one > 0.98, f"the first head gives the token before it {one:.2f} of its attention: make its scores larger.")
+            "and is it loud enough?": torch.equal(said, right),
+        }.items():
+            demand(holds, sentence)
 
 
 @judged
@@ -147,18 +129,19 @@ def move_label(answer: Answer) -> None:
             asked = _run(model, batch, hooks, f"a label moved from {src} to {target}")
             given = asked["k", 1] - plain["k", 1]
             other = next((door for door in "qv" if not close(plain[door, 1], asked[door, 1])), "")
-            demand(close(plain["z", 0], asked["z", 0]), "layer 0 is changed: only keys of layer 1 should move.")
-            demand(not other, f'the "{other}" of layer 1 move too: a label in the key is read in the keys alone.')
-            demand(given.any(), "no key of layer 1 changes: does the function return the keys that it changed?")
             elsewhere = [p for p in range(batch.shape[1]) if p not in (src, target)]
-            demand(not given[:, elsewhere].any(), "keys at other positions than src and target change.")
-            demand(not close(given[:, target], -read), "the signs are exchanged: take away at src, add at target.")
-            demand(given[:, src].any(), "the label stays at src: it should be taken out there, too.")
-            demand(given[:, target].any(), "the label is taken out at src, and arrives nowhere: add it at target.")
-            demand(
-                close(given[:, src], -read) and close(given[:, target], read),
-                "the keys at src and target change by something else than what W_K[1] reads of the label.",
-            )
+            moved = close(given[:, src], -read) and close(given[:, target], read)
+            for sentence, holds in {
+                "layer 0 is changed: only keys of layer 1 should move.": close(plain["z", 0], asked["z", 0]),
+                f'the "{other}" of layer 1 move too: a label in the key is read in the keys alone.': not other,
+                "no key of layer 1 changes: does the function return the keys that it changed?": bool(given.any()),
+                "keys at other positions than src and target change.": not given[:, elsewhere].any(),
+                "the signs are exchanged: take away at src, add at target.": not close(given[:, target], -read),
+                "the label stays at src: it should be taken out there, too.": bool(given[:, src].any()),
+                "the label is taken out at src, and arrives nowhere: add it at target.": bool(given[:, target].any()),
+                "the keys at src and target change by something else than what W_K[1] reads of the label.": moved,
+            }.items():
+                demand(holds, sentence)
 
 
 def _hooks(given: Any) -> list[tuple]:
@@ -196,12 +179,10 @@ def mystery_targets(answer: Answer) -> None:
         rule = tensor(answer(list(words)), (n, n), "[dest, src]")
         demand(((rule == 0) | (rule == 1)).all(), NUMBERS)
         demand(not rule.triu(1).any(), FUTURE)
-        demand(
-            rule[:, 1:].any(),
-            "it marks nothing beyond the start token; that the head rests there, you know already. In your "
-            "words a line break is no ↵, and a space no ·.",
-        )
         rule[:, 0] = 0
+        if not rule.any():
+            said = "it marks nothing beyond the start token; that the head rests there, you know already."
+            raise Wrong(f"{said} In your words a line break is no ↵, and a space no ·.")
         caught += (pattern * rule).sum().item()
         fair += (pattern.sum(1) * rule.sum(1) / torch.arange(n).clamp(min=1)).sum().item()
         total += pattern.sum().item()

@@ -37,15 +37,7 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
     axes.text(3.55, 2.0, f"“{first} came before me”", va="center", fontsize=9, bbox=frame, parse_math=False)
     for x, y, word, i in ((3.2, 3.05, "key", 1), (8.2, 3.05, "query", 1), (3.2, 4.05, "value", 2)):
         axes.text(x, y, word, ha="left" if x > 8 else "right", va="center", fontsize=9, color=DARK[i])
-    plots.show(
-        "The drawing of the beginning, now with tokens of a name and with numbers: head 0.5 looks one back with all "
-        "its attention, head 1.6 finds the piece that followed with nearly all of its own, and the two induction heads "
-        "raise that piece's logit."
-        if any(steps)
-        else "Three positions as upright streams: an earlier A, the B after it, a second A. In layer 0 an arrow runs "
-        "from A to B, which gets a label. In layer 1 the second A finds the label in B's key, and B is moved there to "
-        "be predicted."
-    )
+    plots.show(ALT["measured" if any(steps) else "circuit"])
 
 
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
@@ -76,18 +68,20 @@ def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
     """Show a layer's prefix-matching scores in each panel, "two-layer 1", one bar for each way to draw tokens."""
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        model, layer = title.split()
-        _by_head(values, f"{model}, layer {layer}", layer=layer, axes=panel)
+        plots.grouped_bars(values, _heads(title[-1]), title.replace(" ", ", layer "), "", "head", axes=panel)
     axes[0].set_ylabel("prefix-matching score")
     axes[0].legend(title="tokens drawn")
     plots.show(ALT["scores"])
 
 
-def _by_head(
-    values: Mapping[str, Float[Tensor, " head"]], title: str, unit: str = "", layer: str = "1", axes: Axes | None = None
-) -> Axes:
-    names = [f"{layer}.{head}" for head in range(len(next(iter(values.values()))))]
-    return plots.grouped_bars(values, names, title, unit, "head", axes=axes)
+def _heads(layer: object = 1) -> list[str]:
+    return [f"{layer}.{head}" for head in range(8)]
+
+
+def by_head(values: Mapping[str, Float[Tensor, " head"]], title: str, unit: str, alt: str) -> None:
+    """Show bars for each head of layer 1, one for each name in `values`; `alt` is the description's name."""
+    plots.grouped_bars(values, _heads(), title, unit, "head").legend()
+    plots.show(ALT[alt])
 
 
 def losses(
@@ -99,13 +93,11 @@ def losses(
         means = {name: loss.view(-1, step).mean(1) for name, loss in models.items()}
         places = [step * (i + 0.5) for i in range(3 * period // step)]
         words = f"tokens drawn {title}", "position of the predicted token", ""
-        plots.curves(means, *words, x=places, markers=True, size=4, axes=panel, ylim=(0, 16))
-        for start in (period, 2 * period):
-            label = "a pass begins" if start == period else None
+        plots.curves(means, *words, x=places, markers=True, size=4, legend=False, axes=panel, ylim=(0, 16))
+        for start, label in ((period, "a pass begins"), (2 * period, None)):
             panel.axvline(start + 1, color=COLOURS[6], linestyle=":", label=label)
         panel.axhline(chance, color=COLOURS[6], label="all tokens equally likely")
     axes[0].set_ylabel("nats per token")
-    axes[0].get_legend().remove()
     axes[-1].legend(fontsize=8, ncols=2, frameon=True, framealpha=1, edgecolor="none")
     plots.show(ALT["losses"])
 
@@ -118,20 +110,12 @@ def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of:
     plots.show(ALT["patterns"])
 
 
-def effects(by_kind: Mapping[str, Float[Tensor, " head"]]) -> None:
-    """Show what each head of layer 1 adds to the token that comes, one bar for each kind of position."""
-    _by_head(by_kind, "What does each head add to the next token?", "logit effect").legend()
-    plots.show(ALT["effects"])
-
-
-def said(
-    direct: float, by_head: Float[Tensor, "layer head"], right: str, wrong: str, highlight: Sequence[tuple[int, int]]
-) -> None:
+def said(direct: float, added: Float[Tensor, "layer head"], right: str, wrong: str, highlight: Sequence[str]) -> None:
     """Show what the direct path and each head say for `right` against `wrong`, in logits."""
     bars = {"direct path": direct}
-    bars |= {f"{layer}.{h}": value for layer, row in enumerate(by_head.tolist()) for h, value in enumerate(row)}
-    names = [f"{layer}.{h}" for layer, h in highlight]
-    plots.bars(bars, f"Who prefers {right} to {wrong}?", "logit difference", names)
+    for layer, row in enumerate(added.tolist()):
+        bars |= dict(zip(_heads(layer), row, strict=True))
+    plots.bars(bars, f"Who prefers {right} to {wrong}?", "logit difference", highlight)
     plots.show(ALT["said"])
 
 
@@ -157,9 +141,8 @@ def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
 
 def writers(attention: Mapping[str, float]) -> None:
     """Show how much of the induction heads' attention follows, for each choice of labels that are moved."""
-    best = max(attention, key=lambda name: attention[name])
-    unit = "attention to the place 20 later, mean of 1.6 and 1.1"
-    plots.bars(attention, "Whose label makes the rest follow?", unit, [best])
+    title, unit = "Whose label makes the rest follow?", "attention to the place 20 later, mean of 1.6 and 1.1"
+    plots.bars(attention, title, unit, [max(attention, key=lambda name: attention[name])])
     plots.show(ALT["writers"])
 
 
@@ -172,10 +155,8 @@ def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], b
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
         attention = {name: dict(enumerate(line[:, i].tolist(), -before)) for name, line in lines.items()}
         words = f"Where does 1.{head} look? Mean of 7 destinations", "", "attention"
-        plots.curves(attention, *words, markers=True, size=4, axes=axes, ylim=(0, 1))
-    panels[-1].set_xticks([0, later], ["earlier B", f"{later} later"])
-    panels[-1].set_xlabel("source position")
-    panels[-1].get_legend().remove()
+        plots.curves(attention, *words, markers=True, size=4, legend=False, axes=axes, ylim=(0, 1))
+    panels[-1].set(xticks=[0, later], xticklabels=["earlier B", f"{later} later"], xlabel="source position")
     panels[0].legend(loc="upper center")
     plots.show(ALT["moved"])
 
@@ -184,25 +165,19 @@ def matches(
     match: Float[Tensor, "dest src"], alike: Float[Tensor, "dest src"], tokens: Sequence[str], reader: str, writer: str
 ) -> None:
     """Show two tables of scores on one scale: the match of `reader` through `writer`, and the reader's own QK."""
-    _, panels = plt.subplots(1, 2, figsize=(10, 4.8))
-    titles = f"M_K of {reader} with {writer}", f"QK of {reader} alone"
-    ends = "token before the source", "token at the source"
-    for axes, table, title, end in zip(panels, (match, alike), titles, ends, strict=True):
-        side = "token at the destination"
-        plots.heatmap(table, tokens, tokens, title, side, end, centred=True, limit=10.0, axes=axes)
+    _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
+    for axes, table, title, end in (
+        (left, match, f"M_K of {reader} with {writer}", "token before the source"),
+        (right, alike, f"QK of {reader} alone", "token at the source"),
+    ):
+        words = tokens, tokens, title, "token at the destination", end
+        plots.heatmap(table, *words, centred=True, limit=10.0, axes=axes)
     plots.show(ALT["matches"])
 
 
 def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     """Show for each pair of heads the share of tokens that match themselves best."""
-    later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), top1.shape, strict=True))
-    axes = plt.subplots(figsize=(8, 4.6))[1]
-    title, label = "Which pairs match tokens to themselves?", "share of tokens"
-    plots.heatmap(top1, later, earlier, title, "later head", "earlier head", label=label, numbers_from=0.1, axes=axes)
+    axes, title = plt.subplots(figsize=(8, 4.6))[1], "Which pairs match tokens to themselves?"
+    words = _heads(1), _heads(0), title, "later head", "earlier head"
+    plots.heatmap(top1, *words, label="share of tokens", numbers_from=0.1, axes=axes)
     plots.show(ALT["pairs"])
-
-
-def caught(shares: Mapping[str, Float[Tensor, " head"]]) -> None:
-    """Show what share of each head of layer 1's attention falls on the reader's rule, a bar for each kind of text."""
-    _by_head(shares, "Who looks where your rule says?", "share beyond the start token").legend()
-    plots.show(ALT["caught"])

@@ -23,31 +23,28 @@ def two_occurrences(answer: Answer) -> None:
         text = given.tolist() if isinstance(given, Tensor) else given
         if not isinstance(text, list | tuple) or not text or not all(isinstance(token, int) for token in text):
             raise Wrong("it should return one list of tokens, whole numbers.")
-        text = list(text)
-        demand(text[0] == 0, "a text begins with the start token, number 0.")
-        demand({*text} <= {0, A, *same, *other, *filler}, "it holds a token that it was not given.")
-        demand(text[-1] == A, "the last token should be A: there the query is made.")
+        text, n = list(text), len(same)
         places = [place for place, token in enumerate(text[:-1]) if token == A]
-        demand(len(places) == 2, f"before the last one A should stand twice, not {len(places)} times.")
-        first, second, last = (text[max(place - len(same), 0) : place] for place in (*places, len(text) - 1))
-        demand(last == same, "just before the last A should stand `same`, all of it and in its order.")
-        demand(
-            (first, second) != (other, same),
-            "the occurrence in the same company is the nearer one: a mere preference for what is near would look the "
-            "same. Put it first.",
-        )
-        demand(first == same, "the first A should have `same` just before it.")
-        demand(second == other, "the second A should have `other` just before it.")
-        after = {text[place + 1] for place in places}
-        demand(
-            after <= {*filler},
-            "after each earlier A should come a filler: what is read off there is a B of its own.",
-        )
-        demand(len(after) == 2, "the same filler follows both occurrences: then nothing tells which one was found.")
+        first, second, *_ = [text[max(place - n, 0) : place] for place in places] + [[], []]
+        last, after = text[-1 - n : -1], {text[place + 1] for place in places}
         rest = [token for token in text if token in filler]
-        demand(len({*rest}) == len(rest), "a filler comes twice, and is a repeat of its own.")
-        demand(text.count(other[0]) == 1, "`other` should come once.")
-        demand(text.count(same[0]) == 2, "`same` should come twice, before the first A and before the last.")
+        for sentence, holds in {
+            "a text begins with the start token, number 0.": text[0] == 0,
+            "it holds a token that it was not given.": {*text} <= {0, A, *same, *other, *filler},
+            "the last token should be A: there the query is made.": text[-1] == A,
+            f"before the last one A should stand twice, not {len(places)} times.": len(places) == 2,
+            "just before the last A should stand `same`, all of it and in its order.": last == same,
+            "the occurrence in the same company is the nearer one: a mere preference for what is near would look the "
+            "same. Put it first.": (first, second) != (other, same),
+            "the first A should have `same` just before it.": first == same,
+            "the second A should have `other` just before it.": second == other,
+            "after each earlier A should come a filler: what is read off there is a B of its own.": after <= {*filler},
+            "the same filler follows both occurrences: then nothing tells which one was found.": len(after) == 2,
+            "a filler comes twice, and is a repeat of its own.": len({*rest}) == len(rest),
+            "`other` should come once.": text.count(other[0]) == 1,
+            "`same` should come twice, before the first A and before the last.": text.count(same[0]) == 2,
+        }.items():
+            demand(holds, sentence)
     if isinstance(given, Tensor):
         raise Unfit("the next cells want a list of tokens, and get a tensor: return its `.tolist()`")
 
@@ -68,32 +65,25 @@ def pointers_by_hand(answer: Answer) -> None:
         )
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
-        demand(
-            first.diagonal(-1, 1, 2)[:, 1:].mean() < 0.5,
-            "the first head looks one back: that is lesson 07's circuit, and the pointer is another.",
-        )
+        none = heads.patterns(blind, tokens)[1, 0][:, dest, dest - period + 1].mean().item()
         copies = first[:, dest, dest - period].mean().item()
-        demand(
-            copies > 0.4,
-            f"from the second A, the first head gives the earlier A {copies:.2f} of its attention: QK1 should fit a "
-            "token to the same token, with large scores.",
-        )
-        moved = run["resid_post", 0] - run["resid_pre", 0]
-        demand(
-            moved[:, dest].abs().max() > 0.1,
-            "the first head brings nothing back: OV1 is [from, to], from the position part to the empty part.",
-        )
+        moved = (run["resid_post", 0] - run["resid_pre", 0])[:, dest].abs().max().item()
         before, at, after = (second[:, dest, dest - period + by].mean().item() for by in (-1, 0, 1))
-        demand(
-            at < 0.5, "the second head looks at the earlier A, where the pointer points: it should look one further."
-        )
-        demand(before < 0.5, "the second head looks one before the earlier A: the shift goes the other way.")
-        demand(
-            after > 0.98,
+        right = torch.equal(logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 2 :])
+        for sentence, holds in {
+            "the first head looks one back: that is lesson 07's circuit, and the pointer is another.": (
+                first.diagonal(-1, 1, 2)[:, 1:].mean().item() < 0.5
+            ),
+            f"from the second A, the first head gives the earlier A {copies:.2f} of its attention: QK1 should fit a "
+            "token to the same token, with large scores.": copies > 0.4,
+            "the first head brings nothing back: OV1 is [from, to], from the position part to the empty part.": (
+                moved > 0.1
+            ),
+            "the second head looks at the earlier A, where the pointer points: it should look one further.": at < 0.5,
+            "the second head looks one before the earlier A: the shift goes the other way.": before < 0.5,
             f"the second head gives the earlier B {after:.2f} of its attention: QK2 should fit a pointer to j to "
-            "the position j + 1, with large scores.",
-        )
-        said, right = logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 2 :]
-        demand((said == right).all(), "the second head looks at B, but the model does not say B: is OV2 loud enough?")
-        none = heads.patterns(blind, tokens)[1, 0]
-        demand(none[:, dest, dest - period + 1].mean() < 0.9, "it works without positions in the stream: no pointer.")
+            "the position j + 1, with large scores.": after > 0.98,
+            "the second head looks at B, but the model does not say B: is OV2 loud enough?": right,
+            "it works without positions in the stream: no pointer.": none < 0.9,
+        }.items():
+            demand(holds, sentence)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -49,11 +50,7 @@ def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[
         axes.text((again + B) / 2, -1.3, question, ha="center", color=LOOKS, fontsize=11)
     axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-1.5 if question else -0.35, 2.5))
     asked = f" An arrow from the second A back to the earlier B asks: {question}" if question else ""
-    plots.show(
-        "The same tokens u, v, w, x, A stand twice, the first time followed by B. Bars show how much head 0.0 writes "
-        "of each token: at the earlier B most of the one two back, and a blur around it; at the second A the same, one "
-        f"place on. Both blurs hold the same tokens.{asked}"
-    )
+    plots.show(ALT["company"] + asked)
 
 
 def find_and_copy(
@@ -64,6 +61,8 @@ def find_and_copy(
     The first axis is to find, the second to copy. `null` has both measures of random pairs; a box holds all of them.
     """
     _, panels = plt.subplots(1, 2, figsize=(10.4, 4.4))
+    panels[0].set(xlim=(-0.6, 1.2), ylim=(-0.4, 1.25))
+    panels[1].margins(0.12)
     named = found[:, 0].amin(1) > null[:, 0].abs().max()  # beyond chance on both axes
     others = [head for head in range(len(found)) if head not in induction]
     for measure, (panel, name) in enumerate(zip(panels, ("positivity", "lead"), strict=True)):
@@ -73,18 +72,16 @@ def find_and_copy(
         sides = [-across, across, across, -across, -across], [-up, -up, up, up, -up]
         panel.plot(*sides, ":", color=COLOURS[6], label="no random pair outside")
         for i, (these, who) in enumerate(((others, "other heads"), (induction, "induction heads"))):
-            style = {"color": COLOURS[i], "marker": "oD"[i], "edgecolor": "black", "label": f"{who}, with 0.5"}
-            panel.scatter(*found[these, measure].T, 60, **style)
+            style = {"marker": "oD"[i], "edgecolor": "black", "label": f"{who}, with 0.5"}
+            panel.scatter(*found[these, measure].T, 60, COLOURS[i], **style)
         for head in named.nonzero().flatten().tolist():  # by positivity the two induction heads share a place
             above = (0, -17) if (name, head) == ("positivity", induction[0]) else (0, 8)
             away, align = ((9, -4), "left") if name == "lead" and head in others else (above, "center")
             panel.annotate(f"1.{head}", found[head, measure].tolist(), away, textcoords="offset points", ha=align)
-        words = {"xlabel": f"to find: {name} of M_K", "ylabel": f"to copy: {name} of the OV circuit"}
-        panel.set(title=f"Who finds and copies, by {name}?", **words)
+        panel.set(xlabel=f"to find: {name} of M_K", ylabel=f"to copy: {name} of the OV circuit")
+        panel.set_title(f"Who finds and copies, by {name}?")
         panel.axhline(0, color=COLOURS[6], lw=0.8)
         panel.axvline(0, color=COLOURS[6], lw=0.8)
-    panels[0].set(xlim=(-0.6, 1.2), ylim=(-0.4, 1.25))
-    panels[1].margins(0.12)
     panels[1].legend(fontsize=8, loc="upper right")
     plots.show(ALT["find_and_copy"])
 
@@ -99,12 +96,11 @@ def _bars(
 
 def _panels(panels: Mapping[str, Mapping[str, Any]], places: Sequence[str], unit: str, xlabel: str, top: float) -> None:
     """Groups of bars in panels, one above the other, by their titles."""
-    _, axes = plt.subplots(len(panels), 1, figsize=(10.4, 6.2), sharex=True, sharey=True)
-    for panel, (title, bars) in zip(axes, panels.items(), strict=True):
-        plots.grouped_bars(bars, places, title, unit, numbers=True, axes=panel)
-    axes[0].set_ylim(0, top)
-    axes[0].legend(ncols=2, loc="upper right")
-    axes[-1].set_xlabel(xlabel)
+    for title, (axes, bars) in zip(panels, plots.panels(panels, (10.4, 6.2), rows=len(panels)), strict=True):
+        plots.grouped_bars(bars, places, title, unit, xlabel, numbers=True, axes=axes)
+        axes.label_outer()
+    axes.set_ylim(0, top)
+    plt.gcf().axes[0].legend(ncols=2, loc="upper right")
 
 
 def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -> None:
@@ -117,13 +113,9 @@ def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -
 
 def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequence[int]) -> None:
     """Show each head's attention to the B after the same company and to the nearer one, by what its keys lack."""
-    kinds = ("after the same company", "after another, nearer")
-    panels = {
-        f"Which B does 1.{head} choose, at the last A?": {
-            kind: [attention[i, at].item() for attention in went.values()] for at, kind in enumerate(kinds)
-        }
-        for i, head in enumerate(of)
-    }
+    attention, kinds = torch.stack([*went.values()], -1), ("after the same company", "after another, nearer")
+    titles = [f"Which B does 1.{head} choose, at the last A?" for head in of]
+    panels = {title: dict(zip(kinds, by_kind, strict=True)) for title, by_kind in zip(titles, attention, strict=True)}
     _panels(panels, list(went), "attention to B", "what is cut from its keys", 0.85)
     plots.show(ALT["preferences"])
 
@@ -180,26 +172,18 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     strip.text(3, 1.5, "how much attention?", ha="center", color=LOOKS, fontsize=9)
     strip.set(xlim=(-0.5, 4.5), ylim=(-0.5, 2))
     words = "How much do 1.6 and 1.1 look at B?", "attention to B", "family"
-    plots.grouped_bars(values, families, *words, numbers=True, axes=axes)
+    plots.grouped_bars(values, families, *words, numbers=True, axes=axes).legend(ncols=3)
     axes.set_ylim(0, 0.45)
-    axes.legend(ncols=3)
     plots.show(ALT["looks_of_variants"])
 
 
 def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
     """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
     later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
-    axes = plt.subplots(figsize=(8, 4.6))[1]
-    title, label = "Which pairs find the same token?", "positivity of M_K (−: below −0.2)"
-    words = (later, earlier, title, "later head", "earlier head")
+    words = (later, earlier, "Which pairs find the same token?", "later head", "earlier head")
+    label, axes = "positivity of M_K (−: below −0.2)", plt.subplots(figsize=(8, 4.6))[1]
     plots.heatmap(positivity, *words, label=label, axes=axes, centred=True, limit=1.0, numbers_from=0.4)
     plots.show(ALT["all_pairs"])
-
-
-def right(shares: Mapping[str, float]) -> None:
-    """Show what share of the second pass is right, for each way to run the pointers."""
-    plots.bars(shares, "Are the pointers still right?", "share of the second pass")
-    plots.show(ALT["right"])
 
 
 def occurrences() -> None:

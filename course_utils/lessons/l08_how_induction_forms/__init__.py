@@ -8,14 +8,6 @@ watches one of them and compares many: `language` is what they read, `forward` w
 compared, and how, `predictions` what was expected of them.
 """
 
-from course_utils.lessons.l08_how_induction_forms import (
-    events,
-    experiments,
-    forward,
-    language,
-    measures,
-    predictions,
-    runs,
-)
+from course_utils.lessons.l08_how_induction_forms import events, forward, language, measures, runs
 
-__all__ = ["events", "experiments", "forward", "language", "measures", "predictions", "runs"]
+__all__ = ["events", "forward", "language", "measures", "runs"]

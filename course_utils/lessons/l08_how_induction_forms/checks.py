@@ -1,17 +1,18 @@
 """Checks of lesson 08, how induction heads form: each exercise with its cases, its mistakes and other right answers."""
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
+from transformer_lens.hook_points import HookPoint
 
+from course_utils.course import ours
 from course_utils.course.exercises import Answer, compared
 from course_utils.course.fixtures import random, tiny_model
-from course_utils.interventions import patched
+from course_utils.lessons.l08_how_induction_forms import events
 from course_utils.models import sinusoids
 
 Numbers = list[float]
@@ -27,26 +28,8 @@ def _on_noise(seed: int, share: float) -> tuple[Numbers, Numbers, float]:
     return (25 * at + 3 * at**2).tolist(), (at / 2 + random(len(at), seed=seed)).tolist(), share
 
 
-def _event(
-    first: Callable[[Numbers], float] = lambda v: v[0],
-    final: Callable[[Numbers], float] = lambda v: sum(v[-4:]) / 4,
-    share: Callable[[float], float] = lambda s: s,
-    last: int = -1,
-    line: bool = True,
-    at_level: bool = False,
-) -> Answer:
-    def answer(steps: Numbers, values: Numbers, part: float) -> float:
-        level = first(values) + share(part) * (final(values) - first(values))
-        short = [v <= level if at_level else v < level for v in values]
-        i = [i for i, (here, there) in enumerate(itertools.pairwise(short)) if here and not there][last]
-        rise = (level - values[i]) / (values[i + 1] - values[i]) if line else 1.0
-        return steps[i] + rise * (steps[i + 1] - steps[i])
-
-    return answer
-
-
-def _index_of_event(steps: Numbers, values: Numbers, share: float) -> float:
-    return _event()(range(len(steps)), values, share)
+def _up_to(final: Callable[[Numbers], float]) -> Answer:
+    return lambda steps, v, share: events.reached(steps, v, v[0] + share * (final(v) - v[0]))
 
 
 def _not_there(got: float, right: float, steps: Numbers, values: Numbers, share: float) -> str | None:
@@ -89,19 +72,13 @@ event_time = compared(
     },
     explain=_not_there,
     mistakes={
-        "you return the number of the measurement; steps says when it was made.": _index_of_event,
-        "the end is the mean of the last four values, and of no more.": _event(final=lambda v: sum(v[-5:]) / 5),
-        "the end is the mean of the last four values: a single one may be an outlier.": _event(final=lambda v: v[-1]),
+        "you return the number of the measurement; steps says when it was made.": (
+            lambda steps, v, share: events.event_time(range(len(v)), v, share)
+        ),
+        "the end is the mean of the last four values, and of no more.": _up_to(lambda v: sum(v[-5:]) / 5),
+        "the end is the mean of the last four values: a single one may be an outlier.": _up_to(lambda v: v[-1]),
     },
 )
-
-
-def _swapped(
-    first: Numbers, second: Numbers, far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9
-) -> float:
-    differences = [b - a for a, b in zip(first, second, strict=True)]
-    ways = [sum(way) for way in itertools.product(*((d, -d) for d in differences))]
-    return sum(far(total, sum(differences)) for total in ways) / len(ways)
 
 
 def _dealt(first: Numbers, second: Numbers) -> float:
@@ -145,28 +122,15 @@ paired_test = compared(
     explain=_no_such_share,
     mistakes={
         "you count one direction only; a difference the other way would be as surprising.": (
-            lambda a, b: _swapped(a, b, far=lambda d, o: d >= abs(o) - 1e-9)
+            lambda a, b: ours.find("paired_test").function(a, b) / 2
         ),
         "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways for each pair.": _dealt,
     },
 )
 
 
-def _turned(
-    places: Callable[[int], int] = abs,
-    columns: Callable[[int], slice] = slice,
-    scales: tuple[int, int] = (1, 1),
-    swapped: bool = False,
-) -> Answer:
-    def answer(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
-        rows, back = columns(d_head), places(back)
-        at = torch.arange(len(W_pos))[max(back, 0) : len(W_pos) + min(back, 0)]
-        W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
-        W_Q[rows] = scale ** scales[0] * torch.linalg.lstsq(W_pos[at, rows], W_pos[at - back, rows]).solution
-        W_K[rows] = scale ** scales[1] * torch.eye(d_head)
-        return (W_K, W_Q) if swapped else (W_Q, W_K)
-
-    return answer
+def _ours(*arguments: Any) -> tuple[Tensor, Tensor]:
+    return ours.find("previous_token_weights").function(*arguments)
 
 
 def _looks_elsewhere(got: Any, right: Any, W_pos: Tensor, d_head: int, scale: float, back: int) -> str | None:
@@ -204,29 +168,27 @@ previous_token_weights = compared(
     explain=_looks_elsewhere,
     mistakes={
         "position i looks at position i + 1: turn the queries back instead of forward, or exchange W_Q and W_K.": (
-            _turned(lambda back: -1),
-            _turned(swapped=True),
+            lambda W_pos, *others: _ours(W_pos.flip(0), *others),
+            lambda *arguments: _ours(*arguments)[::-1],
         ),
-        "each position looks at itself: nothing turns the queries back by one.": _turned(lambda back: 0),
-        "with back = 3 the head still looks at the token before: use `back`.": _turned(lambda back: 1),
+        "each position looks at itself: nothing turns the queries back by one.": lambda *all: [_ours(*all)[1]] * 2,
+        "with back = 3 the head still looks at the token before: use `back`.": lambda *all: _ours(*all[:3], 1),
     },
 )
 
 
-def _looking(
-    m: HookedTransformer,
-    o: HookedTransformer,
-    t: Tensor,
-    parts: Iterable[str] = ("pattern",),
-    layers: Iterable[int] = (0,),
-    index: tuple = (),
-) -> Tensor:
+LOOKS = "0.attn.hook_pattern"
+
+
+def _holding(m: HookedTransformer, o: HookedTransformer, t: Tensor, *parts: str, index: Any = ...) -> Tensor:
     """The logits of `m`, with some parts of its layers those of `o`."""
-    _, cache = o.run_with_cache(t)
-    with contextlib.ExitStack() as held:
-        for layer, part in itertools.product(layers, parts):
-            held.enter_context(patched(m, f"blocks.{layer}.attn.hook_{part}", cache[part, layer], index))
-        return m(t)
+    cache = o.run_with_cache(t)[1]
+
+    def put(activation: Tensor, hook: HookPoint) -> Tensor:
+        activation[index] = cache[hook.name][index]
+        return activation
+
+    return m.run_with_hooks(t, fwd_hooks=[(f"blocks.{part}", put) for part in parts])
 
 
 def _two_models(scales: tuple[float, float], seed: int, **config: Any) -> tuple:
@@ -247,19 +209,19 @@ looks_held = compared(
         "these are the logits of `model` alone: nothing of `other` has come in.": lambda m, o, t: m(t),
         "these are the logits of `other`: only where layer 0 looks is its.": lambda m, o, t: o(t),
         "the models have changed roles: `other` gives the patterns, `model` does all the rest.": (
-            lambda m, o, t: _looking(o, m, t)
+            lambda m, o, t: _holding(o, m, t, LOOKS)
         ),
         "you hold the pattern of layer 1; it is layer 0 that should look where `other` looks.": (
-            lambda m, o, t: _looking(m, o, t, layers=[1])
+            lambda m, o, t: _holding(m, o, t, "1.attn.hook_pattern")
         ),
         "you hold the patterns of both layers; layer 1 should look where its own queries and keys send it.": (
-            lambda m, o, t: _looking(m, o, t, layers=[0, 1])
+            lambda m, o, t: _holding(m, o, t, LOOKS, "1.attn.hook_pattern")
         ),
         "what layer 0's heads move comes from `other`, too: hold the pattern alone, values stay the model's own.": (
-            lambda m, o, t: _looking(m, o, t, ["z"])
+            lambda m, o, t: _holding(m, o, t, "0.attn.hook_z")
         ),
         "only head 0 looks where it does in `other`: hold all heads of layer 0.": (
-            lambda m, o, t: _looking(m, o, t, index=(slice(None), 0))
+            lambda m, o, t: _holding(m, o, t, LOOKS, index=(slice(None), 0))
         ),
     },
 )

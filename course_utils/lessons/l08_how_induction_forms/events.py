@@ -15,13 +15,6 @@ def chosen_head(history: list[dict], score: str, layer: NotNegative, best: bool 
 
 
 @checked
-def best_head_curve(history: list[dict], score: str, layer: NotNegative) -> list[float]:
-    """The curve of the head that ends with the highest score, followed back."""
-    head = chosen_head(history, score, layer)
-    return [row[score][layer][head] for row in history]
-
-
-@checked
 def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5, least: float = 0.0) -> float:
     """When a share of a curve's rise (or fall) is reached for good, in steps, by straight lines between measurements.
 

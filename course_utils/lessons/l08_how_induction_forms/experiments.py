@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from course_utils import _markdown
 from course_utils._arguments import NotNegative, checked
 from course_utils._files import DATA, verified, write_checksums, write_text
 from course_utils.lessons.l08_how_induction_forms import events
-from course_utils.lessons.l08_how_induction_forms.events import best_head_curve, chosen_head
+from course_utils.lessons.l08_how_induction_forms.events import chosen_head
 from course_utils.lessons.l08_how_induction_forms.forward import PARTS
 from course_utils.lessons.l08_how_induction_forms.runs import Run
 
@@ -20,27 +21,23 @@ Kept = dict[str, Any]  # what is stored of one run: see `runs.result` and `compa
 Results = dict[str, list[Kept]]  # by arm, one for each seed
 
 
-def _arm(seeds: int, **fields: Any) -> tuple[Run, int]:
-    return Run(**fields), seeds
-
-
 ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds from 1 on it gets
-    "spread": _arm(30),
-    "at once": _arm(10, spread=False),
-    "at once, batches of 32": _arm(10, spread=False, batch=32, steps=500),  # as in the first edition
-    "one layer": _arm(5, n_layers=1),
-    "one layer, at once": _arm(5, n_layers=1, spread=False),
-    "at once, longer documents": _arm(4, n_ctx=96, spread=False),
-    "longer documents": _arm(4, n_ctx=96),
-    **{f"planted {back} back": _arm(6, planted=back) for back in (1, 2, 3, 8)},
-    "at once, names of 5": _arm(8, spread=False, name_length=5),
-    **{f"{part} held at its end": _arm(6, held=(part,)) for part in PARTS},
-    **{f"{a} and {b} held at its end": _arm(4, held=(a, b)) for a, b in itertools.combinations(PARTS, 2)},
-    "all held at its end": _arm(4, held=PARTS),
-    **{f"{part} held at its start": _arm(4, held=(part,), held_as="start") for part in PARTS},
-    "without the best head": _arm(6, silent="best"),
-    "without the best head, late": _arm(6, silent="best", silent_from=300),  # after the pilots' phase changes
-    "without the least head": _arm(4, silent="least"),
+    "spread": (Run(), 30),
+    "at once": (Run(spread=False), 10),
+    "at once, batches of 32": (Run(spread=False, batch=32, steps=500), 10),  # as in the first edition
+    "one layer": (Run(n_layers=1), 5),
+    "one layer, at once": (Run(n_layers=1, spread=False), 5),
+    "at once, longer documents": (Run(n_ctx=96, spread=False), 4),
+    "longer documents": (Run(n_ctx=96), 4),
+    **{f"planted {back} back": (Run(planted=back), 6) for back in (1, 2, 3, 8)},
+    "at once, names of 5": (Run(spread=False, name_length=5), 8),
+    **{f"{part} held at its end": (Run(held=(part,)), 6) for part in PARTS},
+    **{f"{a} and {b} held at its end": (Run(held=(a, b)), 4) for a, b in itertools.combinations(PARTS, 2)},
+    "all held at its end": (Run(held=PARTS), 4),
+    **{f"{part} held at its start": (Run(held=(part,), 4), held_as="start") for part in PARTS},
+    "without the best head": (Run(silent="best"), 6),
+    "without the best head, late": (Run(silent="best", silent_from=300), 6),  # after the pilots' phase changes
+    "without the least head": (Run(silent="least"), 4),
 }
 FULL = ("spread", "at once", "one layer")  # arms (and those that begin like them) whose heads' scores are kept, too
 FILE = "experiments.json"
@@ -103,22 +100,22 @@ def curve(kept: Kept, name: str) -> list[float]:
 
     "previous token", "prefix matching", "lead", "positivity" follow the `pair` back. "controls" is the largest lead
     that the same head of layer 1 has with another head of layer 0; "chance" the standard deviation of the pair's lead
-    under shuffled columns (see `measures.match_lead`).
+    under shuffled columns (see `measures.matches`).
     """
     rows = kept["history"]
-    match name:
-        case "saves":
-            return [row["saves"] for row in rows]
-        case "in-context learning":
-            return [-row["in_context_learning"] for row in rows]
-        case "previous token":
-            return best_head_curve(rows, "previous_token", 0)
-        case "prefix matching":
-            return best_head_curve(rows, "prefix_matching", 1)
+    if name == "saves":
+        return [row["saves"] for row in rows]
+    if name == "in-context learning":
+        return [-row["in_context_learning"] for row in rows]
     first, second = pair(kept)
     if name == "controls":
         return [max(lead[second] for head, lead in enumerate(row["lead"]) if head != first) for row in rows]
-    return [row["match" if name == "positivity" else name][first][second] for row in rows]
+    key, a, b = {
+        "previous token": ("previous_token", 0, first),
+        "prefix matching": ("prefix_matching", 1, second),
+        "positivity": ("match", first, second),
+    }.get(name, (name, first, second))
+    return [row[key][a][b] for row in rows]
 
 
 @checked
@@ -137,6 +134,7 @@ def pair(kept: Kept) -> tuple[int, int]:
     return chosen_head(kept["history"], "previous_token", 0), chosen_head(kept["history"], "prefix_matching", 1)
 
 
+WAYS = "textbook", "detour", "none"
 EVENTS = {  # curve → the rise below which nothing happened
     "positivity": 0.3,
     "lead": 0.5,
@@ -256,12 +254,11 @@ def taken_over(kept: Kept, baseline: Kept) -> float:
 @checked
 def table(results: Results) -> str:
     """The tables of lesson 08, as Markdown. They need the arm "spread"; of the others, those that are there."""
-    spread = results["spread"]
-    found = [times(kept) for kept in spread]
+    found = [times(kept) for kept in results["spread"]]
     parts = {
         "When each event came, spread": _events(found),
         "Which came first, spread": _orders(found),
-        "The match of the pair: size-free and in units of score, spread": _match(spread, found),
+        "The match of the pair: size-free and in units of score, spread": _match(results["spread"], found),
         "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms(results),
         "Which way, and how far back layer 0 looks": _ways(results),
         "How much of the missing head's worth the others took over": _taken_over(results),
@@ -273,16 +270,14 @@ Rows = Iterator[tuple[Any, ...]]
 
 
 def _events(found: list[dict[str, float]]) -> Rows:
-    """When each event came."""
     yield "event", "runs", "median step", "least", "most"
     for name in EVENTS:
         if came := sorted(time[name] for time in found if not math.isnan(time[name])):
-            middle = (came[(len(came) - 1) // 2] + came[len(came) // 2]) / 2
-            yield name, f"{len(came)} of {len(found)}", *(f"{step:.0f}" for step in (middle, came[0], came[-1]))
+            steps = statistics.median(came), came[0], came[-1]
+            yield name, f"{len(came)} of {len(found)}", *(f"{step:.0f}" for step in steps)
 
 
 def _orders(found: list[dict[str, float]]) -> Rows:
-    """Which of two events came first, pair by pair."""
     yield "first, second", "first comes first", "mean difference", "sign test", "paired test"
     for first, second in itertools.combinations(EVENTS, 2):
         a, b = ([time[name] for time in found] for name in (first, second))
@@ -294,42 +289,37 @@ def _orders(found: list[dict[str, float]]) -> Rows:
 
 def _match(made: list[Kept], found: list[dict[str, float]]) -> Rows:
     """Lead and chance when half of positivity's rise was made, and at the end."""
-    heads = "seed", "half of positivity", "lead then", "share of the last", "lead in the end", "best control"
-    yield *heads, "3 × chance"
+    heads = "half of positivity", "lead then", "share of the last", "lead in the end", "best control", "3 × chance"
+    yield "seed", *heads
     for kept, time in zip(made, found, strict=True):
         if not math.isnan(step := time["positivity"]):
             lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
-            then = lead[next(i for i, row in enumerate(kept["history"]) if row["step"] >= step)]
+            then = next(at for at, row in zip(lead, kept["history"], strict=True) if row["step"] >= step)
             numbers = then, then / lead[-1], lead[-1], controls[-1], 3 * chance[-1]
             yield kept["run"]["seed"], f"{step:.0f}", *(f"{number:.2f}" for number in numbers)
 
 
 def _arms(results: Results) -> Rows:
-    """Every arm beside the same seeds of "spread": see `comparison`.
-
-    It has no p: no test on n pairs gets below 2/2ⁿ, which is 0.12 for four seeds and 0.03 for six.
-    """
-    heads = "arm", "seeds", "mean step", "the same seeds, unaltered", "differences", "earlier"
-    yield *heads, "saves in the end, share"
-    for arm in results:
-        if arm != "spread":
-            c = comparison(results, arm)
-            mean, differences = f"{c['mean']:.0f}", ", ".join(f"{d:+.0f}" for d in c["differences"])
-            if c["never"] == c["seeds"]:
-                mean, differences = "never", "–"
-            earlier = f"{sum(d < 0 for d in c['differences'])} of {c['seeds']}"
-            share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
-            yield arm, c["seeds"], mean, f"{c['against']:.0f}", differences, earlier, share
+    """See `comparison`. It has no p: no test on n pairs gets below 2/2ⁿ, 0.12 for four seeds and 0.03 for six."""
+    heads = "seeds", "mean step", "the same seeds, unaltered", "differences", "earlier", "saves in the end, share"
+    yield "arm", *heads
+    for arm in [arm for arm in results if arm != "spread"]:
+        c = comparison(results, arm)
+        mean, differences = f"{c['mean']:.0f}", ", ".join(f"{d:+.0f}" for d in c["differences"])
+        if c["never"] == c["seeds"]:
+            mean, differences = "never", "–"
+        earlier = f"{sum(d < 0 for d in c['differences'])} of {c['seeds']}"
+        share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
+        yield arm, c["seeds"], mean, f"{c['against']:.0f}", differences, earlier, share
 
 
 def _ways(results: Results) -> Rows:
-    yield "arm", "runs", "textbook", "detour", "none", "far offsets", "the diagonal's end"
+    yield "arm", "runs", *WAYS, "far offsets", "the diagonal's end"
     for arm, made in results.items():
         if "savings" in made[0]:
             ways = [way(kept) for kept in made]
             far = ", ".join(str(far_offset(kept) or "–") for kept in made)
-            ends = shown(map(diagonal_end, made))
-            yield arm, len(made), *map(ways.count, ("textbook", "detour", "none")), far, ends
+            yield arm, len(made), *map(ways.count, WAYS), far, shown(map(diagonal_end, made))
 
 
 def shown(numbers: Iterable[float]) -> str:

@@ -1,6 +1,6 @@
 """What only lesson 08 draws: models while they learn, when events came, where heads look, clamps and shams."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -8,7 +8,6 @@ import numpy as np
 from IPython.display import display
 from jaxtyping import Bool, Int
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch
 from torch import Tensor
 
 from course_utils import plots
@@ -22,10 +21,9 @@ ALT = plots.alt_texts(__file__)
 def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: float | None = None) -> Axes:
     """One thin line per run; what comes after `until` is covered."""
     _, axes = plt.subplots(figsize=(8.4, 3))
-    for curve in curves:
-        shown = [(x, y) for x, y in zip(steps, curve, strict=True) if until is None or x <= until]
-        axes.plot(*zip(*shown, strict=True), color=BLUE, lw=1, alpha=0.6)
-    top = 1.1 * max(max(curve) for curve in curves)
+    n = sum(until is None or step <= until for step in steps)
+    axes.plot(steps[:n], np.transpose(curves)[:n], color=BLUE, lw=1, alpha=0.6)
+    top = 1.1 * np.max(curves)
     if until is not None:
         axes.axvspan(until, steps[-1], facecolor="#eeeeee", edgecolor=GREY, hatch="//", lw=0)
         axes.text((until + steps[-1]) / 2, top / 2, "?", fontsize=40, ha="center", va="center")
@@ -35,18 +33,16 @@ def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: f
 
 def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> Axes:
     """A document as boxes in rows: what memory could have known is filled and bold, names are underlined."""
-    a_row, height = 32, -(-len(tokens) // 32)
+    a_row, numbers = 32, tokens.tolist()
+    height = -(-len(numbers) // a_row)
     _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.8 * height))
-    for i, (token, hit) in enumerate(zip(tokens.tolist(), [False, *known.tolist()], strict=True)):
-        fill, edge = ("#ffd9b8", ORANGE) if hit else ("white", "#cccccc")
-        _box(axes, i % a_row, -(i // a_row), (0.72, 0.4), str(token), 9, facecolor=fill, edgecolor=edge)
-        axes.texts[-1].set_fontweight("bold" if hit else "normal")
-    for i, (words, name) in enumerate(zip(_names(tokens.tolist()), ("one name", "the other"), strict=False)):
-        style: Any = {"ls": LINES[i], "color": (BLUE, GREEN)[i], "lw": 3}
-        axes.plot([], [], label=name, **style)
-        for place in (start + j for start in _places(tokens.tolist(), words) for j in range(len(words))):
-            x, y = place % a_row, -(place // a_row)
-            axes.plot([x - 0.5, x + 0.5], [y - 0.36] * 2, **style)
+    for i, (token, hit) in enumerate(zip(numbers, [False, *known.tolist()], strict=True)):
+        plots.box(axes, i % a_row, -(i // a_row), f"{token:>2}", "#ffd9b8" if hit else "white")
+        axes.texts[-1].set(fontsize=9, fontweight="bold" if hit else "normal")
+    for i, (words, name) in enumerate(zip(_names(numbers), ("one name", "the other"), strict=False)):
+        places = [start + j for start in _places(numbers, words) for j in range(len(words))]
+        left, under = [place % a_row - 0.5 for place in places], [-(place // a_row) - 0.36 for place in places]
+        axes.hlines(under, left, [x + 1 for x in left], (BLUE, GREEN)[i], LINES[i], name, lw=3)
     axes.legend(loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
     axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - height, 0.5))
     axes.axis("off")
@@ -66,13 +62,6 @@ def _names(tokens: list[int]) -> list[list[int]]:
             if len(_places(tokens, words)) > 1 and not any(set(words) <= set(longer) for longer in found):
                 found.append(words)
     return found[:2]
-
-
-def _box(axes: Axes, x: float, y: float, size: tuple[float, float], words: str, fontsize: float, **style: Any) -> None:
-    """Words in a rounded box around (x, y)."""
-    corner = x - size[0] / 2, y - size[1] / 2
-    axes.add_patch(FancyBboxPatch(corner, *size, boxstyle="round,pad=0.06", **style))
-    axes.text(x, y, words, ha="center", va="center", fontsize=fontsize)
 
 
 class Watching:
@@ -116,29 +105,36 @@ class Watching:
         right.legend(loc="upper left")
 
 
-def _rows(
-    groups: Mapping[str, Sequence[float]], bars: Sequence[float], words: Sequence[str], at: float, a_row: float = 0.6
+def marks(
+    groups: Mapping[str, Sequence[float]],
+    title: str,
+    xlabel: str,
+    words: Sequence[str] = (),
+    at: float = 0,
+    *,
+    bar: Callable = np.mean,
+    a_row: float = 0.6,
+    **settings: Any,
 ) -> Axes:
-    """A row for each name: a mark per run, by turns above and below, a bar at their middle, and words from `at` on."""
+    """A row for each name: a mark per run, a `bar` at their middle, and words from `at` on."""
     _, axes = plt.subplots(figsize=(8.8, 1 + a_row * len(groups)))
-    for row, (values, bar, said) in enumerate(zip(groups.values(), bars, words, strict=True)):
+    for row, values in enumerate(groups.values()):
         lifted = row + 0.2 * (np.arange(len(values)) % 3 - 1)
         axes.plot(np.sort(values), lifted, MARKERS[row % 7], color=COLOURS[row % 7], ms=5, alpha=0.7)
-        axes.plot([bar] * 2, [row - 0.36, row + 0.36], color="black", lw=2)
+        if len(values):
+            axes.vlines(bar(values), row - 0.36, row + 0.36, color="black", lw=2)
+    for row, said in enumerate(words):
         axes.text(at, row, said, va="center", fontsize=9)
     axes.set_yticks(range(len(groups)), list(groups))
-    axes.set_ylim(len(groups) - 0.4, -0.6)
+    axes.set(title=title, xlabel=xlabel, ylim=(len(groups) - 0.4, -0.6), **settings)
     return axes
 
 
 def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
     """When each event came: a row each, a mark per run, and a bar with a number at the median."""
-    middle = [float(np.median(came)) for came in times.values()]
-    spans = [f"from {min(came):.0f} to {max(came):.0f}" for came in times.values()]
-    words = [f"median {median:.0f}, {span}" for median, span in zip(middle, spans, strict=True)]
-    axes = _rows(times, middle, words, max(map(max, times.values())) + 6)
-    axes.set(title=title, xlabel="step at which half of the rise was made")
-    return axes
+    words = [f"median {np.median(came):.0f}, from {min(came):.0f} to {max(came):.0f}" for came in times.values()]
+    at = max(map(max, times.values())) + 6
+    return marks(times, title, "step at which half of the rise was made", words, at, bar=np.median)
 
 
 def match(
@@ -149,52 +145,46 @@ def match(
     A dotted line stands at the step `half`.
     """
     _, panels = plt.subplots(1, 3, figsize=(9.8, 3.6), gridspec_kw={"wspace": 0.32})
-    units = "Σλ / Σ|λ|", "units of score"
-    for axes, curves, title, unit in zip(panels, (positivity, lead), ("Positivity", "Lead"), units, strict=False):
-        for curve in curves:
-            axes.plot(steps, curve, color=BLUE, lw=0.8, alpha=0.4)
-        axes.plot(steps, np.median(curves, 0), color="black", lw=2, label="the median")
+    drawn = ("Positivity", positivity, "Σλ / Σ|λ|"), ("Lead", lead, "units of score")
+    for axes, (title, found, unit) in zip(panels, drawn, strict=False):
+        axes.plot(steps, np.transpose(found), color=BLUE, lw=0.8, alpha=0.4)
+        axes.plot(steps, np.median(found, 0), color="black", lw=2, label="the median")
         axes.axvline(half, color=GREY, ls=":")
         axes.set(title=title, xlabel="step", ylabel=unit)
         axes.legend(fontsize=8, loc="lower right")
-    pairs, controls = zip(*ends, strict=True)
-    reach = 1.1 * max(pairs)
-    panels[2].plot(pairs, controls, "o", color=ORANGE, ms=5, alpha=0.7)
-    for share, name, dash in ((1, " equal", "-"), (1 / 2, "half", "--")):
-        panels[2].plot([0, reach], [0, share * reach], dash, color=GREY, lw=1)
-        panels[2].text(reach, share * reach, name, fontsize=8, ha="right", va="bottom", color=GREY)
-    panels[2].set(title="In the end", xlabel="lead of the pair", ylabel="lead of the best control", xlim=(0, reach))
+    reach = 1.1 * max(pair for pair, _ in ends)
+    bounds = {"equal": {0: 0, reach: reach}, "half of it": {0: 0, reach: reach / 2}}
+    plots.curves(bounds, "In the end", "lead of the pair", "lead of the best control", axes=panels[2], xlim=(0, reach))
+    panels[2].plot(*np.transpose(ends), "o", color=GREEN, ms=5, alpha=0.7)
     return panels[0]
 
 
-def _row_of_tokens(tokens: str, height: float, top: float) -> Axes:
-    """Letters in boxes, one unit apart; "·" is any token, "?" is dashed."""
+def _arches(tokens: str, height: float, top: float, arches: Sequence[tuple[float, float, float, str, str]]) -> Axes:
+    """Letters in boxes, one unit apart, "·" for any token, and squared arrows over or under them.
+
+    Of each arrow from where to where it goes, how high (below the row if negative), its words and its colour.
+    """
     _, axes = plt.subplots(figsize=(8.8, height))
     for x, token in enumerate(tokens):
-        edge, dash = GREY if token == "·" else "black", "--" if token == "?" else "-"
-        _box(axes, x, 0, (0.6, 0.6), token, 11, facecolor="white", edgecolor=edge, linestyle=dash)
+        plots.box(axes, x, 0, token, "#eeeeee" if token == "·" else "white")
+    for start, end, high, words, colour in arches:
+        foot, align = (0.42, "bottom") if high > 0 else (-0.42, "top")
+        axes.plot([start, start, end], [foot, high, high], color=colour, lw=2)
+        plots.arrow(axes, (end, high), (end, foot), colour)
+        axes.text((start + end) / 2, 1.06 * high, words, ha="center", va=align, fontsize=9, color=colour)
     axes.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-1.6, top))
     axes.axis("off")
     return axes
 
 
-def _arch(axes: Axes, start: float, end: float, height: float, words: str, colour: str) -> None:
-    """A squared arrow over (below, if negative) a row of boxes, from one place to another, with words on its top."""
-    foot = 0.42 if height > 0 else -0.42
-    axes.plot([start, start, end], [foot, height, height], color=colour, lw=2)
-    axes.annotate("", (end, foot), (end, height), arrowprops={"arrowstyle": "-|>", "lw": 2, "color": colour})
-    at, align = (start + end) / 2, "bottom" if height > 0 else "top"
-    axes.text(at, height + (0.06 if height > 0 else -0.08), words, ha="center", va=align, fontsize=9, color=colour)
-
-
-def distances(groups: Mapping[str, tuple[Sequence[float], Sequence[float]]], title: str) -> Axes:
+def distances(shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequence[float]], title: str) -> Axes:
     """For each language how often a copy stands how far back (left), and what always guessing so far back saves."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
-    shares = {name: {i: 100 * share for i, share in enumerate(both[0], 1)} for name, both in groups.items()}
-    saved = {name: dict(enumerate(both[1], 1)) for name, both in groups.items()}
     far, share, guess = "distance, in tokens", "share of predictable tokens, %", "What a guess at that distance saves"
-    plots.curves(shares, title, far, share, markers=True, size=4, axes=panels[0])
-    plots.curves(saved, guess, "distance", "nats per token", markers=True, size=4, axes=panels[1])
+    percent = {name: [100 * share for share in found] for name, found in shares.items()}
+    style: Any = {"x": range(1, 1 + len(max(shares.values()))), "markers": True, "size": 4}
+    plots.curves(percent, title, far, share, axes=panels[0], **style)
+    plots.curves(saved, guess, far, "nats per token", axes=panels[1], **style)
     return panels[0]
 
 
@@ -215,41 +205,32 @@ def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) ->
 
 def shortcut() -> Axes:
     """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
-    axes = _row_of_tokens("ABCDEFGHAB?", 2.4, 1.6)
-    _arch(axes, 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE)
-    _arch(axes, 9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)
-    return axes
+    over = 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE
+    return _arches("ABCDEFGHAB?", 2.4, 1.6, [over, (9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)])
 
 
 def detour() -> Axes:
     """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from there."""
-    axes = _row_of_tokens("ABCDEFGH·······A?", 3.2, 2.4)
-    _arch(axes, 0, 8, 1.0, "one head, 8 back: brings A", BLUE)
-    _arch(axes, 1, 8, 1.75, "another head, 7 back: brings B", GREEN)
-    _arch(axes, 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE)
+    over = (0, 8, 1.0, "one head, 8 back: brings A", BLUE), (1, 8, 1.75, "another head, 7 back: brings B", GREEN)
+    below = 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE
+    axes = _arches("ABCDEFGH·······A?", 3.2, 2.4, [*over, below])
     axes.text(16, 0.55, "B", ha="center", va="center", fontsize=12, weight="bold", color=ORANGE)
     return axes
 
 
-def clamp(held: str = "match") -> Axes:
-    """A drawing of the idea: a model in training, a finished one, and the part that the finished one does for it."""
-    _, axes = plt.subplots(figsize=(8.8, 2.9))
-    parts = {"look": "where layer 0\nlooks", "match": "what layer 1\nlooks for", "copy": "what layer 1\nwrites"}
-    for y, who in ((1.6, "in training"), (0, "finished")):
+def clamp() -> Axes:
+    """A drawing of the idea: a model in training, a finished one, and the match that the finished one does for it."""
+    _, axes = plt.subplots(figsize=(8.8, 2.6))
+    parts = "look: where layer 0\nlooks", "match: what layer 1\nlooks for", "copy: what layer 1\nwrites"
+    for y, who, then in ((1.6, "in training", "→ logits → loss → gradient"), (0, "finished", "never changes")):
         axes.text(-0.3, y, who, ha="right", va="center")
-        for x, (name, words) in enumerate(parts.items()):
-            off = name == held and y > 0
-            fill, dash = "#eeeeee" if off else "#ffe9d6" if name == held else "white", "--" if off else "-"
-            label, style = f"{name}: {words}", {"facecolor": fill, "edgecolor": "black", "linestyle": dash}
-            _box(axes, 2.3 * x + 0.8, y, (1.7, 0.8), label, 8.5, **style)
-            axes.texts[-1].set_color(GREY if off else "black")
-    arrow = {"arrowstyle": "-|>", "lw": 2, "color": "#a34700"}
-    at = 2.3 * list(parts).index(held) + 0.8
-    axes.annotate("", (at, 1.1), (at, 0.5), arrowprops=arrow)
-    axes.text(at + 0.12, 0.8, "takes its place, at every step", va="center", fontsize=9, color="#a34700")
-    axes.text(6.5, 1.6, "→ logits → loss → gradient", va="center", fontsize=9)
-    axes.text(6.5, 0, "never changes", va="center", fontsize=9)
-    axes.set(xlim=(-1.9, 9.6), ylim=(-0.6, 2.3))
+        axes.text(6.6, y, then, va="center", fontsize=9)
+        for x, words in enumerate(parts):
+            plots.box(axes, 2.3 * x + 0.8, y, words, "white" if x != 1 else "#eeeeee" if y else "#ffe9d6")
+            axes.texts[-1].set(fontsize=8.5, color=GREY if x == 1 and y else "black")
+    plots.arrow(axes, (3.1, 0.4), (3.1, 1.2), "#a34700")
+    axes.text(3.22, 0.8, "takes its place, at every step", va="center", fontsize=9, color="#a34700")
+    axes.set(xlim=(-1.9, 9.6), ylim=(-0.6, 2.2))
     axes.axis("off")
     return axes
 
@@ -259,26 +240,17 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
 
     Where a seed never got there, words say so: then there is no difference to draw.
     """
-    shown, means, words = {}, [], []
+    shown, words = {}, []
     for name, arm in arms.items():
-        never, mean = arm["never"] == arm["seeds"], arm["mean"] - arm["against"]
-        shown[name] = [] if never else arm["differences"]
-        means.append(np.nan if never else mean)
-        earlier = f"earlier in {sum(d < 0 for d in arm['differences'])} of {arm['seeds']}"
+        never, differences = arm["never"] == arm["seeds"], arm["differences"]
+        shown[name] = [] if never else differences
+        earlier = f"earlier in {sum(d < 0 for d in differences)} of {arm['seeds']}"
         seeds = f"never, in {arm['never']} of {arm['seeds']} seeds"
-        words.append(seeds if never else f"{written(mean, '+.0f')} steps, {earlier}")
-    axes = _rows(shown, means, words, 60, a_row=0.4)
+        words.append(seeds if never else f"{written(np.mean(differences), '+.0f')} steps, {earlier}")
+    xlabel = "steps, beside the same seed unaltered (grey: within 25)"
+    axes = marks(shown, title, xlabel, words, 60, a_row=0.4, xlim=(-225, 190), xticks=range(-200, 51, 50))
     axes.axvspan(-25, 25, color="#eeeeee", lw=0, zorder=0)  # neither earlier nor later
     axes.axvline(0, color="black", lw=1, zorder=1)
-    axes.set(title=title, xlabel="steps, beside the same seed unaltered (grey: within 25)")
-    axes.set(xlim=(-225, 190), xticks=range(-200, 51, 50))
-    return axes
-
-
-def without_best(values: Mapping[str, Sequence[float]], title: str, unit: str) -> Axes:
-    """A row for each way to lose a head, a mark per seed and a bar at the mean."""
-    axes = _rows(values, [sum(found) / len(found) for found in values.values()], [""] * len(values), 0)
-    axes.set(title=title, xlabel=unit, xlim=(0, None))
     return axes
 
 
@@ -306,9 +278,7 @@ def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]]
     for name, curve in curves.items():
         rise = sum(curve[-4:]) / 4 - curve[0]
         shares[name] = [(value - curve[0]) / rise for value in curve[1:]]
-    _, axes = plt.subplots(figsize=(8.4, 3.6))
-    plots.curves(shares, title, "step (logarithmic)", "share of the rise", x=steps[1:], axes=axes, ylim=(-0.2, 1.6))
+    style: Any = {"x": steps[1:], "figsize": (8.4, 3.6), "xscale": "log", "ylim": (-0.2, 1.6)}
+    axes = plots.curves(shares, title, "step (logarithmic)", "share of the rise", **style)
     axes.axhline(0.5, color=GREY, lw=1)
-    axes.set_xscale("log")
-    axes.legend(loc="upper left", fontsize=8)
     return axes

@@ -22,11 +22,10 @@ def logits(
 
     The last layer's heads in `silent` write nothing. For attention-only models without LayerNorm whose biases are zero.
     """
-    stream, position = inputs(model, tokens)
+    stream, position = _inputs(model, tokens)
     for block in model.blocks:
         attn: Any = block.attn
-        q = _by_head(stream + position, attn.W_Q)
-        k = _by_head(stream + position, attn.W_K)
+        q, k = (_by_head(stream + position, W) for W in (attn.W_Q, attn.W_K))
         v = _by_head(stream, attn.W_V)
         z = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # [batch, head, pos, d_head]
         if silent and block is model.blocks[-1]:
@@ -55,19 +54,14 @@ def held_logits(
     if model.cfg.n_layers != 2:
         raise ValueError(f"The parts are those of a model with two layers; this one has {model.cfg.n_layers}.")
     looker, matcher, copier = (other if part in held else model for part in PARTS)
-    stream, position = inputs(looker, tokens)
-    looks = pattern(looker, 0, stream + position, stream + position)
-    streams = {m: inputs(m, tokens)[0] for m in {model, matcher, copier}}
-    after = {m: stream + write(m, 0, looks, stream) for m, stream in streams.items()}  # between the layers
-    matching = after[matcher] + inputs(matcher, tokens)[1]
-    found = pattern(matcher, 1, matching, matching)
-    return after[model] @ model.W_U + write(copier, 1, found, after[copier]) @ copier.W_U
+    streams = {m: _inputs(m, tokens) for m in {model, looker, matcher, copier}}
+    looks = _pattern(looker, 0, sum(streams[looker]))
+    after = {m: stream + _write(m, 0, looks, stream) for m, (stream, _) in streams.items()}  # between the layers
+    found = _pattern(matcher, 1, after[matcher] + streams[matcher][1])
+    return after[model] @ model.W_U + _write(copier, 1, found, after[copier]) @ copier.W_U
 
 
-@checked
-def inputs(
-    model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
-) -> tuple[Float[Tensor, "batch pos d_model"], Float[Tensor, "pos d_model"]]:
+def _inputs(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """The stream before layer 0, and what queries and keys add to it in every layer."""
     W_pos = model.W_pos[: tokens.shape[1]]
     if model.cfg.positional_embedding_type == "standard":
@@ -75,27 +69,15 @@ def inputs(
     return model.W_E[tokens], W_pos
 
 
-@checked
-def pattern(
-    model: HookedTransformer,
-    layer: NotNegative,
-    dest: Float[Tensor, "batch pos d_model"],
-    src: Float[Tensor, "batch pos d_model"],
-) -> Float[Tensor, "batch head pos pos"]:
-    """A layer's attention, if its queries read `dest` and its keys `src`, positions included: [.., dest, src]."""
+def _pattern(model: HookedTransformer, layer: int, x: Float[Tensor, "batch pos d_model"]) -> Tensor:
+    """A layer's attention, if its queries and keys read `x`, positions included: [batch, head, dest, src]."""
     attn: Any = model.blocks[layer].attn
-    scores = _by_head(dest, attn.W_Q) @ _by_head(src, attn.W_K).mT / model.cfg.d_head**0.5
+    scores = _by_head(x, attn.W_Q) @ _by_head(x, attn.W_K).mT / model.cfg.d_head**0.5
     mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     return scores.masked_fill(~mask, -torch.inf).softmax(-1)
 
 
-@checked
-def write(
-    model: HookedTransformer,
-    layer: NotNegative,
-    attention: Float[Tensor, "batch head pos pos"],
-    src: Float[Tensor, "batch pos d_model"],
-) -> Float[Tensor, "batch pos d_model"]:
+def _write(model: HookedTransformer, layer: int, attention: Tensor, src: Tensor) -> Float[Tensor, "batch pos d_model"]:
     """What a layer adds to the stream, if its heads look like this and their values read `src`."""
     attn: Any = model.blocks[layer].attn
     return _written(attention @ _by_head(src, attn.W_V), attn.W_O)

@@ -100,17 +100,6 @@ def table_loss(tokens: Int[Tensor, "batch pos"]) -> float:
 
 
 @checked
-def readers(tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, " pos"]:
-    """How many later tokens of its document repeat the token at each position, on average: who will ever look there.
-
-    A position without readers has no use for a previous token, and so no gradient to look for it.
-    """
-    ago = sources(tokens)
-    columns = ago.nonzero()[:, 1]  # column i is about the token at i + 1
-    return (columns + 1 - ago[ago > 0]).bincount(minlength=tokens.shape[1]) / len(tokens)
-
-
-@checked
 def profit(tokens: Int[Tensor, "batch pos"], distance: Count) -> float:
     """What a single head could save by always guessing the token that stands `distance` before the next, in nats.
 

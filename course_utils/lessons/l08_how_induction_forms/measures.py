@@ -1,13 +1,13 @@
 """What is measured of a small model: where its heads look, what its layers look for, and through which door."""
 
 import itertools
-from collections.abc import Iterator
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
-from transformer_lens import FactoredMatrix, HookedTransformer
+from transformer_lens import HookedTransformer
 
 from course_utils import circuits, composition, heads, interventions
 from course_utils._arguments import Count, checked
@@ -26,10 +26,7 @@ def offsets(
     patterns = heads.patterns(model, tokens)  # [layer, head, batch, dest, src]
     first, last, n_ctx = patterns[0], patterns[-1], patterns.shape[-1]
     # diagonal(-d) lists attention from dest = src + d to src, for src = 0, 1, …
-    back = [
-        first.diagonal(-o, -2, -1)[..., max(0, 2 - o) :].mean((-2, -1))  # from dest = 2 on
-        for o in range(most)
-    ]
+    back = [first.diagonal(-o, -2, -1)[..., max(0, 2 - o) :].mean((-2, -1)) for o in range(most)]  # from dest = 2 on
     after = []
     for o in range(most):
         total = last.new_zeros(last.shape[:2])  # [head, batch]
@@ -41,81 +38,49 @@ def offsets(
 
 @checked
 @torch.no_grad()
-def match_positivity(model: HookedTransformer) -> Float[Tensor, "head1 head2"]:
-    """Σλ / Σ|λ| of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean (a softmax never sees that).
+def matches(model: HookedTransformer) -> dict[str, Float[Tensor, "head1 head2"]]:
+    """Of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean (a softmax never sees that), three numbers.
 
-    Near 1, a head of layer 1 looks for the token that a head of layer 0 read and passed on: half of an induction head.
-    It says nothing of how strongly: see `match_lead`.
-    """
-    found = torch.zeros(model.cfg.n_heads, model.cfg.n_heads)
-    for pair, M in _matches(model):
-        found[pair] = circuits.copying_score(M)
-    return found
+    "match": Σλ / Σ|λ|. Near 1, a head of layer 1 looks for the token that a head of layer 0 read and passed on: half of
+    an induction head. It says nothing of how strongly.
 
+    "lead": a token's own entry less its row's mean, on average over tokens, over √d_head: units of the attention score.
+    e^lead is the factor in attention, once layer 0 puts all its attention on that token.
 
-@checked
-@torch.no_grad()
-def match_lead(model: HookedTransformer) -> tuple[Float[Tensor, "head1 head2"], Float[Tensor, "head1 head2"]]:
-    """By how much every pair's M_K prefers a token's own match, in units of the attention score, and chance's share.
-
-    The lead: a token's own entry less its row's mean, on average over tokens, over √d_head. e^lead is the factor in
-    attention, once layer 0 puts all its attention on that token. Chance: the standard deviation of the lead when the
-    columns are shuffled, so that each token's "own" is an arbitrary other's. It needs no shuffling: for a matrix D
-    without row and column means, the sum of n entries, one in each row and column, has variance Σ D² / (n − 1)
-    (Hoeffding 1951).
+    "chance": the standard deviation of the lead when the columns are shuffled, so that each token's "own" is an
+    arbitrary other's. It needs no shuffling: for a matrix D without row and column means, the sum of n entries, one in
+    each row and column, has variance Σ D² / (n − 1) (Hoeffding 1951).
     """
     n, d_vocab, d_head = model.cfg.n_heads, model.cfg.d_vocab, model.cfg.d_head
-    lead, chance = torch.zeros(2, n, n)
-    for pair, M in _matches(model):
+    match, lead, chance = torch.zeros(3, n, n)
+    for pair in itertools.product(range(n), repeat=2):
+        M = composition.match_matrix(model, (1, pair[1]), (0, pair[0]))
+        M.B = M.B - M.B.mean(-1, keepdim=True)
+        match[pair] = circuits.copying_score(M)
         lead[pair] = circuits.lead(M) / d_head**0.5
         A, B = M.A - M.A.mean(0), M.B  # [looks for, d_head], [d_head, was passed on]
         squares = ((A.T @ A) * (B @ B.T)).sum()  # Σ D², where D = A B: the trace of Aᵀ A B Bᵀ
         chance[pair] = (squares / (d_vocab - 1) / d_head).sqrt() / d_vocab
-    return lead, chance
-
-
-def _matches(model: HookedTransformer) -> Iterator[tuple[tuple[int, int], FactoredMatrix]]:
-    """(head of layer 0, head of layer 1) and their M_K, each row less its mean."""
-    for head1, head2 in itertools.product(range(model.cfg.n_heads), repeat=2):
-        M = composition.match_matrix(model, (1, head2), (0, head1))
-        M.B = M.B - M.B.mean(-1, keepdim=True)
-        yield (head1, head2), M
+    return {"match": match, "lead": lead, "chance": chance}
 
 
 @checked
 @torch.no_grad()
-def door_scores(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, list[float]]:
-    """Prefix-matching scores of layer 1's heads: as they are, and without layer 0 in their keys or their queries.
+def doors(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, dict[str, Any]]:
+    """What is measured of the whole model, and without layer 0 in layer 1's queries, keys or values, by their names.
 
-    The mechanism of Elhage et al. 2021 needs the keys.
+    "paths": prefix-matching scores of layer 1's heads. The mechanism of Elhage et al. 2021 needs the keys. "savings":
+    what repeating saves, in nats. It asks for no particular head or offset, and so sees every mechanism. The textbook's
+    needs layer 0 in the keys alone; one that copies what layer 0 has brought along needs it in the values too.
     """
-    scores = {}
-    for door in ("whole", "keys", "queries"):
-        with interventions.cut(model, *_doors(model, door)):
-            found = heads.patterns(model, tokens)[1]
-        scores[door] = heads.prefix_matching_score(found, period).mean(-1).tolist()
-    return scores
-
-
-@checked
-@torch.no_grad()
-def door_savings(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, float]:
-    """What repeating saves, in nats: of the whole model, and without layer 0 in layer 1's queries, keys or values.
-
-    It asks for no particular head or offset, and so sees every mechanism. The textbook's needs layer 0 in the keys
-    alone; one that copies what layer 0 has brought along needs it in the values too.
-    """
-    savings = {}
+    paths, savings, pairs = {}, {}, list(itertools.product(range(model.cfg.n_heads), repeat=2))
     for door in ("whole", "queries", "keys", "values"):
-        with interventions.cut(model, *_doors(model, door)):
+        with interventions.cut(model, *(((0, a), door[0], (1, b)) for a, b in pairs if door != "whole")):
             savings[door] = saving(model(tokens), tokens, period)
-    return savings
-
-
-def _doors(model: HookedTransformer, name: str) -> list[interventions.Cut]:
-    """The queries, keys or values of layer 1 as doors for all that layer 0 writes: none for the whole model."""
-    pairs = itertools.product(range(model.cfg.n_heads), repeat=2)
-    return [((0, a), name[0], (1, b)) for a, b in pairs if name != "whole"]
+            if door != "values":  # where a head looks, they have no part in
+                found = heads.patterns(model, tokens)[1]
+                paths[door] = heads.prefix_matching_score(found, period).mean(-1).tolist()
+    return {"paths": paths, "savings": savings}
 
 
 @checked

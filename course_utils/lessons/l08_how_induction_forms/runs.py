@@ -104,8 +104,7 @@ class OnLanguage:
         self.optimizers = Optimizers(self.model, run)
         self.held_out, self.repeated = run.documents(64, seed=-1), text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
         self.known = predictable(self.held_out)
-        self.first = -1  # the step of the first batch at hand
-        self.batches: tuple[Tensor, ...] = ()
+        self.first, self.batches = -1, ()  # the step of the first batch at hand, and those made with it
         if run.held:
             self.other = finished(run.unaltered())[0] if run.held_as == "end" else start(run).requires_grad_(False)
         if run.silent:
@@ -141,8 +140,7 @@ class OnLanguage:
         row: dict[str, Any] = {**measure.on_text(self.model, self.held_out, window=16)}
         row |= measure.on_repeats(self.model, self.repeated, PERIOD)
         if self.recipe.n_layers == 2:
-            row["match"] = measures.match_positivity(self.model).tolist()
-            row["lead"], row["chance"] = (found.tolist() for found in measures.match_lead(self.model))
+            row |= {name: found.tolist() for name, found in measures.matches(self.model).items()}
         row |= measures.offsets(self.model, self.repeated, PERIOD, most=12)
         found = self.logits(self.held_out, step)[:, :-1]
         row["predictable_loss"] = F.cross_entropy(found[self.known], self.held_out[:, 1:][self.known]).item()
@@ -186,8 +184,8 @@ def result(run: Run) -> dict[str, Any]:
     """What is kept of one run: its history and what was measured on the finished model.
 
     "looks" are its `offsets`, up to 19, and "diagonal" where its best previous-token head looks back, by position. Two
-    layers also have "paths", their `door_scores`, "savings", their `door_savings`, "silenced", what repeating saves
-    without each head of layer 1, and "composition", scores [mode][head 1][head 2].
+    layers also have "paths" and "savings", their `doors`, "silenced", what repeating saves without each head of layer
+    1, and "composition", scores [mode][head 1][head 2].
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many runs at once share the cores better that way
@@ -198,8 +196,7 @@ def result(run: Run) -> dict[str, Any]:
         kept["looks"] = measures.offsets(model, repeated, PERIOD, most=20)
         kept["diagonal"] = measures.diagonal(model, run.documents(64, seed=-1)).tolist()
         if run.n_layers == 2:
-            kept["paths"] = measures.door_scores(model, repeated, PERIOD)
-            kept["savings"] = measures.door_savings(model, repeated, PERIOD)
+            kept |= measures.doors(model, repeated, PERIOD)
             without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
             kept["silenced"] = [measures.saving(found, repeated, PERIOD) for found in without]
             kept["composition"] = {mode: composition.scores(model, mode)[0, :, 1].tolist() for mode in "QKV"}
@@ -219,7 +216,7 @@ def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict[s
     Its workers (two at least, or joblib stays at home) need this package; the results are written here.
     """
     files = {name: folder / f"{name.replace(' ', '-')}.json" for name in runs}
-    missing = [name for name in runs if not _is_stored(files[name], runs[name])]
+    missing = [name for name in runs if not (files[name].exists() and _holds(files[name], runs[name]))]
     work = (joblib.delayed(_named_result)(name, runs[name]) for name in missing)
     made = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
     for name, kept in tqdm(made, total=len(missing), unit="run"):
@@ -231,8 +228,8 @@ def _named_result(name: str, run: Run) -> tuple[str, dict[str, Any]]:
     return name, result(run)
 
 
-def _is_stored(file: Path, run: Run) -> bool:
-    return file.exists() and as_stored(json.loads(file.read_text(encoding="utf-8"))["run"]) == as_stored(asdict(run))
+def _holds(file: Path, run: Run) -> bool:
+    return as_stored(json.loads(file.read_text(encoding="utf-8"))["run"]) == as_stored(asdict(run))
 
 
 def as_stored(run: dict[str, Any]) -> dict[str, Any]:

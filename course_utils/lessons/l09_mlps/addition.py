@@ -35,10 +35,9 @@ class Cut(NamedTuple):
         return int(self.without[1:].argmax()) + 1
 
     @property
-    def shares(self) -> tuple[float, float]:
+    def shares(self) -> list[float]:
         """The foretold error's share of all errors, without the ruler and without as many neurons at random."""
-        here, there = (float(count[self.foretold] / count[1:].sum()) for count in (self.without, self.at_random))
-        return here, there
+        return [float(count[self.foretold] / count[1:].sum()) for count in (self.without, self.at_random)]
 
     @property
     def holds(self) -> bool:
@@ -161,43 +160,20 @@ def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
     chosen = (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist()
     found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
     came, went, frequencies = torch.tensor(found).reshape(-1, 3).T
-    return torch.stack([came, went, went[_partners(frequencies)], frequencies])
+    about = frequencies.round()
+    mixed = (about + torch.rand(len(about), generator=torch.Generator().manual_seed(0)) / 2).argsort()
+    partners = mixed[about.argsort(stable=True).argsort()]
+    return torch.stack([came, went, went[partners], frequencies])
 
 
-def _partners(f: Float[Tensor, " neuron"]) -> Int[Tensor, " neuron"]:
-    """For each neuron another of about the same frequency, at random; a few keep themselves."""
-    keys = f.round() + torch.rand(len(f), generator=torch.Generator().manual_seed(0)) / 2
-    order, mixed = f.round().argsort(stable=True), keys.argsort()
-    return mixed[order.argsort()]
-
-
-@checked
-def heights(model: HookedTransformer) -> tuple[Float[Tensor, " neuron"], Float[Tensor, " neuron"]]:
-    """Each neuron's frequency, and the height of its curve times the height of its votes at that frequency."""
-    W, votes = curves(model).mean(0), _votes(model)
-    f, _ = best_waves(W)
-    products = [fourier.height(W[:, [i]], f[i]) * fourier.height(votes[:, [i]], f[i]) for i in range(len(f))]
-    return f, torch.cat(products)
-
-
-@checked
-def agreement(model: HookedTransformer) -> Float[Tensor, "neuron error"]:
-    """How much each neuron would like an answer that is off by 0, 1, … n − 1, if it votes at twice its phase."""
-    f, w = heights(model)
-    n = model.cfg.d_vocab
-    return w[:, None] * torch.cos(2 * torch.pi * f[:, None] * torch.arange(n) / n)
-
-
-@checked
-def off_by(logits: Float[Tensor, "pair out"]) -> Float[Tensor, " out"]:
+def _off_by(logits: Float[Tensor, "pair out"]) -> Float[Tensor, " out"]:
     """How many answers to all pairs are off by 0, 1, … n − 1."""
     sums = tasks.sequences(2, logits.shape[1]).sum(1)
     return (logits.argmax(1) - sums).abs().bincount(minlength=logits.shape[1]).float()
 
 
-@checked
-def off_by_at_random(model: HookedTransformer, size: Count, seed: NotNegative = 0) -> Float[Tensor, " out"]:
-    """How many answers are off by 0, 1, … n − 1 without `size` active neurons, over ten random draws of them."""
+def _off_by_at_random(model: HookedTransformer, size: int, seed: int) -> Float[Tensor, " out"]:
+    """The same without `size` active neurons, over ten random draws of them."""
     _, cache = model.run_with_cache(tasks.sequences(2, model.cfg.d_vocab))
     mid, post = cache["resid_mid", 0][:, -1], cache["post", 0][:, -1]
     generator, everyone = torch.Generator().manual_seed(seed), active(model).nonzero().flatten()
@@ -205,22 +181,28 @@ def off_by_at_random(model: HookedTransformer, size: Count, seed: NotNegative = 
     for _ in range(10):
         kept = post.clone()
         kept[:, everyone[torch.randperm(len(everyone), generator=generator)[:size]]] = 0
-        total += off_by((mid + kept @ model.W_out[0]) @ model.W_U)
+        total += _off_by((mid + kept @ model.W_out[0]) @ model.W_U)
     return total
 
 
 @checked
 def cuts(model: HookedTransformer, without_neurons: Callable[..., Tensor], seed: NotNegative = 0) -> list[Cut]:
-    """Take each ruler away in turn; `without_neurons(model, pairs, neurons)` gives the logits without these neurons."""
-    pairs, liked, everyone, found = tasks.sequences(2, model.cfg.d_vocab), agreement(model), active(model), []
-    frequencies = heights(model)[0]
+    """Take each ruler away in turn; `without_neurons(model, pairs, neurons)` gives the logits without these neurons.
+
+    An error is foretold if the neurons left, each voting at twice its phase, like it most: in the measure of the height
+    of its curve times the height of its votes, at the frequency of its best wave.
+    """
+    n, W, votes, found = model.cfg.d_vocab, curves(model).mean(0), _votes(model), []
+    f, _ = best_waves(W)
+    products = [fourier.height(W[:, [i]], f[i]) * fourier.height(votes[:, [i]], f[i]) for i in range(len(f))]
+    liked = torch.cat(products)[:, None] * torch.cos(2 * torch.pi * f[:, None] * torch.arange(n) / n)  # (neuron, error)
     for i, neurons in enumerate(rulers(model)):
-        left = everyone.clone()
+        left = active(model)
         left[neurons] = False
         k = int(liked[left].sum(0)[1:].argmax()) + 1
-        without = off_by(without_neurons(model, pairs, neurons.tolist()))
-        at_random = off_by_at_random(model, len(neurons), 10 * seed + i)
-        found.append(Cut(frequencies[neurons].mean().item(), k, without, at_random))
+        without = _off_by(without_neurons(model, tasks.sequences(2, n), neurons.tolist()))
+        at_random = _off_by_at_random(model, len(neurons), 10 * seed + i)
+        found.append(Cut(f[neurons].mean().item(), k, without, at_random))
     return found
 
 
@@ -235,14 +217,12 @@ def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
     return found
 
 
-@checked
-def answers(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> Int[Tensor, " pair"]:
-    """What the model says to all pairs if of every curve only its part along an orthonormal basis is left."""
-    kept = basis @ (basis.T @ curves(model))
-    a, b = tasks.sequences(2, kept.shape[1]).T
-    direct = _given(model) @ model.W_U  # past the neurons
-    pre = kept[0][a] + kept[1][b]
-    return (pre.relu() @ model.W_out[0] @ model.W_U + direct[0][a] + direct[1][b]).argmax(1)
+def _right(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> float:
+    """The share of right answers to all pairs if of every curve only its part along an orthonormal basis is left."""
+    kept, direct = basis @ (basis.T @ curves(model)), _given(model) @ model.W_U  # direct: past the neurons
+    a, b = tasks.sequences(2, len(basis)).T
+    said = (kept[0][a] + kept[1][b]).relu() @ model.W_out[0] @ model.W_U + direct[0][a] + direct[1][b]
+    return (said.argmax(1) == a + b).float().mean().item()
 
 
 @checked
@@ -253,14 +233,12 @@ def right_with(model: HookedTransformer, sizes: Sequence[int], seed: NotNegative
     constant and k waves have, with a cosine and a sine each.
     """
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
-    sums, free = tasks.sequences(2, n).sum(1), strongest_waves(model, max(sizes))
-    whole = fourier.power(_mean_curves(model)).sum(1)
-    rates = torch.zeros(len(sizes), len(KINDS))
-    for i, k in enumerate(sizes):
+    free, whole, rates = strongest_waves(model, max(sizes)), fourier.power(_mean_curves(model)).sum(1), []
+    for k in sizes:
         chance = torch.linalg.qr(torch.randn(n, 1 + 2 * k, generator=generator)).Q
         bases = fourier.basis(free[:k], n), fourier.basis(whole.topk(k).indices.tolist(), n), chance
-        rates[i] = torch.stack([(answers(model, Q) == sums).float().mean() for Q in bases])
-    return rates
+        rates.append([_right(model, Q) for Q in bases])
+    return torch.tensor(rates)
 
 
 @checked
@@ -272,9 +250,7 @@ def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[T
     n, on = model.cfg.d_vocab, active(model)
     W = _both_curves(model)
     rest = ((W - fourier.projected(W, frequencies)) ** 2).view(n, 2, -1).sum(1)
-    found = torch.zeros(n, len(on))
-    found[:, on] = rest / ((W - W.mean(0)) ** 2).sum() * n
-    return found
+    return torch.zeros(n, len(on)).masked_scatter(on, rest / ((W - W.mean(0)) ** 2).sum() * n)
 
 
 @checked
@@ -286,24 +262,22 @@ def which_two(
     Random numbers stand before the last two; the last two come from another sequence; the position vectors of the last
     but one and the one before it are exchanged.
     """
-    changes: list[dict[str, list[float]]]
-    changes = [{"right": []}, {"new sum": [], "old sum": []}, {"new sum": [], "old sum": []}]
-    n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
+    n, generator, rows = model.cfg.d_vocab, torch.Generator().manual_seed(seed), []
 
-    def compare(change: dict[str, list[float]], tokens: Tensor, *sums: Tensor) -> None:
+    def shares_of(sums: dict[str, Tensor], tokens: Tensor) -> dict[str, float]:
         said = model(tokens)[:, -1].argmax(1)
-        for shares, expected in zip(change.values(), sums, strict=True):
-            shares.append((said == expected).float().mean().item())
+        return {name: (said == expected).float().mean().item() for name, expected in sums.items()}
 
     for once in sequences:
         t = once.repeat(5, 1)
         random = torch.randint(n, t.shape, generator=generator)
         other = t[torch.randperm(len(t), generator=generator)]
         sums, new_sums = t[:, -2:].sum(1), other[:, -2:].sum(1)
-        compare(changes[0], torch.cat([random[:, :-2], t[:, -2:]], 1), sums)
-        compare(changes[1], torch.cat([t[:, :-2], other[:, -2:]], 1), new_sums, sums)
+        noise = shares_of({"right": sums}, torch.cat([random[:, :-2], t[:, -2:]], 1))
+        elsewhere = shares_of({"new sum": new_sums, "old sum": sums}, torch.cat([t[:, :-2], other[:, -2:]], 1))
         t = once[once[:, -1] + once[:, -3] < n]  # sequences whose new sum is below n: only such sums are tokens
         places = [*range(t.shape[1] - 3), t.shape[1] - 2, t.shape[1] - 3, t.shape[1] - 1]
         with interventions.patched(model, "hook_pos_embed", model.W_pos[places].expand(len(t), -1, -1)):
-            compare(changes[2], t, t[:, -1] + t[:, -3], t[:, -2:].sum(1))
-    return changes
+            swapped = shares_of({"new sum": t[:, -1] + t[:, -3], "old sum": t[:, -2:].sum(1)}, t)
+        rows.append((noise, elsewhere, swapped))
+    return [{name: [row[name] for row in rows_of] for name in rows_of[0]} for rows_of in zip(*rows, strict=True)]

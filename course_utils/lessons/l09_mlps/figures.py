@@ -47,15 +47,14 @@ def folding() -> None:
     titles = {"in step": 0.0, "a quarter apart": 1.6, "half apart": torch.pi}
     for (upper, lower), (title, apart) in zip(panels.T, titles.items(), strict=True):
         A, B = ((total + apart) / 2).cos(), ((total - apart) / 2).cos()
-        plots.curves({"their sum": A + B, "cos A": A, "cos B": B}, title, "", "", x=total, axes=upper)
+        waves = {"their sum": A + B, "cos A": A, "cos B": B}
+        plots.curves(waves, title, "", "before the ReLU", x=total / (2 * torch.pi), axes=upper, xticks=[0, 1, 2])
         humps = {"this neuron": (A + B).relu(), "its opposite": (-A - B).relu()}
-        plots.curves(humps, "", "A + B, in turns", "", x=total, axes=lower)
-        lower.set_xticks([0, 2 * torch.pi, 4 * torch.pi], ["0", "1", "2"])
+        plots.curves(humps, "", "A + B, in turns", "after it", x=total / (2 * torch.pi), axes=lower)
         for axes in (upper, lower):
+            axes.label_outer()
             axes.axhline(0, color=GREY, lw=0.6)
             axes.legend(fontsize=8, loc="upper center", ncols=2).set_visible(title == "half apart")
-    panels[0, 0].set_ylabel("before the ReLU")
-    panels[1, 0].set_ylabel("after it")
 
 
 def crests(phase: float) -> None:
@@ -66,32 +65,28 @@ def crests(phase: float) -> None:
         wave = (2 * torch.pi * (turns - crest)).cos()
         axes.contourf(turns, turns, wave + wave[:, None], [0.6, 2.1], colors=COLOURS[i], alpha=(0.75, 0.55)[i])
         axes.plot([], [], "so"[i], color=COLOURS[i], ms=9, alpha=0.7, label=name)
-    for total in (2 * phase + k for k in range(4)):
-        axes.plot([total - 2, 2], [2, total - 2], color="black", lw=0.9, zorder=3)
-    axes.plot([], [], color="black", lw=0.9, label="A + B = 2φ, up to whole turns")
+    for k in range(4):
+        label = None if k else "A + B = 2φ, up to whole turns"
+        axes.plot([2 * phase + k - 2, 2], [2, 2 * phase + k - 2], color="black", lw=0.9, zorder=3, label=label)
     axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    ticks = [0, phase, phase + 0.5, 1, phase + 1, phase + 1.5, 2]
-    names = ["0", "φ", "φ + ½", "", "φ + 1", "", "2"]
-    axes.set(xticks=ticks, xticklabels=names, yticks=ticks, yticklabels=names, xlim=(0, 2), ylim=(0, 2))
-    axes.set(title="Where do the two fire?", xlabel="A, in turns", ylabel="B, in turns", aspect="equal")
+    ticks = {0: "0", phase: "φ", phase + 0.5: "φ + ½", 1: "", phase + 1: "φ + 1", phase + 1.5: "", 2: "2"}
+    for axis, name in ((axes.xaxis, "A"), (axes.yaxis, "B")):
+        axis.set_ticks(list(ticks), ticks.values())
+        axis.set_label_text(f"{name}, in turns")
+    axes.set(title="Where do the two fire?", aspect="equal", xlim=(0, 2), ylim=(0, 2))
 
 
 def paths() -> None:
     """A model of one head and one MLP as a drawing: the two ways to the neurons, and what a neuron does."""
     _, axes = plt.subplots(figsize=(9.6, 3.0))
-    boxes = {
-        "a": (0.3, 2.2, "first\nnumber a"), "b": (0.3, 0.9, "second\nnumber b"),
-        "head": (2.5, 2.2, "head\nmixes both"), "stream": (4.3, 0.9, "stream of the\nlast token"),
-        "neuron": (6.2, 2.2, "neuron: receives a\nnumber, ReLU"), "logits": (8.5, 0.9, "logits of\n128 sums"),
-    }  # fmt: skip
-    ways = [
-        ("a", "head", ""), ("b", "head", ""), ("b", "stream", "residual path"), ("head", "stream", "adds"),
-        ("stream", "neuron", "W_in: reads"), ("neuron", "logits", "W_out: its votes"), ("stream", "logits", ""),
-    ]  # fmt: skip
-    for x, y, words in boxes.values():
+    a, b, head = (0.3, 2.2, "first\nnumber a"), (0.3, 0.9, "second\nnumber b"), (2.5, 2.2, "head\nmixes both")
+    stream, neuron = (4.3, 0.9, "stream of the\nlast token"), (6.2, 2.2, "neuron: receives a\nnumber, ReLU")
+    logits = 8.5, 0.9, "logits of\n128 sums"
+    for x, y, words in (a, b, head, stream, neuron, logits):
         axes.text(x, y, words, ha="center", va="center", bbox={"boxstyle": "round", "fc": "#eef3f8", "ec": BLUE})
-    for start, end, words in ways:
-        (x, y, _), (u, v, _) = boxes[start], boxes[end]
+    ways = {"": (a, head), " ": (b, head), "residual path": (b, stream), "adds": (head, stream)}
+    ways |= {"W_in: reads": (stream, neuron), "W_out: its votes": (neuron, logits), "  ": (stream, logits)}
+    for words, ((x, y, _), (u, v, _)) in ways.items():
         axes.annotate("", (u, v), (x, y), arrowprops={"arrowstyle": "-|>", "color": GREY, "shrinkA": 34, "shrinkB": 34})
         side = "right" if v > y else "left" if v < y else "center"
         axes.text((x + u) / 2, (y + v) / 2 + 0.08, words, fontsize=9, color="#a34700", ha=side)
@@ -103,13 +98,13 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
     """One ruler for each period with a mark wherever it would put the sum; only at `total` do all of them have one."""
     _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
     axes.axvline(total, color=ORANGE, lw=6, alpha=0.3)
+    axes.text(total, 0.45, f"all of them: {total}", ha="center", color="#a34700")
     for row, period in enumerate(periods):
         axes.axhline(-row, color=GREY, lw=0.8)
         marks = torch.arange(total % period, n, period)
         axes.plot(marks, 0 * marks - row, "|", ms=13, mew=1.8, color=COLOURS[row])
-    axes.text(total, 0.45, f"all of them: {total}", ha="center", color="#a34700")
-    axes.set_yticks([-row for row in range(len(periods))], [f"period {period}" for period in periods])
-    axes.set(xlim=(-1, n), ylim=(0.3 - len(periods), 0.9), xlabel="number that the ruler would answer")
+        axes.text(-2, -row, f"period {period}", ha="right", va="center")
+    axes.set(xlim=(-1, n), ylim=(0.3 - len(periods), 0.9), xlabel="number that the ruler would answer", yticks=[])
     axes.spines["left"].set_visible(False)
 
 
@@ -152,12 +147,11 @@ def neurons(yours: tuple[Tensor, Tensor], others: Mapping[str, tuple[Numbers, Nu
 def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) -> None:
     """Left: the share of all curves' variance that a wave of each frequency explains. Right: each curve's best wave."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
-    left.plot(fine, pooled, color=BLUE)
+    says = "Which waves are in the curves?", "frequency: periods in 128 values", "share of variance explained"
+    plots.curves({"": pooled}, *says, x=fine, axes=left, ylim=(0, 1.15 * float(pooled.max())))
     inner = pooled[1:-1]  # its peaks, without ripples below 0.035
     for i in ((inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)).nonzero()[:, 0] + 1:
         left.annotate(f"{fine[i]:g}", (fine[i], pooled[i]), ha="center", va="bottom")
-    left.set(title="Which waves are in the curves?", xlabel="frequency: periods in 128 values")
-    left.set(ylabel="share of variance explained", ylim=(0, 1.15 * float(pooled.max())))
     bins = torch.arange(0, 1.01, 0.05).tolist()
     right.hist(shuffled.tolist(), bins, label="tokens shuffled", color=GREY, hatch=HATCHES[1], alpha=0.7)
     right.hist(share.tolist(), bins, label="the model's neurons", color=BLUE, alpha=0.7)
@@ -191,44 +185,38 @@ def misses(cuts: Mapping[str, addition.Cut]) -> None:
 
     The triangle marks what was foretold, and the text says what came.
     """
-    _, panels = plt.subplots(len(cuts), 1, figsize=(9.6, 1.3 * len(cuts) + 0.5), sharex=True, squeeze=False)
-    for axes, (title, cut) in zip(panels[:, 0], cuts.items(), strict=True):
+    named = {f"without {name}  {'✓' if cut.holds else '✗'}": cut for name, cut in cuts.items()}
+    xlabel = "off by          (▼ foretold from frequencies and heights)"
+    for axes, cut in plots.panels(named, (9.6, 1.5 * len(cuts) + 0.8), xlabel, rows=len(cuts)):
         for count, colour, way, hatch in ((cut.without, ORANGE, 1, ""), (cut.at_random, GREY, -1, HATCHES[1])):
             share = way * count[1:] / count[1:].sum().clamp(min=1)
             axes.bar(range(1, len(count)), share, width=1.0, color=colour, hatch=hatch)
         axes.plot(cut.foretold, 1.12, "v", color="black", ms=7, clip_on=False)
         axes.axhline(0, color="black", lw=0.8)
-        axes.set(ylim=(-0.6, 1.1), xlim=(0, 128))
-        axes.set_yticks([-0.5, 0, 0.5, 1], ["50 %", "0", "50 %", "100 %"], fontsize=8)
+        axes.set(ylim=(-0.6, 1.1), xlim=(0, 128), yticks=[-0.5, 0, 0.5, 1], yticklabels=["50 %", "0", "50 %", "100 %"])
         here, there = cut.shares
         words = f"foretold {cut.foretold}, most common {cut.most_common}\n"
         words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
-        axes.text(126, 1.0, f"without {title}  {'✓' if cut.holds else '✗'}", ha="right", va="top", weight="bold")
-        axes.text(126, 0.65, words, ha="right", va="top", fontsize=9)
-    title = "How far are the errors off?  (up: without the ruler; down: as many neurons at random)"
-    panels[0, 0].set_title(title, pad=14)
-    panels[-1, 0].set_xlabel("off by          (▼ foretold from frequencies and heights)")
+        axes.text(126, 1.0, words, ha="right", va="top", fontsize=9)
+    axes.figure.suptitle("How far are the errors off?  (up: without the ruler; down: as many neurons at random)")
 
 
 def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
-    held: dict[str, Any] = {"marker": "o", "color": BLUE, "ls": ""}
-    failed: dict[str, Any] = {"marker": "X", "color": ORANGE, "mfc": "white", "mew": 1.6, "ls": ""}
+    found: dict[str, Any] = {"the prediction held": {}, "it failed": {}}
     for row, cuts in enumerate(tested):
         axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
         for cut in cuts:
-            axes.plot(cut.frequency, -row, ms=13, **(held if cut.holds else failed))
+            found["the prediction held" if cut.holds else "it failed"][cut.frequency] = -row
             name = "slopes" if cut.frequency < 2 else f"{cut.frequency:.1f}"
             axes.text(cut.frequency, 0.24 - row, name, ha="center", va="bottom", fontsize=9)
-    axes.plot([], [], label="the prediction held", **held)
-    axes.plot([], [], label="it failed", **failed)
+    says, rows = ("Which rulers has each model?", "frequency: periods in 128 values", ""), range(len(tested))
+    plots.curves(found, *says, lines=False, markers=True, size=12, axes=axes, ylim=(0.5 - len(tested), 0.7))
     axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
-    axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
-    axes.set(title="Which rulers has each model?", ylim=(0.5 - len(tested), 0.7))
-    axes.set_xlabel("frequency: periods in 128 values")
+    axes.set_yticks([-row for row in rows], [f"seed {row}" for row in rows])
 
 
 @plain_lines
@@ -249,10 +237,8 @@ def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Flo
 
 def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> None:
     """What the last position pays to each position, for sequences of each length; the last two stand out."""
-    panels = plots.panels(
-        {f"length {len(row)}": row for row in attention}, (9.6, 2.6), "position", "attention of the last"
-    )
-    for axes, row in panels:
+    named = {f"length {len(row)}": row for row in attention}
+    for axes, row in plots.panels(named, (9.6, 2.6), "position", "attention of the last"):
         before = len(row) - 2
         colours, hatches = [GREY] * before + [BLUE] * 2, [HATCHES[1]] * before + [""] * 2
         axes.bar([str(i) for i in range(len(row))], row, color=colours, hatch=hatches)
@@ -271,10 +257,9 @@ def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
 
 def attention_forced(own: Numbers, before: Numbers, forced: Numbers, right: Sequence[float]) -> None:
     """The share of right answers if attention is forced, and where it lies by itself, trained and untrained."""
-    _, axes = plt.subplots(figsize=(9.6, 3.8))
-    xlabel = "attention to the first number; the second gets the rest"
-    title, ylabel = "What if the first number got this attention?", "share of pairs right"
-    plots.curves({"forced to it": right}, title, xlabel, ylabel, x=forced, markers=True, size=3, axes=axes)
+    xlabel, size = "attention to the first number; the second gets the rest", (9.6, 3.8)
+    says = "What if the first number got this attention?", xlabel, "share of pairs right"
+    axes = plots.curves({"forced to it": right}, *says, x=forced, markers=True, size=3, figsize=size)
     looks = {"its own, all pairs": (own, COLOURS[4], ""), "before training": (before, GREY, HATCHES[1])}
     for label, (values, colour, hatch) in looks.items():
         axes.axvspan(float(values.min()), float(values.max()), color=colour, alpha=0.45, label=label, hatch=hatch)

@@ -2,33 +2,36 @@
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from course_utils import models, text
+from course_utils.course import ours
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.questions import close, demand, read
+from course_utils.lessons.l09b_neurons import neurons
 from course_utils.making import fourier
 
 
-def _sums(table: Tensor, sign: int = 1) -> Tensor:
-    return (torch.arange(len(table))[:, None] + sign * torch.arange(len(table))) % len(table)
+def _ours(name: str) -> Answer:
+    return lambda *given: ours.find(name).function(*given)
 
 
-def _by_sum(table: Tensor, sign: int = 1, reduce: Callable = torch.mean) -> Tensor:
-    return torch.stack([reduce(table[_sums(table, sign) == total], 0) for total in range(len(table))])
+_waves, _error, _without = _ours("only_waves"), _ours("pair_error"), _ours("without_direction")
 
 
-def _waves(table: Tensor, frequencies: Sequence[int], sign: int = 1, reduce: Callable = torch.mean) -> Tensor:
-    return fourier.projected(_by_sum(table, sign, reduce), frequencies)[_sums(table, sign)]
+def _means(table: Tensor) -> Tensor:
+    """The mean of each sum: what is left of a table with an odd size if all waves stay."""
+    return _waves(table, list(range(1, len(table) // 2 + 1)))
 
 
 def _unlike_sums(got: Tensor, right: Tensor, table: Tensor, frequencies: Sequence[int]) -> str | None:
-    alike = got[_sums(table) == 1]
+    a = torch.arange(len(table))
+    alike = got[a, 1 - a]
     says = f"pairs with the same sum modulo {len(table)}, the size of the table, should get the same logits."
     return None if close(alike.amax(0), alike.amin(0)) else says
 
@@ -43,18 +46,18 @@ only_waves = compared(
     mistakes={
         "the table came back as it was.": lambda table, f: table,
         "this is what is left without the waves: return the waves.": lambda table, f: table - _waves(table, f),
-        "these are the means by sum; of them only the waves at `frequencies` should stay.": lambda table, f: _by_sum(
+        "these are the means by sum; of them only the waves at `frequencies` should stay.": lambda table, f: _means(
             table
-        )[_sums(table)],
-        "the constant of each answer is missing: keep it.": lambda table, f: (
-            _waves(table, f) - _waves(table, f).mean((0, 1))
         ),
-        "these are waves of a − b; they should be waves of the sum.": lambda table, f: _waves(table, f, -1),
-        "these are waves of the sums over the pairs with the same a + b: take their mean.": lambda table, f: _waves(
-            table, f, reduce=torch.sum
+        "the constant of each answer is missing: keep it.": lambda table, f: _waves(table - table.mean((0, 1)), f),
+        "these are waves of a − b; they should be waves of the sum.": (
+            lambda table, f: _waves(table[:, -torch.arange(len(table))], f)[:, -torch.arange(len(table))]
+        ),
+        "these are waves of the sums over the pairs with the same a + b: take their mean.": (
+            lambda table, f: len(table) * _waves(table, f)
         ),
         "these are waves along the answers; they should be waves along the sums: one column for each answer.": (
-            lambda table, f: fourier.projected(_by_sum(table).T, f).T[_sums(table)]
+            lambda table, f: fourier.projected(_means(table).flatten(0, 1).T, f).T.view_as(table)
         ),
     },
     explain=_unlike_sums,
@@ -71,32 +74,25 @@ def polygon(answer: Answer) -> None:
         likes = torch.zeros(n, 2), torch.zeros(n)
         W, b = read(answer(n), likes, ("the directions [feature, dimension]", "one bias for each feature"))
         said = (W @ W.T + b).relu()
-        if n == 5:
-            demand(W.norm(dim=1).any(), "all directions are 0: nothing gets through the two dimensions.")
-            apart = torch.nn.functional.normalize(W, dim=1)
-            demand(
-                (apart @ apart.T - 2 * torch.eye(n)).max() < math.cos(2 * math.pi / n) + 1e-3,
-                "five directions should stand as far apart as they can: a fifth of a turn from one to the next.",
-            )
-            demand(
-                not close((W @ W.T).diag(), torch.ones(n)) or not close(b, torch.zeros(n)),
-                "with directions of length 1 and no bias a feature also says something about its neighbours.",
-            )
-        demand(
-            close(said.diag(), torch.ones(n)),
-            f"with {n} features, one that is on should come back as 1, and comes as "
-            f"{said.diag().mean():.2f}: make the directions longer or shorter, and the bias with them.",
-        )
-        demand(
-            close(said, said.diag().diag()),
-            f"with {n} features, one that is on also makes others speak: they need a lower bias.",
-        )
-
-
-def _error(W: Tensor, b: Tensor, on: Sequence[int], counted: Sequence[int] | slice = slice(None)) -> Tensor:
-    """The squared error of these features, all without `counted`, when those are `on`."""
-    x = torch.zeros(len(W)).index_fill(0, torch.tensor(on), 1)
-    return ((x - (x @ W @ W.T + b).relu()) ** 2)[counted].sum()
+        apart = torch.nn.functional.normalize(W, dim=1)
+        furthest = (apart @ apart.T - 2 * torch.eye(n)).max() < math.cos(2 * math.pi / n) + 1e-3
+        of_length_1 = close((W @ W.T).diag(), torch.ones(n)) and close(b, torch.zeros(n))
+        holds = {
+            "all directions are 0: nothing gets through the two dimensions.": W.norm(dim=1).any(),
+            "five directions should stand as far apart as they can: a fifth of a turn from one to the next.": (
+                n != 5 or furthest
+            ),
+            "with directions of length 1 and no bias a feature also says something about its neighbours.": (
+                n != 5 or not of_length_1
+            ),
+            f"with {n} features, one that is on should come back as 1, and comes as {said.diag().mean():.2f}: make the "
+            "directions longer or shorter, and the bias with them.": close(said.diag(), torch.ones(n)),
+            f"with {n} features, one that is on also makes others speak: they need a lower bias.": (
+                close(said, said.diag().diag())
+            ),
+        }
+        for otherwise, is_so in holds.items():
+            demand(is_so, otherwise)
 
 
 pair_error = compared(
@@ -112,18 +108,13 @@ pair_error = compared(
         "the ReLU is missing: what is read is never below 0.": lambda W, b, i, j: (
             (torch.eye(len(W))[[i, j]].sum(0) - ((W[i] + W[j]) @ W.T + b)) ** 2
         ).sum(),
-        "the bias is missing.": lambda W, b, i, j: _error(W, 0 * b, [i, j]),
-        "this is the mean over the features; the error is the sum.": lambda W, b, i, j: _error(W, b, [i, j]) / len(W),
-        "features that are off count too: what is read of them should be 0.": lambda W, b, i, j: _error(
-            W, b, [i, j], [i, j]
-        ),
+        "the bias is missing.": lambda W, b, i, j: _error(W, 0 * b, i, j),
+        "this is the mean over the features; the error is the sum.": lambda W, b, i, j: _error(W, b, i, j) / len(W),
+        "features that are off count too: what is read of them should be 0.": lambda W, b, i, j: (
+            (1 - ((W[i] + W[j]) @ W[[i, j]].T + b[[i, j]]).relu()) ** 2
+        ).sum(),
     },
 )
-
-
-def _along(hidden: Tensor, direction: Tensor, norm: float | None = None) -> Tensor:
-    unit = direction / (norm or direction.norm())
-    return torch.outer(hidden @ unit, unit)
 
 
 without_direction = compared(
@@ -136,8 +127,10 @@ without_direction = compared(
         ]
     },
     mistakes={
-        "this is the part along the direction: take it out.": _along,
-        "the direction's length should not matter: divide it by its norm first.": lambda h, d: h - _along(h, d, 1.0),
+        "this is the part along the direction: take it out.": lambda h, d: h - _without(h, d),
+        "the direction's length should not matter: divide it by its norm first.": lambda h, d: (
+            h - torch.outer(h @ d, d)
+        ),
         "subtract from each row what it has along the direction, not all of it.": lambda h, d: h - d,
     },
     explain=lambda got, right, h, d: (
@@ -170,8 +163,7 @@ def about(answer: Answer) -> None:
     verdict = torch.tensor([bool(one) for one in said])
     demand(verdict.any(), "by this rule the neuron never fires.")
     demand(not verdict.all(), "by this rule the neuron always fires.")
-    hits = (verdict & strongly).sum().item()
-    precision, recall = hits / verdict.sum().item(), hits / strongly.sum().item()
+    precision, recall = neurons.judged(strongly, verdict)
     demand(
         precision >= 0.7,
         f"at {precision:.0%} of the places that your rule names the neuron fires strongly; a rule that says less "

@@ -46,11 +46,9 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
 
 def prices(densities: Sequence[float], losses: Mapping[str, Sequence[float]]) -> None:
     """The loss per feature that is on, against the density (logarithmic), one line for each model."""
-    _, axes = plt.subplots(figsize=(9.6, 4.4))
     says = "What does it cost?", "density: how often a feature is on", "loss per feature that is on"
-    plots.curves(losses, *says, x=densities, markers=True, axes=axes, xscale="log", ylim=(0, None))
-    axes.set_xticks(list(densities), [f"{density:g}" for density in densities])
-    axes.minorticks_off()
+    scale: Any = {"x": densities, "xscale": "log", "xticks": densities, "xticklabels": map("{:g}".format, densities)}
+    plots.curves(losses, *says, markers=True, figsize=(9.6, 4.4), ylim=(0, None), **scale).minorticks_off()
 
 
 def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density _feature"]]]) -> None:
@@ -62,8 +60,7 @@ def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density 
         for share, name in ((1.0, "a dimension of its own"), (0.5, "two opposites"), (0.4, "a pentagon")):
             axes.axhline(share, color=ORANGE, lw=0.8, ls="--")
             axes.text(len(densities) - 0.5, share + 0.01, name, ha="right", va="bottom", fontsize=8)
-        axes.set_xticks(range(len(densities)), [f"{density:g}" for density in densities])
-        axes.set_ylim(-0.03, 1.1)
+        axes.set(ylim=(-0.03, 1.1), xticks=range(len(densities)), xticklabels=map("{:g}".format, densities))
 
 
 def interference(W: Stars, titles: Sequence[str]) -> None:
@@ -71,13 +68,13 @@ def interference(W: Stars, titles: Sequence[str]) -> None:
 
     Features stand in the order of their angles, those that are left out (shorter than 0.5) at the end.
     """
-    _, panels = plt.subplots(1, len(W), figsize=(3.6 * len(W), 3.4), squeeze=False)
-    for axes, directions, title in zip(panels[0], W, titles, strict=True):
+    panels = plt.subplots(1, len(W), figsize=(3.6 * len(W), 3.4), squeeze=False)[1][0]
+    for axes, directions, title in zip(panels, W, titles, strict=True):
         angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
         order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
         table, names = (directions @ directions.T)[order][:, order], [str(i) for i in order.tolist()]
-        labels: Any = {"ylabel": "feature that is on", "xlabel": "feature read"}
-        plots.heatmap(table, names, names, title, **labels, centred=True, limit=1.5, numbers_from=0.0, axes=axes)
+        says = title, "feature that is on", "feature read"
+        plots.heatmap(table, names, names, *says, centred=True, limit=1.5, numbers_from=0.0, axes=axes)
 
 
 def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _feature"]]) -> None:
@@ -100,18 +97,17 @@ def squeeze() -> None:
     """The toy: five features, two dimensions, five read back with the same directions; one feature is on."""
     _, axes = plt.subplots(figsize=(9.6, 2.9))
     for i, y in enumerate((2.2, 1.65, 1.1, 0.55, 0.0)):
-        line, inside, text = (ORANGE, ORANGE, "white") if i == 3 else (GREY, "white", "black")
+        line, inside, text, width = (ORANGE, ORANGE, "white", 2) if i == 3 else (GREY, "white", "black", 0.7)
         for middle in (1.6, 0.6):
-            width = 2 if i == 3 else 0.7
             axes.plot([0.6, 4.0, 7.4], [y, middle, y], color=line, lw=width, zorder=width, aa=i == 3)
+        axes.plot([0.6, 7.4], [y, y], "o", ms=17, color=inside, mec=line, zorder=3)
         for x in (0.6, 7.4):
-            axes.plot(x, y, "o", ms=17, color=inside, mec=line, zorder=3)
             axes.text(x, y, str(i), ha="center", va="center", color=text, zorder=4)
     axes.plot([4.0, 4.0], [1.6, 0.6], "s", ms=19, color="white", mec="black", zorder=3)
-    for x, text in ((0.6, "x: five features"), (4.0, "h: two dimensions"), (7.4, "what is read back")):
-        axes.text(x, 2.6, text, ha="center", va="bottom", fontweight="bold")
-    for x, text in ((2.3, "W"), (5.7, "$W^T$, + b, ReLU")):
-        axes.text(x, -0.1, text, ha="center", va="top", fontsize=12)
+    words = {"x: five features": (0.6, 2.6), "h: two dimensions": (4.0, 2.6), "what is read back": (7.4, 2.6)}
+    words |= {"W": (2.3, -0.4), "$W^T$, + b, ReLU": (5.7, -0.4)}
+    for said, (x, y) in words.items():
+        axes.text(x, y, said, ha="center", va="bottom", fontsize=12)
     axes.set(xlim=(-0.5, 8.5), ylim=(-0.5, 2.9))
     axes.axis("off")
 
@@ -126,8 +122,7 @@ def _guessing(axes: Axes, end: int) -> None:
 
 def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, waves: bool = False) -> None:
     """Losses of runs over the steps, a panel for each group; `until` hides what is later, `waves` adds key waves."""
-    size = max(9.0, 4.9 * len(runs)), 3.9
-    panels = plots.panels(runs, size, "training step", "loss, nats")
+    panels = plots.panels(runs, (max(9.0, 4.9 * len(runs)), 3.9), "training step", "loss, nats")
     for axes, group in panels:
         lines = [(run, "test_loss", ORANGE, "-", "other pairs") for run in group]
         lines += [(group[0], "train_loss", BLUE, "--", "training pairs")]  # all seeds learn these alike
@@ -135,36 +130,32 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, wa
         for run, name, colour, dash, label in lines:
             at = range(0, (run["steps"] if until is None else until) + 1, run["every"])
             axes.plot(at, run[name][: len(at)], color=colour, ls=dash, label=label if run is group[0] else None)
-        end = group[0]["steps"]
-        _guessing(axes, end)
-        axes.set(yscale="log", xlim=(0, end), ylim=(1e-4, 100))
+        _guessing(axes, group[0]["steps"])
+        axes.set(yscale="log", xlim=(0, group[0]["steps"]), ylim=(1e-4, 100))
         axes.minorticks_off()
     panels[0][0].legend(loc="lower left", fontsize=9)
 
 
 def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> None:
     """Losses over the steps of training, one line for each part of the logits."""
-    _, axes = plt.subplots(figsize=(9.6, 5.0))
     says = "What grows while nothing seems to happen?", "training step", "loss, nats"
-    plots.curves(losses, *says, x=steps, axes=axes, ylim=(0, 14), xlim=(0, steps[-1]))
+    axes = plots.curves(losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 14), xlim=(0, steps[-1]))
     _guessing(axes, steps[-1])
 
 
 def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
     """What `grokking.loudness` gives: white is the mean, the strongest colour two and a half standard deviations."""
-    size = 3.4 * len(tables), 3.7
-    for axes, table in plots.panels(tables, size, "a − b (mod 53)", "a + b (mod 53)"):
-        levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
+    levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
+    for axes, table in plots.panels(tables, (3.4 * len(tables), 3.7), "a − b (mod 53)", "a + b (mod 53)"):
         axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
 
 
 def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
-    _, axes = plt.subplots(figsize=(9.6, 4.9))
-    points = {name: dict(models) for name, models in kinds.items()}
+    points: dict[str, Any] = {name: dict(models) for name, models in kinds.items()}
     says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"
-    ends = (-0.08, 1.08)
-    plots.curves(points, *says, lines=False, markers=True, size=8, axes=axes, xlim=ends, ylim=ends)
+    ends = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
+    plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
 
 
 # Neurons of a language model
@@ -175,28 +166,20 @@ LETTERS = 96  # in a line of an example
 def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int) -> None:
     """Text with the token at `place` in the middle; a token's ground and underline are as strong as it fires."""
     shown, strength = [visible(word) for word in words], fires.clamp(min=0) / fires.max()
-    middle = LETTERS * 0.62
     start = place
-    while start > 0 and sum(map(len, shown[start - 1 : place])) <= middle:
+    while start > 0 and len("".join(shown[start - 1 : place])) <= 0.62 * LETTERS:
         start -= 1
-    left = middle - sum(map(len, shown[start:place]))
+    left = 0.62 * LETTERS - len("".join(shown[start:place]))
+    look: Any = {"ha": "center", "va": "center", "family": "monospace", "fontsize": 10.5, "parse_math": False}
     for token, share in zip(shown[start:], strength[start:].tolist(), strict=True):
-        if left + len(token) > LETTERS:
+        if (right := left + len(token)) > LETTERS:
             break
         axes.add_patch(plt.Rectangle((left, row - 0.42), len(token), 0.84, color=ORANGE, alpha=0.75 * share, lw=0))
         if share > 0.05:
-            ends = [left, left + len(token)]
-            axes.plot(ends, [row + 0.44] * 2, color="black", lw=4 * share, solid_capstyle="butt")
-        look: dict[str, Any] = {
-            "ha": "center",
-            "va": "center",
-            "family": "monospace",
-            "fontsize": 10.5,
-            "parse_math": False,
-        }
+            axes.plot([left, right], [row + 0.44] * 2, color="black", lw=4 * share, solid_capstyle="butt")
         for k, letter in enumerate(token):
             axes.text(left + k + 0.5, row, letter, **look)
-        left += len(token)
+        left = right
 
 
 def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: str) -> None:
@@ -211,9 +194,9 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
 def neurons(parts: Mapping[str, str], trained: Spikes, untrained: Spikes, gains: Float[Tensor, " neuron"]) -> None:
     """Kurtosis along neurons and along rotated axes, a panel for each of the `parts`; what single neurons are worth."""
     _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.8, 4.5))
+    look: Any = {"showfliers": False, "patch_artist": True, "widths": 0.6, "medianprops": {"color": "black"}}
     for axes, (title, name) in zip(panels, parts.items(), strict=False):
         boxes = [box.numpy() for box in (*trained[name], *untrained[name])]
-        look = {"showfliers": False, "patch_artist": True, "widths": 0.6, "medianprops": {"color": "black"}}
         for i, patch in enumerate(axes.boxplot(boxes, **look)["boxes"]):
             patch.set(facecolor=(ORANGE, GREY)[i % 2], alpha=0.7, hatch=HATCHES[i % 2])
         axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8.5)
@@ -233,24 +216,19 @@ def judgement(
     says = "Is neuron 49 about that? (the new half)", "firing counts from (share of the largest)", "share"
     two = dict(zip(names, curve.T, strict=True))
     plots.curves(two, *says, x=levels, markers=True, axes=left, ylim=(-0.03, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])
-    bins = torch.linspace(0, float(fires.max()), 24).tolist()
-    at = fires > 0
+    at, bins = fires > 0, torch.linspace(0, float(fires.max()), 24).tolist()
     for i, (name, where) in enumerate({"elsewhere": at & ~rule, "where the rule says": at & rule}.items()):
         right.hist(fires[where].tolist(), bins, histtype="step", lw=2, ls=LINES[i], color=(GREY, ORANGE)[i], label=name)
-    right.set(title=f"Where it fires: {int(at.sum()):,} of {len(fires):,} places", xlabel="activation", yscale="log")
-    right.set_ylabel("places")
+    title = f"Where it fires: {int(at.sum()):,} of {len(fires):,} places"
+    right.set(title=title, xlabel="activation", ylabel="places", yscale="log")
     right.legend(fontsize=9)
 
 
 def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> None:
     """What comes back of the MLP's work, and what is left over of the variance, as bars with their numbers."""
-    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
-    titles = ("How much of the MLP's work comes back?", "How much variance is left over?")
-    for axes, values, title, colour in zip(panels, (recovered, left_over), titles, (BLUE, ORANGE), strict=True):
-        bars = axes.barh(list(values), list(values.values()), color=colour, height=0.6)
-        axes.bar_label(bars, fmt="{:.0%}", padding=3)
-        axes.invert_yaxis()
-        axes.set(title=title, xlim=(0, 1.1), xlabel="share")
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
+    plots.bars(recovered, "How much of the MLP's work comes back?", "share", axes=left)
+    plots.bars(left_over, "How much variance is left over?", "share", list(left_over), axes=right)
 
 
 def side_by_side(
@@ -259,14 +237,12 @@ def side_by_side(
     """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
     height = 0.38 * len(units) * len(where)  # of the text, in inches
     _, (upper, lower) = plt.subplots(2, 1, figsize=(9.8, height + 3.6), height_ratios=[height + 0.5, 2.6])
-    row = 0.0
-    for name, fires in units.items():
-        upper.text(0, row, name, ha="left", va="center", fontweight="bold")
-        for place in where:
-            row += 1
-            _line(upper, row, words, fires, place)
-        row += 1.2
-    upper.set(xlim=(0, LETTERS), ylim=(row - 0.5, -0.7), title="Where do they fire?")
+    step = len(where) + 1.2
+    for i, (name, fires) in enumerate(units.items()):
+        upper.text(0, i * step, name, ha="left", va="center", fontweight="bold")
+        for row, place in enumerate(where, 1):
+            _line(upper, i * step + row, words, fires, place)
+    upper.set(xlim=(0, LETTERS), ylim=(len(units) * step - 0.5, -0.7), title="Where do they fire?")
     upper.axis("off")
     halves = dict(zip(("half on which they were chosen", "new half"), zip(*fits.values(), strict=True), strict=True))
     names = [textwrap.fill(name, 18) for name in fits]

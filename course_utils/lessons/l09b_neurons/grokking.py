@@ -24,7 +24,8 @@ from course_utils.making import fourier, tasks
 
 P = 53  # numbers on the clock face; a prime, so that every frequency passes through all of them
 SHARE = 0.4  # of the pairs, to train on
-SUMS = torch.arange(P)[:, None].add(torch.arange(P)) % P  # the right answers [a, b]
+PAIRS = torch.cartesian_prod(torch.arange(P), torch.arange(P))  # all 53 · 53 (a, b), b faster
+SUMS = PAIRS.sum(1).view(P, P) % P  # the right answers [a, b]
 FIVE = (3, 8, 12, 20, 25)  # frequencies of what is made by hand
 STORED = DATA / "grokking.json"
 
@@ -41,16 +42,6 @@ class Run:
 
 
 RUNS = [Run(seed, decay, attends) for decay, attends in ((1.0, True), (0.0, True), (1.0, False)) for seed in range(3)]
-
-
-def pairs() -> Int[Tensor, "pair 2"]:
-    """All 53 · 53 pairs (a, b), b faster."""
-    return torch.cartesian_prod(torch.arange(P), torch.arange(P))
-
-
-def differences() -> Int[Tensor, " pair"]:
-    """a − b (mod 53) for all pairs."""
-    return (pairs()[:, 0] - pairs()[:, 1]) % P
 
 
 @checked
@@ -71,7 +62,7 @@ def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.01, betas=(0.9, 0.98), weight_decay=run.decay)
     known = is_train(run.seed).flatten()
-    tokens, answers = pairs()[known], pairs()[known].sum(1) % P
+    tokens, answers = PAIRS[known], SUMS.flatten()[known]
     tables = [table(model)]
     for step in range(run.steps):
         loss = cross_entropy(model(tokens)[:, -1], answers)
@@ -87,7 +78,7 @@ def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]
 @torch.no_grad()
 def table(model: HookedTransformer) -> Float[Tensor, "a b answer"]:
     """The logits of all answers for all pairs."""
-    return model(pairs())[:, -1].view(P, P, -1)
+    return model(PAIRS)[:, -1].view(P, P, -1)
 
 
 @checked
@@ -98,17 +89,11 @@ def losses(tables: Float[Tensor, "*time a b answer"]) -> Float[Tensor, "*time a 
 
 
 @checked
-def right_logits(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "a b"]:
-    """The right answer's logit for every pair."""
-    return one.gather(2, SUMS[..., None])[..., 0]
-
-
-@checked
 def loudness(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum difference"]:
     """The right answer's logit by a + b and a − b (mod 53), from its mean, in standard deviations."""
     total, apart = torch.meshgrid(torch.arange(P), torch.arange(P), indexing="ij")
     a = (total + apart) * (P + 1) // 2 % P  # half of the sum of both, on a clock face of odd P
-    right = right_logits(one)[a, (total - a) % P]
+    right = one[a, (total - a) % P, total]
     return (right - right.mean()) / right.std()
 
 
@@ -187,33 +172,30 @@ def after_embedding(model: HookedTransformer) -> Callable[[Tensor], Tensor]:
 Place = tuple[float, float]  # gradient symmetricity, distance irrelevance
 
 
-def _place(logits: Callable, embedded: Tensor, right: Tensor, apart: Tensor) -> Place:
-    return symmetricity(logits, embedded), distance_irrelevance(right.flatten(), apart)
+def _place(
+    logits: Callable, embedded: Tensor, said: Float[Tensor, "pair answer"], pairs: Int[Tensor, "pair 2"]
+) -> Place:
+    """Of what makes `logits` of embedded pairs, and has `said` these; on the clock face, or past it."""
+    sums, apart = pairs.sum(1), pairs[:, 0] - pairs[:, 1]
+    if said.shape[1] == P:
+        sums, apart = sums % P, apart % P
+    return symmetricity(logits, embedded), distance_irrelevance(said.gather(1, sums[:, None])[:, 0], apart)
 
 
 @checked
 def place(model: HookedTransformer) -> Place:
-    """Gradient symmetricity and distance irrelevance of a model of all 53 · 53 pairs."""
-    return _place(after_embedding(model), model.W_E[pairs()], right_logits(table(model)), differences())
+    """Gradient symmetricity and distance irrelevance of a model, on all its pairs.
 
-
-@checked
-def place_of_adder(model: HookedTransformer) -> Place:
-    """The same two numbers for an adder of lesson 09, on all pairs with a sum up to 127."""
-    sums = tasks.sequences(2)
-    right = model(sums)[:, -1].gather(1, sums.sum(1, keepdim=True))
-    return _place(after_embedding(model), model.W_E[sums], right, sums[:, 0] - sums[:, 1])
-
-
-@checked
-def stored_places(runs: Sequence[Mapping]) -> list[Place]:
-    """Gradient symmetricity and distance irrelevance of stored runs."""
-    return [(run["symmetricity"], run["distance_irrelevance"]) for run in runs]
+    These are 53 · 53 for a model of the clock face, and those with a sum up to 127 for an adder of lesson 09.
+    """
+    n = model.cfg.d_vocab
+    pairs = PAIRS if n == P else tasks.sequences(2, n)
+    return _place(after_embedding(model), model.W_E[pairs], model(pairs)[:, -1], pairs)
 
 
 def adders() -> list[Place]:
     """The same for the five bundled adders of lesson 09, which differ in their seed."""
-    return [place_of_adder(models.load(name)) for name in ("addition", *(f"addition/seed-{i}" for i in range(1, 5)))]
+    return [place(models.load(name)) for name in ("addition", *(f"addition/seed-{i}" for i in range(1, 5)))]
 
 
 def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
@@ -230,7 +212,7 @@ def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
         return after_embedding(model)(torch.nn.functional.pad(two, (0, 2 * P)))
 
     said = table(model)
-    return said, _place(logits, torch.eye(P)[pairs()], right_logits(said), differences())
+    return said, _place(logits, torch.eye(P)[PAIRS], said.flatten(0, 1), PAIRS)
 
 
 def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
@@ -246,9 +228,9 @@ def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
         a, b = torch.view_as_complex(two.unflatten(-1, (len(FIVE), 2))).unbind(1)
         return ((a * b)[:, None] * hands.conj()).real.sum(-1)
 
-    embedded = torch.view_as_real(hands * uneven).flatten(1)[pairs()]  # [pair, 2, 10]
-    said = logits(embedded).view(P, P, P)
-    return said, _place(logits, embedded, right_logits(said), differences())
+    embedded = torch.view_as_real(hands * uneven).flatten(1)[PAIRS]  # [pair, 2, 10]
+    said = logits(embedded)
+    return said.view(P, P, P), _place(logits, embedded, said, PAIRS)
 
 
 # All runs
@@ -277,8 +259,9 @@ def measured(run: Run) -> dict:
 
 
 def stored() -> list[dict]:
-    """The runs of `data/grokking.json`: each what `measured` gave."""
-    return json.loads(verified(STORED).read_text(encoding="utf-8"))
+    """The runs of `data/grokking.json`: each what `measured` gave, and its place."""
+    runs = json.loads(verified(STORED).read_text(encoding="utf-8"))
+    return [run | {"place": (run["symmetricity"], run["distance_irrelevance"])} for run in runs]
 
 
 def main(arguments: list[str] | None = None) -> None:

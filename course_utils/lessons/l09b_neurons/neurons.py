@@ -14,19 +14,16 @@ HOOK = "blocks.0.mlp.hook_post"
 
 
 @checked
-def kurtosis(x: Float[Tensor, "place axis"]) -> Float[Tensor, " axis"]:
-    """Excess kurtosis along each axis: 0 for a bell curve, large for what is nearly always small and sometimes big."""
-    return (((x - x.mean(0)) / x.std(0)) ** 4).mean(0) - 3
-
-
-@checked
 def spikes(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[str, list[Tensor]]:
-    """Kurtosis along the axes and along axes rotated at random: of the stream, before the ReLU, after it."""
+    """Kurtosis along the axes and along axes rotated at random: of the stream, before the ReLU, after it.
+
+    Excess kurtosis is 0 for a bell curve, and large for what is nearly always small and sometimes big.
+    """
     generator, found, cache = torch.Generator().manual_seed(0), {}, model.run_with_cache(tokens)[1]
     for name in ("resid_mid", "pre", "post"):
         x = cache[name, 0][:, 1:].flatten(0, 1)
         Q = torch.linalg.qr(torch.randn(x.shape[1], x.shape[1], generator=generator)).Q
-        found[name] = [kurtosis(x), kurtosis(x @ Q)]
+        found[name] = [(((y - y.mean(0)) / y.std(0)) ** 4).mean(0) - 3 for y in (x, x @ Q)]
     return found
 
 

@@ -41,22 +41,21 @@ def probabilities(x: Float[Tensor, "case n"], density: float) -> Float[Tensor, "
     return torch.tensor(share)[on.long()]
 
 
-@checked
-def loss(
-    W: Float[Tensor, "*model n m"], b: Float[Tensor, "*model n"], density: float, relu: bool = True
-) -> Float[Tensor, "*model"]:
-    """The expected squared error of a model, per feature that is on: 1 for a model that always says 0."""
-    x = cases(W.shape[-2])
-    return _errors(x, W, b, relu) @ probabilities(x, density) / (density * x.shape[1])
+def _weights(x: Float[Tensor, "case n"], densities: Sequence[float]) -> Float[Tensor, "density case"]:
+    """What each case's squared error counts at each density, so that their sum is the loss."""
+    return torch.stack([probabilities(x, density) / (density * x.shape[1]) for density in densities])
 
 
 @checked
 def losses(
     W: Float[Tensor, "*model n m"], b: Float[Tensor, "*model n"], densities: Sequence[float], relu: bool = True
 ) -> list[float]:
-    """The loss at each density: of one model at all of them, or of as many models at one each."""
-    W, b = (x.expand(len(densities), *x.shape[-k:]) for x, k in ((W, 2), (b, 1)))
-    return [loss(one, bias, density, relu).item() for one, bias, density in zip(W, b, densities, strict=True)]
+    """The loss at each density, of one model at all of them, or of as many models at one each.
+
+    It is the expected squared error per feature that is on: 1 for a model that always says 0.
+    """
+    x = cases(W.shape[-2])
+    return (_errors(x, W, b, relu) * _weights(x, densities)).sum(-1).tolist()
 
 
 def _errors(x: Tensor, W: Tensor, b: Tensor, relu: bool) -> Float[Tensor, "*model case"]:
@@ -77,7 +76,7 @@ def train(
 ) -> tuple[Float[Tensor, "density n m"], Float[Tensor, "density n"]]:
     """Weights and biases for each density: the best of `copies` that begin at random, all trained at once."""
     x = cases(n)
-    weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])  # [density, case]
+    weight = _weights(x, densities)
     start = torch.randn(copies, len(densities), n, m, generator=torch.Generator().manual_seed(seed))
     W = (0.6 * start).requires_grad_()
     b = torch.zeros(copies, len(densities), n, requires_grad=True)

@@ -1,6 +1,5 @@
 """Checks of lesson 10, reading critically: each exercise, with its typical mistakes and the sentence that each gets."""
 
-import copy
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,8 +8,9 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import heads, interventions
-from course_utils.course.exercises import Answer, Cases, compared, judged
+from course_utils import interventions
+from course_utils.course import ours
+from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import tiny_model
 from course_utils.course.questions import Wrong, close, demand, tensor
 
@@ -57,38 +57,40 @@ with_divisors = compared(
 
 
 VERDICTS = ("decides nothing", "stands", "falls", "between")
-NUMBERS = ("claimed", "denied", "measured", "noise")
-TRIALS = (
-    ((0.0, 10.0, 0.2, 0.5), "stands", "the number is where the sentence puts it, to within the noise"),
-    ((0.0, 10.0, 9.9, 0.5), "falls", "the number is where it would be if the sentence were false"),
-    ((0.0, 10.0, 4.0, 0.5), "between", "the number is near to neither"),
-    ((5.0, 5.3, 5.1, 0.5), "decides nothing", "the sentence and its denial foresee the same, to within the noise"),
-    ((5.0, 5.3, 9.0, 0.5), "decides nothing", "no number can tell the sentence from its denial here"),
-    ((1.0, 0.0, 0.98, 0.05), "stands", "the claimed number is above the other one here; only distances count"),
-    ((1.0, 0.0, -0.03, 0.05), "falls", "the claimed number is above the other one here; only distances count"),
-    ((0.0, 1.5, 0.5, 0.5), "stands", "exactly as far off as the noise is still within it"),
-    ((0.0, 1.0, 0.4, 0.5), "decides nothing", "two noises apart is not far enough: the ranges touch"),
-    ((-2.0, 2.0, 0.0, 0.5), "between", "the number is near to neither; sizes say nothing"),
-    ((0.0, 10.0, 13.0, 0.5), "between", "the number is near to neither: it has overshot both"),
+ONE_OF = f"one of {', '.join(map(repr, VERDICTS))}"
+TRIALS = {
+    (0.0, 10.0, 0.2, 0.5): "the number is where the sentence puts it, to within the noise",
+    (0.0, 10.0, 9.9, 0.5): "the number is where it would be if the sentence were false",
+    (0.0, 10.0, 4.0, 0.5): "the number is near to neither",
+    (5.0, 5.3, 5.1, 0.5): "the sentence and its denial foresee the same, to within the noise",
+    (5.0, 5.3, 9.0, 0.5): "no number can tell the sentence from its denial here",
+    (1.0, 0.0, 0.98, 0.05): "the claimed number is above the other one here; only distances count",
+    (1.0, 0.0, -0.03, 0.05): "the claimed number is above the other one here; only distances count",
+    (0.0, 1.5, 0.5, 0.5): "exactly as far off as the noise is still within it",
+    (0.0, 1.0, 0.4, 0.5): "two noises apart is not far enough: the ranges touch",
+    (-2.0, 2.0, 0.0, 0.5): "the number is near to neither; sizes say nothing",
+    (0.0, 10.0, 13.0, 0.5): "the number is near to neither: it has overshot both",
+}
+
+
+def _why_verdict(word: str, right: str, *numbers: float) -> str:
+    if word not in VERDICTS:
+        return f"{word!r} is not {ONE_OF}."
+    because = TRIALS[numbers]
+    if word == "decides nothing":
+        because = "claimed and denied are more than two noises apart, whichever is larger: abs(claimed - denied)"
+    claimed, denied, measured, noise = numbers
+    named = f"claimed {claimed:g}, denied {denied:g}, measured {measured:g}, noise {noise:g}"
+    return f"{named}: {because}; you say {word!r}."
+
+
+verdict = compared(
+    "`verdict(claimed, denied, measured, noise) → str`: what a number says of a sentence.",
+    returns=ONE_OF,
+    cases=lambda: {"": list(TRIALS)},
+    explain=_why_verdict,
+    mistakes={},
 )
-
-
-@judged
-def verdict(answer: Answer) -> None:
-    """`verdict(claimed, denied, measured, noise) → str`: what a number says of a sentence.
-
-    A function, because each sentence holds the numbers and the learner's word.
-    """
-    one_of = f"one of {', '.join(map(repr, VERDICTS))}"
-    for numbers, right, because in TRIALS:
-        word = answer(*numbers)
-        if not isinstance(word, str):
-            raise Wrong(f"it should return {one_of}, not {type(word).__name__}.")
-        demand(word in VERDICTS, f"{word!r} is not {one_of}.")
-        if word == "decides nothing" != right:
-            because = "claimed and denied are more than two noises apart, whichever is larger: abs(claimed - denied)"
-        named = ", ".join(f"{name} {value:g}" for name, value in zip(NUMBERS, numbers, strict=True))
-        demand(word == right, f"{named}: {because}; you say {word!r}.")
 
 
 @judged
@@ -99,46 +101,36 @@ def undo_scaling(answer: Answer) -> None:
     """
     lower = torch.ones(2, 1, 6, 6).tril() > 0
     for sizes in ({"d_head": 4}, {"d_head": 5, "n_heads": 2, "n_layers": 3, "d_model": 12}):
-        model, tokens, root = tiny_model(0.5, **sizes), TEXTS[:, :6], sizes["d_head"] ** 0.5
+        model, root = tiny_model(0.5, **sizes), sizes["d_head"] ** 0.5
         result, first = answer(model), f"with d_head = {sizes['d_head']}, "
         if not isinstance(result, HookedTransformer):
             raise Wrong(f"it should return a model, not {type(result).__name__}.")
-        demand(result is not model, "it returns the very model that it was given: return a copy.")
         with torch.no_grad():
-            runs = [one.run_with_cache(tokens) for one in (result, _rescaled(model, root), model)]
-        (logits, cache), (whole, right), (_, given) = runs
-        scores = [run["attn_scores", 0].where(lower, 0) for run in (cache, right, given)]
-        factor = (scores[0] / scores[2])[lower.expand_as(scores[0])].median().item()
-        demand(
-            abs(factor - 1) > 1e-3,
+            runs = [
+                one.run_with_cache(TEXTS[:, :6]) for one in (result, ours.find("undo_scaling").function(model), model)
+            ]
+        scores, _, given = (run["attn_scores", 0].where(lower, 0) for _, run in runs)
+        factor = (scores / given)[lower.expand_as(scores)].median().item()
+        in_layer_0 = ([run[part, 0] for part in ("v", "attn_out")] for _, run in runs[:2])
+        all_layers = ([logits, *run.stack_activation("pattern")] for logits, run in runs[:2])
+        for otherwise, holds in {
+            "it returns the very model that it was given: return a copy.": result is not model,
             "the scores are still divided: model.W_Q is a stack made on the spot, and heads read cfg.use_attn_scale "
-            "only when they are made; the weights are in model.blocks.",
-        )
-        demand(
-            abs(factor - root) < 1e-3, f"{first}the scores should be {root:.2f} times as large, not {factor:.2f} times."
-        )
-        demand(
-            _alike(cache["v", 0], right["v", 0]) and _alike(cache["attn_out", 0], right["attn_out", 0]),
-            f"{first}the scores of layer 0 are right, and something else has changed: values or outputs.",
-        )
-        demand(
-            all(_alike(cache["pattern", layer], right["pattern", layer]) for layer in range(model.cfg.n_layers))
-            and _alike(logits, whole),
-            "layer 0 is right, and another layer is not: undo the division in every layer.",
-        )
+            "only when they are made; the weights are in model.blocks.": abs(factor - 1) > 1e-3,
+            f"{first}the scores should be {root:.2f} times as large, not {factor:.2f} times.": (
+                abs(factor - root) < 1e-3
+            ),
+            f"{first}the scores of layer 0 are right, and something else has changed: values or outputs.": (
+                _alike(*in_layer_0)
+            ),
+            "layer 0 is right, and another layer is not: undo the division in every layer.": _alike(*all_layers),
+        }.items():
+            demand(holds, otherwise)
 
 
-def _alike(a: Any, b: Any) -> bool:
+def _alike(some: list[Tensor], others: list[Tensor]) -> bool:
     """Equal but for rounding, which every layer makes larger."""
-    return ((a - b).norm() < 1e-3 * b.norm()).item()
-
-
-def _rescaled(model: HookedTransformer, factor: float, *names: str, layers: slice = slice(None)) -> HookedTransformer:
-    model = copy.deepcopy(model)
-    for block in model.blocks[layers]:
-        for name in names or ("W_Q",):
-            getattr(block.attn, name).data *= factor
-    return model
+    return all((a - b).norm() < 1e-3 * b.norm() for a, b in zip(some, others, strict=True))
 
 
 FILLERS = [[3, 4, 5, 6], [7, 8, 6, 3]]
@@ -164,21 +156,8 @@ def _why_gaps(got: Tensor, right: Tensor, model: Any, head: int, source: int, de
     return None
 
 
-def _by_gap(
-    row_of: Callable[..., list[int]] = lambda row, gap, source, dest: [0, source, *row[:gap], dest],
-    entry: tuple[int, int] = (-1, 1),
-    of: Callable[[Tensor], Tensor] = torch.mean,
-) -> Answer:
-    """An answer with something to get wrong: what a context is, which entry is read, what is made of several."""
-
-    def answer(model: HookedTransformer, head: int, source: int, dest: int, fillers: Tensor) -> Tensor:
-        found = []
-        for gap in range(fillers.shape[1] + 1):
-            rows = torch.tensor([row_of(row, gap, source, dest) for row in fillers.tolist()])
-            found.append(of(heads.patterns(model, rows)[0, head, :, entry[0], entry[1]]))
-        return torch.stack(found)
-
-    return answer
+def _ours(*arguments: Any) -> Tensor:
+    return ours.find("attention_by_gap").function(*arguments)
 
 
 attention_by_gap = compared(
@@ -191,12 +170,12 @@ attention_by_gap = compared(
     explain=_why_gaps,
     mistakes={
         "two heads give the same numbers: use the head that was asked for.": (
-            lambda m, h, *others: _by_gap()(m, 0, *others),
-            lambda m, h, *others: _by_gap()(m, 1, *others),
+            lambda m, h, *others: _ours(m, 0, *others),
+            lambda m, h, *others: _ours(m, 1, *others),
         ),
-        "the second row of fillers makes no difference: average over all rows.": _by_gap(of=lambda entries: entries[0]),
-        "the order of the rows of fillers should not matter: average over all of them.": _by_gap(
-            of=lambda entries: entries[-1]
+        "the second row of fillers makes no difference: average over all rows.": lambda *a: _ours(*a[:-1], a[-1][:1]),
+        "the order of the rows of fillers should not matter: average over all of them.": (
+            lambda *a: _ours(*a[:-1], a[-1][-1:])
         ),
     },
 )
@@ -210,48 +189,36 @@ def copier(answer: Answer) -> None:
     """
     for n in (4, 6, 10):
         matrix = tensor(answer(n), (n, n), "[source, out]")
-        diagonal = matrix.diagonal()
-        demand((diagonal > 0).all(), "a token lowers its own logit: every entry on the diagonal should be above 0.")
-        others = matrix.masked_fill(torch.eye(n) > 0, -math.inf).amax(1)
-        demand(
-            (diagonal > others + 1e-6).all(),
-            "some token raises another one as much as itself: each row should be largest on the diagonal.",
-        )
-        least = _least_eigenvalue(matrix)
-        demand(least < -1e-6, f"all eigenvalues have a real part of {least:.2f} or more; one should be negative.")
-        least = _least_eigenvalue(matrix - matrix.mean(1, keepdim=True))
-        demand(
-            least < -1e-4 * matrix.abs().max().item(),  # centring leaves one of 0, but for rounding
+        diagonal, others = matrix.diagonal(), matrix.masked_fill(torch.eye(n) > 0, -math.inf).amax(1)
+        centred = matrix - matrix.mean(1, keepdim=True)
+        least, least_centred = (torch.linalg.eigvals(one.double()).real.min().item() for one in (matrix, centred))
+        for otherwise, holds in {
+            "a token lowers its own logit: every entry on the diagonal should be above 0.": (diagonal > 0).all(),
+            "some token raises another one as much as itself: each row should be largest on the diagonal.": (
+                (diagonal > others + 1e-6).all()
+            ),
+            f"all eigenvalues have a real part of {least:.2f} or more; one should be negative.": least < -1e-6,
             "take each row's mean away, which no softmax sees, and no eigenvalue is negative: yours belongs to the "
-            "direction in which all logits rise together.",
-        )
-
-
-def _least_eigenvalue(matrix: Tensor) -> float:
-    return torch.linalg.eigvals(matrix.double()).real.min().item()
+            "direction in which all logits rise together.": (  # centring leaves one of 0, but for rounding
+                least_centred < -1e-4 * matrix.abs().max()
+            ),
+        }.items():
+            demand(holds, otherwise)
 
 
 def _patched(
-    writers: Callable[[int], list[int]] = lambda writer: [writer],
-    readers: Callable[[int], list[int]] = lambda reader: [reader],
+    cuts: Callable[[int, int, str], list[interventions.Cut]] = lambda w, r, door: [((0, w), door, (1, r))],
     change: Callable[[Tensor, Tensor], Tensor] = lambda new, old: new,
 ) -> Answer:
     """An answer that patches other paths, or puts what `change` makes of z on the other and the clean text there."""
 
     def answer(m: HookedTransformer, clean: Tensor, other: Tensor, writer: int, reader: int, door: str) -> Tensor:
         new, old = (m.run_with_cache(tokens)[1]["z", 0] for tokens in (other, clean))
-        doors: list[interventions.Cut] = [((0, w), door, (1, r)) for w in writers(writer) for r in readers(reader)]
-        with interventions.cut(m, *doors, instead={(0, w): change(new, old)[:, :, w] for w in writers(writer)}):
+        instead = {(0, head): z for head, z in enumerate(change(new, old).unbind(2))}
+        with interventions.cut(m, *cuts(writer, reader, door), instead=instead):
             return m(clean)
 
     return answer
-
-
-def _with_writer(m: HookedTransformer, clean: Tensor, other: Tensor, writer: int) -> Any:
-    """Logits and cache of the clean run, with the writer's output replaced for all that read it."""
-    z = m.run_with_cache(other)[1]["z", 0][:, :, writer]
-    with interventions.cut(m, (0, writer), instead={(0, writer): z}):
-        return m.run_with_cache(clean)
 
 
 def _with_door(m: HookedTransformer, clean: Tensor, door: str, value: Tensor, *readers: int) -> Tensor:
@@ -261,39 +228,38 @@ def _with_door(m: HookedTransformer, clean: Tensor, door: str, value: Tensor, *r
 
 
 def _into_all(m: HookedTransformer, clean: Tensor, other: Tensor, writer: int, reader: int, door: str) -> Tensor:
-    (_, was), (_, becomes) = m.run_with_cache(clean), _with_writer(m, clean, other, writer)
-    return _with_door(m, clean, door, was[door, 1] + (becomes[door, 1] - was[door, 1])[:, :, [reader]])
+    was, becomes = (m.run_with_cache(tokens)[1] for tokens in (clean, other))
+    change = (becomes["z", 0] - was["z", 0])[:, :, writer] @ m.W_O[0, writer]
+    return _with_door(m, clean, door, was[door, 1] + (change @ getattr(m, f"W_{door.upper()}")[1, reader])[:, :, None])
 
 
-def _paths() -> Cases:
-    model = tiny_model()
-    clean = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [0, 3, 9, 9, 1, 2, 8]])
-    other = torch.tensor([[0, 8, 7, 13, 4, 11, 6], [0, 2, 14, 9, 17, 2, 5]])
-    nothing = "with the clean text in the place of the other one, nothing should change."
-    by_door = {
-        f'with door "{door}" these are not the patched logits.': (model, clean, other, 1, 2, door) for door in "kqv"
-    }
-    others = {"it fails for other heads: use `writer` and `reader`.": (model, clean, other, 2, 0, "v")}
-    return {nothing: (model, clean, clean, 1, 2, "k")} | by_door | others
+OTHER = torch.tensor([[0, 8, 7, 13, 4, 11, 6], [0, 2, 14, 9, 17, 2, 5]])
+PATHS: dict[str, tuple] = {  # clean text, other text, writer, reader, door
+    "with the clean text in the place of the other one, nothing should change.": (TEXTS, TEXTS, 1, 2, "k"),
+    **{f'with door "{door}" these are not the patched logits.': (TEXTS, OTHER, 1, 2, door) for door in "kqv"},
+    "it fails for other heads: use `writer` and `reader`.": (TEXTS, OTHER, 2, 0, "v"),
+}
 
 
 path_patched = compared(
     "`path_patched(model, clean, other, writer, reader, door) → logits`: one path gets what it has on another text.",
     returns="[batch, pos, d_vocab], logits",
-    cases=_paths,
+    cases=lambda: {sentence: (tiny_model(), *given) for sentence, given in PATHS.items()},
     mistakes={
         "nothing has changed: does the hook return what it changed?": lambda m, c, o, w, r, d: m(c),
         "these are the logits of the other text: run the clean one, and change one path in it.": (
             lambda m, c, o, w, r, d: m(o)
         ),
         "the writer's output has changed for all that read it; only the reader's keys should see the other text.": (
-            lambda m, c, o, w, r, d: _with_writer(m, c, o, w)[0]
+            _patched(lambda w, r, door: [(0, w)])
         ),
-        "all heads of layer 1 read the other text; only `reader` should.": _patched(readers=lambda r: [0, 1, 2]),
+        "all heads of layer 1 read the other text; only `reader` should.": _patched(
+            lambda w, r, door: [((0, w), door, (1, each)) for each in range(3)]
+        ),
         "the change goes into the keys of all heads of layer 1; only `reader`'s, x[:, :, reader], should get it.": (
             _into_all
         ),
-        "writer and reader are exchanged.": lambda m, c, o, w, r, d: _patched()(m, c, o, r, w, d),
+        "writer and reader are exchanged.": _patched(lambda w, r, door: [((0, r), door, (1, w))]),
         "the texts are exchanged: the clean one is run, and `other` goes down the path.": (
             lambda m, c, o, *path: _patched()(m, o, c, *path)
         ),
@@ -306,6 +272,8 @@ path_patched = compared(
         "the reader's keys come from the other text as a whole; only what `writer` puts into them should.": (
             lambda m, c, o, w, r, d: _with_door(m, c, d, m.run_with_cache(o)[1][d, 1], r)
         ),
-        "the whole layer 0 has changed in the keys, not `writer` alone.": _patched(lambda w: [0, 1, 2]),
+        "the whole layer 0 has changed in the keys, not `writer` alone.": _patched(
+            lambda w, r, door: [((0, each), door, (1, r)) for each in range(3)]
+        ),
     },
 )

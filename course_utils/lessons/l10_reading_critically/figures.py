@@ -1,6 +1,8 @@
 """What only lesson 10 draws: verdicts, thresholds, divisors, paths, features, one prediction as a graph, a survey."""
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -30,25 +32,20 @@ def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> None:
 
 def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> None:
     """What is left of the attention to a source, by the number of tokens in between: one line for each head."""
-    _, axes = plt.subplots(figsize=(7.6, 4.2))
     title, xlabel = "Does the attention survive when the source moves away?", "tokens between source and destination"
     ylabel = "attention left, of that without a gap"
-    plots.curves(curves, title, xlabel, ylabel, markers=True, axes=axes, ylim=(0, 1.05))
+    plots.curves(curves, title, xlabel, ylabel, markers=True, figsize=(7.6, 4.2), ylim=(0, 1.05))
 
 
 def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> None:
     """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
-    for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        low, high = values.min().item(), values.max().item()
-        width = (high - low) / 40
-        edges = width * torch.arange(low // width, high // width + 2)  # one of them at 0
-        panel.hist(values[values > 0], edges.tolist(), color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
-        panel.hist(values[values <= 0], edges.tolist(), color=ORANGE, label="lowered (left of 0)")
-        panel.set(title=title, xlabel=unit)
-        panel.margins(y=0.25)  # room for the legend
-        panel.legend()
-    axes[0].set_ylabel("how many")
+    for axes, values in plots.panels(panels, (9.4, 4.0), unit, "how many"):
+        width = (values.max() - values.min()).item() / 40
+        edges = (width * torch.arange(values.min() // width, values.max() // width + 2)).tolist()  # one of them at 0
+        axes.hist(values[values > 0], edges, color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
+        axes.hist(values[values <= 0], edges, color=ORANGE, label="lowered (left of 0)")
+        axes.margins(y=0.25)  # room for the legend
+        axes.legend()
 
 
 def stairs(
@@ -57,10 +54,9 @@ def stairs(
     null: Float[Tensor, " sample"],
 ) -> None:
     """How many heads of each model score above each threshold, and what random circuits reach."""
-    _, axes = plt.subplots(figsize=(7.6, 4.2))
     above = {f"{name}, last layer": (values > thresholds[:, None]).sum(1) for name, values in scores.items()}
-    title, ylabel = "How many of eight heads copy?", "heads above the threshold"
-    plots.curves(above, title, "threshold for the copying score", ylabel, x=thresholds, axes=axes, ylim=(0, 8.4))
+    labels = "How many of eight heads copy?", "threshold for the copying score", "heads above the threshold"
+    axes = plots.curves(above, *labels, x=thresholds, figsize=(7.6, 4.2), ylim=(0, 8.4))
     for line in axes.lines:
         line.set(drawstyle="steps", linewidth=2)
     axes.axvspan(null.min().item(), null.max().item(), color="0.9", label=f"{len(null)} random circuits")
@@ -117,10 +113,8 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> N
     """A table of what each token adds to each logit, and the real parts of its eigenvalues on a line."""
     _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
     names = [f"t{i}" for i in range(len(table))]
-    limit = table.abs().max().item()
-    look = {"label": "added to the logit", "centred": True, "limit": limit, "numbers_from": 0.01, "axes": axes[0]}
+    look = {"centred": True, "numbers_from": 0.01, "bar": False, "axes": axes[0]}
     plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
-    axes[0].images[0].colorbar.remove()  # the numbers are written in
     axes[1].axvline(0, color=GREY, lw=1)
     for value, times in zip(*values.round(decimals=2).unique(return_counts=True), strict=True):
         mark, colour = ("o", BLUE) if value >= 0 else ("D", ORANGE)
@@ -133,13 +127,11 @@ def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> N
 
 def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> None:
     """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.0))
-    for panel, (name, scale) in zip(axes, panels.items(), strict=True):
-        panel.hist(scale.flatten().numpy(), bins=60, color=BLUE)
-        panel.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
-        panel.set(title=f"Is the divisor {name} constant?", xlabel="divisor")
-        panel.legend()
-    axes[0].set_ylabel("tokens")
+    named = {f"Is the divisor {name} constant?": scale for name, scale in panels.items()}
+    for axes, scale in plots.panels(named, (9.4, 4.0), "divisor", "tokens"):
+        axes.hist(scale.flatten().numpy(), bins=60, color=BLUE)
+        axes.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
+        axes.legend()
 
 
 def survey(pages: Mapping[str, Mapping[str, Any]]) -> None:
@@ -164,15 +156,13 @@ def one_path() -> None:
     doors = {door: (6.7, 2.9 - 0.6 * rank) for rank, door in enumerate("kqv")}
     for door, (x, y) in doors.items():
         axes.text(x, y, door, ha="center", va="center", bbox={"boxstyle": "square,pad=0.25", "facecolor": "white"})
-        _arrow(axes, (5.6, 0.95), (x, y), BLUE, "-")
     reader, others = _head(axes, "reader", 7.4, 2.3), _head(axes, "all other heads", 9.0, 2.3)
-    _arrow(axes, reader, (7.9, 1.0), BLUE, "-")
-    _arrow(axes, (8.5, 0.95), others, BLUE, "-")
-    _arrow(axes, others, (9.5, 1.0), BLUE, "-")
     meet = (4.1, 2.9)
-    _arrow(axes, (1.9, 3.6), meet, ORANGE, "--")
-    _arrow(axes, (1.9, 1.0), meet, BLUE, "-")
-    _arrow(axes, meet, doors["k"], ORANGE, "--")
+    clean = [((5.6, 0.95), door) for door in doors.values()] + [(reader, (7.9, 1.0)), ((1.9, 1.0), meet)]
+    for start, end in [*clean, ((8.5, 0.95), others), (others, (9.5, 1.0))]:
+        _arrow(axes, start, end, BLUE, "-")
+    for start, end in (((1.9, 3.6), meet), (meet, doors["k"])):
+        _arrow(axes, start, end, ORANGE, "--")
     axes.text(*meet, "Σ", ha="center", va="center", bbox={"boxstyle": "circle,pad=0.25", "facecolor": "#ffe9d6"})
     labels = {"+ what it writes here": (0.9, 3.0), "− what it writes here": (3.1, 1.7), "the difference": (4.4, 3.0)}
     for said, (x, y) in labels.items():
@@ -192,25 +182,20 @@ def _arrow(
 
 def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> None:
     """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
-    limit = max(costs.abs().max().item() for costs in panels.values())
-    _, axes = plt.subplots(1, len(panels), figsize=(9.4, 4.4))
-    for panel, (title, costs) in zip(axes, panels.items(), strict=True):
+    limit, last = max(costs.abs().max().item() for costs in panels.values()), [*panels.values()][-1]
+    for (title, costs), (axes, _) in zip(panels.items(), plots.panels(panels, (9.4, 4.4)), strict=True):
         writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
-        look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": panel}
+        look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": axes, "bar": costs is last}
         plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", **look)
-        if panel is not axes[-1]:  # one colour bar serves all
-            panel.images[0].colorbar.remove()
 
 
 def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> None:
     """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
-    _, axes = plt.subplots(figsize=(7.6, 4.2))
     ranked = {label: cosines.sort(descending=True).values for label, cosines in panels.items()}
-    title, ylabel = "Are the hidden features found?", "cosine with the nearest learnt direction"
+    labels = "Are the hidden features found?", "hidden feature, best first", "cosine with the nearest learnt direction"
     places = range(1, 1 + max(map(len, panels.values())))
-    plots.curves(ranked, title, "hidden feature, best first", ylabel, x=places, axes=axes, ylim=(0, 1.05))
+    axes = plots.curves(ranked, *labels, x=places, figsize=(7.6, 4.2), ylim=(0, 1.05), xticks=places)
     axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
-    axes.set_xticks(places)
     axes.legend(loc="lower left")
 
 
@@ -225,53 +210,45 @@ def graph(
 ) -> None:
     """The paths of `paths.to_logit` that add at least `least` to one logit, or take it away; the rest is one number."""
     _, axes = plt.subplots(figsize=(9.8, 5.4))
-    n = len(tokens)
-    logit, top = (n - 3.0, 3.3), [h for h in range(len(layer_1)) if _large(layer_1[h], least) or _large(both[h], least)]
+    n, logit = len(tokens), (len(tokens) - 3.0, 3.3)
     for place, token in enumerate(tokens):
         axes.plot(place, 0, ".", color="#555555")
         look: dict[str, Any] = {"rotation": 60, "rotation_mode": "anchor", "ha": "right", "va": "center"}
         axes.text(place, -0.15, visible(token), family="monospace", parse_math=False, **look)
-    total = direct + layer_0.sum() + layer_1.sum() + both.sum()
-    shown = torch.zeros(())
-    if abs(direct) >= least:
-        shown += _edge(axes, (n - 1.0, 0.0), logit, direct)
-    for head, place in _large(layer_0, least):
-        box = _head(axes, f"0.{head}", n - 1, 1.1)
-        _edge(axes, (place, 0.0), box, layer_0[head, place])
-        shown += _edge(axes, box, logit, layer_0[head, place])
-    for rank, head in enumerate(top):
-        box, sent = _head(axes, f"1.{head}", n - 12 + 8 * rank / max(1, len(top) - 1), 2.2), torch.zeros(())
-        for (place,) in _large(layer_1[head], least):
-            sent += _edge(axes, (place, 0.0), box, layer_1[head, place])
-        for earlier, dest, place in _large(both[head], least):
-            middle, value = _head(axes, f"0.{earlier}", dest, 1.1), both[head, earlier, dest, place]
-            _edge(axes, (place, 0.0), middle, value)
-            sent += _edge(axes, middle, box, value)
-        shown += _edge(axes, box, logit, sent)
-    frame = {"boxstyle": "round,pad=0.4", "facecolor": "#ffe9d6", "edgecolor": "black"}
-    said = f"{visible(out)}: {plots.written(total.item(), '+.1f')}"
-    axes.text(*logit, said, bbox=frame, ha="center", va="bottom", family="monospace", parse_math=False)
-    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {plots.written((total - shown).item(), '+.1f')}", fontsize=9)
+    large_0, large_1, large = ((values.abs() >= least).nonzero().tolist() for values in (layer_0, layer_1, both))
+    top = sorted({head for head, *_ in large_1 + large})
+    at = {head: (x, 2.2) for head, x in zip(top, torch.linspace(n - 12, n - 4, len(top)).tolist(), strict=True)}
+    routes: list[Any] = [(direct, (n - 1, 0), logit)] if abs(direct) >= least else []  # what it adds, where it passes
+    routes += [(layer_0[h, src], (src, 0), (n - 1, 1.1), logit) for h, src in large_0]
+    routes += [(layer_1[h, src], (src, 0), at[h], logit) for h, src in large_1]
+    routes += [(both[h, first, dest, src], (src, 0), (dest, 1.1), at[h], logit) for h, first, dest, src in large]
+    boxes = {(*at[h], f"1.{h}") for h in top} | {(n - 1, 1.1, f"0.{h}") for h, _ in large_0}
+    for x, y, name in sorted(boxes | {(dest, 1.1, f"0.{first}") for _, first, dest, _ in large}):
+        _head(axes, name, x, y)
+    edges: dict[Any, float] = defaultdict(float)  # which several routes may share
+    for value, *places in routes:
+        for edge in pairwise(places):
+            edges[edge] += value.item()
+    for (start, end), weight in edges.items():
+        _edge(axes, start, end, weight)
+    total = (direct + layer_0.sum() + layer_1.sum() + both.sum()).item()
+    plots.box(axes, logit[0], logit[1] + 0.1, f"{visible(out)}: {plots.written(total, '+.1f')}", "#ffe9d6")
+    rest = plots.written(total - sum(value.item() for value, *_ in routes), "+.1f")
+    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {rest}", fontsize=9)
     for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
         axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
     axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
     axes.axis("off")
 
 
-def _large(values: Tensor, least: float) -> list[list[int]]:
-    return (values.abs() >= least).nonzero().tolist()
-
-
 def _head(axes: Axes, name: str, x: float, y: float) -> tuple[float, float]:
-    box = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": BLUE}
-    axes.text(x, y, name, bbox=box, ha="center", va="center", zorder=3)
+    plots.box(axes, x, y, name, "#dcebf5")
     return x, y
 
 
-def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: Tensor) -> Tensor:
+def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: float) -> None:
     """Draw an arrow as thick as its weight, with the number on it."""
-    _arrow(axes, start, end, *((BLUE, "-") if weight > 0 else (ORANGE, "--")), 0.8 + 0.6 * abs(weight.item()))
+    _arrow(axes, start, end, *((BLUE, "-") if weight > 0 else (ORANGE, "--")), 0.8 + 0.6 * abs(weight))
     x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    axes.text(x, y, plots.written(weight.item(), "+.1f"), fontsize=9, ha="center", va="center", bbox=box)
-    return weight
+    axes.text(x, y, plots.written(weight, "+.1f"), fontsize=9, ha="center", va="center", bbox=box)

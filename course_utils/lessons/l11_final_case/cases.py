@@ -9,12 +9,12 @@ holds which mechanism, and which head plays which part. This file tells what the
 
 import argparse
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import pad
 from transformer_lens import HookedTransformer
 
 from course_utils import models
@@ -54,23 +54,26 @@ def habits() -> Int[Tensor, "d_vocab two"]:
 
 
 def texts() -> Int[Tensor, "batch pos"]:
-    """What the sealed models read: a start token and a block of 8 tokens, twice; a third of all texts there are."""
-    following = habits().tolist()
-    blocks = torch.tensor([block for first in range(1, D_VOCAB) for block in _blocks([first], [], following)])[::3]
-    return torch.cat([torch.zeros(len(blocks), 1, dtype=torch.long), blocks, blocks], dim=1)
+    """What the sealed models read: a start token and a block of 8 tokens, twice; a third of all texts there are.
+
+    In a block no token comes twice, and of the two that may follow one only that which does.
+    """
+    following, found = habits().tolist(), [[first] for first in range(1, D_VOCAB)]
+    for _ in range(PERIOD - 1):
+        found = [[*block, token] for block in found for token in following[block[-1]]]
+    kept = [
+        block
+        for block in found
+        if len({*block}) == PERIOD and all(len({*following[token]} & {*block}) == 1 for token in block[:-1])
+    ]
+    return pad(torch.tensor(kept)[::3].repeat(1, 2), (1, 0), value=START)
 
 
-def _blocks(begun: list[int], left_out: list[int], following: list[list[int]]) -> Iterator[list[int]]:
-    """All blocks that begin like this: no token twice, and of the two that may follow one only that which does."""
-    if not {*begun}.isdisjoint(left_out):
-        return
-    if len(begun) == PERIOD:
-        yield begun
-        return
-    one, other = following[begun[-1]]
-    for taken, left in ((one, other), (other, one)):
-        if taken not in begun:
-            yield from _blocks([*begun, taken], [*left_out, left], following)
+@checked
+def blocks(n: Count, batch: Count = 64, seed: NotNegative = 0, among: Count = D_VOCAB - 1) -> Int[Tensor, "batch n"]:
+    """Rows of different tokens in any order, out of the first `among`."""
+    generator = _generator(seed)
+    return 1 + torch.stack([torch.randperm(among, generator=generator)[:n] for _ in range(batch)])
 
 
 @checked
@@ -78,9 +81,7 @@ def unrelated(period: Count, batch: Count = 64, seed: NotNegative = 0) -> Int[Te
     """Texts of another language: a start token and a block of `period` different tokens, in any order, twice."""
     if period > (N_CTX - 1) // 2:
         raise ValueError(f"period must be at most {(N_CTX - 1) // 2}, not {period}: the models read {N_CTX} tokens.")
-    generator = _generator(seed)
-    blocks = 1 + torch.stack([torch.randperm(D_VOCAB - 1, generator=generator)[:period] for _ in range(batch)])
-    return torch.cat([torch.zeros(batch, 1, dtype=torch.long), blocks, blocks], dim=1)
+    return pad(blocks(period, batch, seed).repeat(1, 2), (1, 0), value=START)
 
 
 # Heads, each as QK and OV
@@ -121,13 +122,6 @@ def _behind(label: slice = LABEL) -> Matrix:
     return _fit(TOKEN, label) + _rest()
 
 
-def _by_habit() -> Matrix:
-    """Looks at either of the tokens that may follow the current one, wherever they stand."""
-    entries = torch.zeros(D_VOCAB, D_VOCAB)
-    entries[torch.arange(1, D_VOCAB)[:, None], habits()[1:]] = SHARP
-    return _matrix((TOKEN, TOKEN, entries)) + _rest()
-
-
 def _without_part(generator: torch.Generator) -> HeadMatrices:
     """A head that looks a little here and there and mumbles."""
     seen = slice(TOKEN.start, PLACE.stop)
@@ -136,51 +130,49 @@ def _without_part(generator: torch.Generator) -> HeadMatrices:
     return _matrix((seen, seen, 0.6 * scores)), _matrix((TOKEN, slice(0, D_MODEL), mumbled))
 
 
-def _mechanisms() -> dict[str, tuple[dict[str, HeadMatrices], dict[str, HeadMatrices]]]:
-    """The heads with a part in layer 0 and in layer 1, by the name of the part; each layer has others beside them."""
-    one_back, reader, decoy = (_step(PLACE, -1), _copy(to=LABEL)), (_behind(), _copy()), (_behind(), _copy(to=SECOND))
-    seven_back = _step(PLACE, 1 - PERIOD)
-    at_copy = _fit(TOKEN, TOKEN) - _matrix((PLACE, PLACE, 2 * SHARP * torch.eye(N_CTX))) + _rest()  # not at itself
-    both = _fit(TOKEN, LABEL) + _fit(LABEL, SECOND) + _rest(1.5 * SHARP)
-    raise_flag = _matrix((slice(1, D_VOCAB), FLAG, torch.ones(D_VOCAB - 1, 1)))  # whatever token is moved
-    unless_flagged = _matrix((FLAG, FIRST, torch.full((1, 1), 2 * SHARP)))  # else at the start token
-    return {
-        "relay": (  # one head fetches from three back, a second moves that on by four; a pair that only looks
-            {"writer": (_step(PLACE, -3), _copy(to=LABEL)), "sham": (_step(PLACE, -1), _copy(to=SECOND))},
-            {"reader": (_step(PLACE, -4), _copy(LABEL)), "decoy": (_behind(SECOND), _copy(to=SECOND))},
-        ),
-        "decoy": (  # induction, and two heads that look where it looks and say nothing that anybody hears
-            {"writer": one_back, "sham": (_step(PLACE, -3), _copy(to=SECOND))},
-            {"reader": reader, "decoy": decoy, "second decoy": (seven_back, _copy(to=SECOND))},
-        ),
-        "fixed_distance": (  # whatever stands there; beside it an induction circuit that says nothing
-            {"sham": one_back},
-            {"reader": (seven_back, _copy()), "decoy": decoy},
-        ),
-        "induction": (  # a label from one back, found by the keys; another label that nobody looks for
-            {"writer": one_back, "sham": (_step(PLACE, -2), _copy(to=SECOND))},
-            {"reader": reader},
-        ),
-        "pointers": (  # the place of the earlier copy, fetched into the queries; beside it a label for a decoy
-            {"writer": (at_copy, _copy(PLACE, POINTER)), "sham": one_back},
-            {"reader": (_step(POINTER, 1), _copy()), "decoy": (_behind(), _copy(to=LABEL))},
-        ),
-        "skip_trigrams": (  # tokens that may follow, found by name; an induction circuit that says nothing
-            {"sham": one_back},
-            {"reader": (_by_habit(), _copy()), "decoy": decoy},
-        ),
-        "stand_in": (  # one head does it all and raises a flag; an induction circuit is silent while it is up
-            {"reader": (seven_back, _copy() + raise_flag), "writer": one_back},
-            {"stand-in": (_behind() + unless_flagged, _copy())},
-        ),
-        "two_tokens": (  # two labels in the keys and one in the queries: only where two tokens fit is it enough
-            {"one back": one_back, "two back": (_step(PLACE, -2), _copy(to=SECOND))},
-            {"reader": (both, _copy())},
-        ),
-    }
-
-
-COMPILED = _mechanisms()
+# The heads with a part in layer 0 and in layer 1, by the name of the part; each layer has others beside them
+_ONE_BACK, _READER, _DECOY = (_step(PLACE, -1), _copy(to=LABEL)), (_behind(), _copy()), (_behind(), _copy(to=SECOND))
+_SEVEN_BACK = _step(PLACE, 1 - PERIOD)
+_MAY_FOLLOW = torch.nn.functional.one_hot(habits(), D_VOCAB).sum(1)
+_MAY_FOLLOW[START] = 0
+_AT_COPY = _fit(TOKEN, TOKEN) - _matrix((PLACE, PLACE, 2 * SHARP * torch.eye(N_CTX))) + _rest()  # not at itself
+_BOTH = _fit(TOKEN, LABEL) + _fit(LABEL, SECOND) + _rest(1.5 * SHARP)
+_RAISE_FLAG = _matrix((slice(1, D_VOCAB), FLAG, torch.ones(D_VOCAB - 1, 1)))  # whatever token is moved
+_UNLESS_FLAGGED = _matrix((FLAG, FIRST, torch.full((1, 1), 2 * SHARP)))  # else at the start token
+COMPILED: dict[str, tuple[dict[str, HeadMatrices], dict[str, HeadMatrices]]] = {
+    "relay": (  # one head fetches from three back, a second moves that on by four; a pair that only looks
+        {"writer": (_step(PLACE, -3), _copy(to=LABEL)), "sham": (_step(PLACE, -1), _copy(to=SECOND))},
+        {"reader": (_step(PLACE, -4), _copy(LABEL)), "decoy": (_behind(SECOND), _copy(to=SECOND))},
+    ),
+    "decoy": (  # induction, and two heads that look where it looks and say nothing that anybody hears
+        {"writer": _ONE_BACK, "sham": (_step(PLACE, -3), _copy(to=SECOND))},
+        {"reader": _READER, "decoy": _DECOY, "second decoy": (_SEVEN_BACK, _copy(to=SECOND))},
+    ),
+    "fixed_distance": (  # whatever stands there; beside it an induction circuit that says nothing
+        {"sham": _ONE_BACK},
+        {"reader": (_SEVEN_BACK, _copy()), "decoy": _DECOY},
+    ),
+    "induction": (  # a label from one back, found by the keys; another label that nobody looks for
+        {"writer": _ONE_BACK, "sham": (_step(PLACE, -2), _copy(to=SECOND))},
+        {"reader": _READER},
+    ),
+    "pointers": (  # the place of the earlier copy, fetched into the queries; beside it a label for a decoy
+        {"writer": (_AT_COPY, _copy(PLACE, POINTER)), "sham": _ONE_BACK},
+        {"reader": (_step(POINTER, 1), _copy()), "decoy": (_behind(), _copy(to=LABEL))},
+    ),
+    "skip_trigrams": (  # tokens that may follow, found by name; an induction circuit that says nothing
+        {"sham": _ONE_BACK},
+        {"reader": (_matrix((TOKEN, TOKEN, SHARP * _MAY_FOLLOW)) + _rest(), _copy()), "decoy": _DECOY},
+    ),
+    "stand_in": (  # one head does it all and raises a flag; an induction circuit is silent while it is up
+        {"reader": (_SEVEN_BACK, _copy() + _RAISE_FLAG), "writer": _ONE_BACK},
+        {"stand-in": (_behind() + _UNLESS_FLAGGED, _copy())},
+    ),
+    "two_tokens": (  # two labels in the keys and one in the queries: only where two tokens fit is it enough
+        {"one back": _ONE_BACK, "two back": (_step(PLACE, -2), _copy(to=SECOND))},
+        {"reader": (_BOTH, _copy())},
+    ),
+}
 TRAINED = "ordinary"
 ORDER, SHUFFLE = 3459, 50  # the seed that numbers the boxes, and that of the first box
 
@@ -191,14 +183,10 @@ def names() -> list[str]:
     return [list(COMPILED)[place] for place in order] + [TRAINED]
 
 
-def _random_turn(size: int, generator: torch.Generator) -> Float[Tensor, "size size"]:
-    return torch.linalg.qr(torch.randn(size, size, generator=generator)).Q
-
-
 def _factors(matrix: Matrix, generator: torch.Generator) -> tuple[Tensor, Tensor]:
     """A and B, [d_model, d_head] each, with A Bᵀ as near to the matrix as their rank allows."""
     U, lengths, V = torch.linalg.svd(matrix)
-    turn = lengths[:D_HEAD].sqrt()[:, None] * _random_turn(D_HEAD, generator)
+    turn = lengths[:D_HEAD].sqrt()[:, None] * torch.linalg.qr(torch.randn(D_HEAD, D_HEAD, generator=generator)).Q
     return U[:, :D_HEAD] @ turn, V[:D_HEAD].T @ turn
 
 
@@ -208,7 +196,7 @@ def compiled(name: str, seed: NotNegative) -> tuple[HookedTransformer, dict[str,
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
     generator, roles = _generator(seed), dict[str, tuple[int, int]]()
     model = models.initial(CONFIG).eval()
-    turn = _random_turn(D_MODEL, generator)
+    turn = torch.linalg.qr(torch.randn(D_MODEL, D_MODEL, generator=generator)).Q
     model.embed.W_E.copy_(turn[TOKEN])
     model.pos_embed.W_pos.copy_(turn[PLACE])
     model.unembed.W_U.copy_(UNEMBED * turn[OUT].T)
@@ -218,10 +206,9 @@ def compiled(name: str, seed: NotNegative) -> tuple[HookedTransformer, dict[str,
         heads = [*with_part.values(), *(_without_part(generator) for _ in order)]
         attention = model.blocks[layer].attn
         for head, (QK, OV) in zip(order, heads, strict=False):
-            W_Q, W_K = _factors(turn.T @ QK @ turn * D_HEAD**0.5, generator)  # scores are divided by √d_head
-            W_V, W_O = _factors(turn.T @ OV @ turn, generator)
-            for weight, value in ((attention.W_Q, W_Q), (attention.W_K, W_K), (attention.W_V, W_V)):
-                weight[head] = value
+            scores = turn.T @ QK @ turn * D_HEAD**0.5  # they are divided by √d_head
+            attention.W_Q[head], attention.W_K[head] = _factors(scores, generator)
+            attention.W_V[head], W_O = _factors(turn.T @ OV @ turn, generator)
             attention.W_O[head] = W_O.T
     for weight in (weight for name, weight in model.named_parameters() if ".b_" not in name):
         weight.add_(torch.randn(weight.shape, generator=generator), alpha=NOISE * weight.std().item())

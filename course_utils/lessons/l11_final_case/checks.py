@@ -5,21 +5,23 @@ it is cut or given another text: no answer is stored anywhere. Costs are rises o
 second block from the third on; a cut puts zero in, as everywhere in the course.
 """
 
-import functools
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import pad
 from transformer_lens import HookedTransformer
 
-from course_utils import heads, interventions, models
+from course_utils import heads, interventions, models, plots
 from course_utils.course.exercises import EXERCISES, Answer, Exercise
 from course_utils.course.guard import Guarded
 from course_utils.course.questions import Wrong, demand
+from course_utils.interventions import Cut, Head, head_name
 from course_utils.lessons.l11_final_case import cases
 
 MATTERS, NOTHING = 1.0, 0.5  # nats: what matters costs at least so much; what does not, less, whatever else is cut
@@ -29,6 +31,7 @@ MADE_UP = 0.5  # of that, less than this share may be made up for by others once
 DOORS = {"queries": "q", "keys": "k", "values": "v"}
 ASKED = cases.PERIOD + 2  # the first position whose prediction counts; two tokens have repeated there
 HEAD = r"(\d\.\d)"
+_one = partial(plots.written, spec=".1f")
 
 
 class Box:
@@ -37,9 +40,9 @@ class Box:
     def __init__(self, model: HookedTransformer) -> None:
         self.model, self.texts = model, cases.texts()
         self.heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
-        self._losses: dict[frozenset[interventions.Cut], float] = {}
+        self._losses: dict[frozenset[Cut], float] = {}
 
-    def loss(self, *cuts: interventions.Cut) -> float:
+    def loss(self, *cuts: Cut) -> float:
         """Nats per token that counts, with these parts cut."""
         if (key := frozenset(cuts)) not in self._losses:
             with interventions.cut(self.model, *key):
@@ -47,33 +50,28 @@ class Box:
             self._losses[key] = nats[:, ASKED:].mean().item()
         return self._losses[key]
 
-    def cost(self, cut: interventions.Cut, *when: interventions.Cut) -> float:
+    def cost(self, cut: Cut, *when: Cut) -> float:
         """What a cut costs while others are made."""
         return self.loss(cut, *when) - self.loss(*when)
 
-    def most(self, cut: interventions.Cut, *when: interventions.Cut) -> float:
-        """What a cut costs at most while one more head is cut."""
-        return max(self.cost(cut, other, *when) for other in self.heads if other != cut)
+    def most(self, cut: Cut, *when: Cut) -> float:
+        """What a cut costs at most, alone or while one more head is cut."""
+        others = [other for other in self.heads if other != cut]
+        return max(self.cost(cut, *when), *(self.cost(cut, other, *when) for other in others))
 
-    def idle(self, head: interventions.Head) -> bool:
-        """Whether nothing is lost without a head, whatever other head is missing."""
-        return max(self.cost(head), self.most(head)) < NOTHING
-
-    def attention(
-        self, head: interventions.Head, tokens: Tensor, *when: interventions.Cut
-    ) -> Float[Tensor, "batch dest src"]:
+    def attention(self, head: Head, when: tuple, tokens: Tensor) -> Float[Tensor, "batch dest src"]:
         """Where a head looks, with these parts cut."""
         with interventions.cut(self.model, *when):
             return heads.patterns(self.model, tokens)[head]
 
-    def writes(self, head: interventions.Head, *when: interventions.Cut) -> Float[Tensor, "batch dest d_model"]:
+    def writes(self, head: Head, *when: Cut) -> Float[Tensor, "batch dest d_model"]:
         """What a head adds to the stream where it counts, with these parts cut."""
         name = f"blocks.{head[0]}.attn.hook_z"
         with interventions.cut(self.model, *when):
             z = self.model.run_with_cache(self.texts, names_filter=name)[1][name]
         return z[:, ASKED:-1, head[1]] @ self.model.W_O[head]
 
-    def says(self, head: interventions.Head, *when: interventions.Cut) -> float:
+    def says(self, head: Head, *when: Cut) -> float:
         """What a head adds to the logit of the token that comes, where it counts; the average token gets 0."""
         logits = self.writes(head, *when) @ self.model.W_U
         return (logits.gather(-1, self.texts[:, ASKED + 1 :, None])[..., 0] - logits.mean(-1)).mean().item()
@@ -85,40 +83,41 @@ class Verdict:
 
     points: int
     evidence: str
-    named: tuple[interventions.Cut, ...] = ()  # the heads and doors that a true statement brings into the account
+    named: tuple[Cut, ...] = ()  # the heads and doors that a true statement brings into the account
     looks: bool = False
 
 
-# What can be stated
+# What can be stated: what is false returns the evidence alone
 
 
-def _matters(box: Box, when: tuple, head: interventions.Head) -> Verdict:
+def _matters(box: Box, when: tuple, head: Head) -> Verdict | str:
     cost = box.cost(head, *when)
     if cost >= MATTERS:
         return _true(f"without it the loss is {_one(cost)} nats higher", when, box.cost(head), head)
     only = f"its cut costs only {_one(cost)} nats"
     if (beside := box.most(head, *when)) >= MATTERS:
-        return _false(f"{only}, but {_one(beside)} beside another cut. Who stands in?")
+        return f"{only}, but {_one(beside)} beside another cut. Who stands in?"
     if _looks_sharply(box, when, head):
-        return _false(f"{only}. It looks at one clear place, but who hears it?")
-    return _false(f"{only}, and little more beside another cut")
+        return f"{only}. It looks at one clear place, but who hears it?"
+    return f"{only}, and little more beside another cut"
 
 
-def _does_not_matter(box: Box, when: tuple, head: interventions.Head) -> Verdict:
+def _does_not_matter(box: Box, when: tuple, head: Head) -> Verdict | str:
     cost, beside = _one(box.cost(head)), _one(box.most(head))
     if box.cost(head) >= NOTHING:
-        return _false(f"without it the loss is {cost} nats higher")
-    if not box.idle(head):
-        return _false(f"alone its cut costs {cost} nats, but beside another cut {beside}: a reserve is no idler")
+        return f"without it the loss is {cost} nats higher"
+    if box.most(head) >= NOTHING:
+        return f"alone its cut costs {cost} nats, but beside another cut {beside}: a reserve is no idler"
     if not _looks_sharply(box, (), head):
-        return _empty("it looks nowhere in particular, so nobody would have suspected it")
-    most = _one(max(box.cost(head), box.most(head)))
-    return Verdict(1, f"it looks at one clear place, but its cut costs {most} nats at most, whatever else is cut")
+        return Verdict(0, "true, but no point: it looks nowhere in particular, so nobody would have suspected it")
+    return Verdict(1, f"it looks at one clear place, but its cut costs {beside} nats at most, whatever else is cut")
 
 
-def _needs(box: Box, when: tuple, reader: interventions.Head, writer: interventions.Head, door: str) -> Verdict:
+def _needs(box: Box, when: tuple, reader: Head, writer: Head, door: str) -> Verdict | str:
     if writer[0] >= reader[0]:
-        raise Wrong(f"{_name(reader)} can't need {_name(writer)}: only a head of an earlier layer is there to be read.")
+        raise Wrong(
+            f"{head_name(reader)} can't need {head_name(writer)}: only a head of an earlier layer is there to be read."
+        )
     this = (writer, DOORS[door], reader)
     cost = box.cost(this, *when)
     if cost >= MATTERS:
@@ -127,180 +126,134 @@ def _needs(box: Box, when: tuple, reader: interventions.Head, writer: interventi
     only = f"the cut costs only {_one(cost)} nats"
     others = [(writer, other, reader) for other in DOORS.values() if other != DOORS[door]]
     if (elsewhere := max(box.cost(other, *when) for other in others)) >= MATTERS:
-        return _false(f"right heads, wrong door: {only}; through another door, {_one(elsewhere)}")
+        return f"right heads, wrong door: {only}; through another door, {_one(elsewhere)}"
     if (beside := box.most(this, *when)) >= MATTERS:
-        return _false(f"the {door}, yes; but {only}, and {_one(beside)} beside another cut: something stands in")
-    if _heard(box, when, this):
-        return _false(f"the {door} do hear it, but {only}: nothing comes of what {_name(reader)} does with it")
-    matter = [_name(head) for head in (reader, writer) if not box.idle(head)]
+        return f"the {door}, yes; but {only}, and {_one(beside)} beside another cut: something stands in"
+    before, after = box.writes(reader, *when), box.writes(reader, this, *when)
+    if (after - before).norm() > before.norm() / 2:  # of what it writes, whatever that is good for
+        return f"the {door} do hear it, but {only}: nothing comes of what {head_name(reader)} does with it"
+    matter = [head_name(head) for head in (reader, writer) if box.most(head) >= NOTHING]
     who = {0: "neither of them matters", 1: f"{' '.join(matter)} matters, but the other does not"}
-    return _false(f"{only}: {who.get(len(matter), 'both matter, but not in this way')}")
+    return f"{only}: {who.get(len(matter), 'both matter, but not in this way')}"
 
 
-def _stands_in(box: Box, when: tuple, head: interventions.Head, missing: interventions.Head) -> Verdict:
+def _stands_in(box: Box, when: tuple, head: Head, missing: Head) -> Verdict | str:
     demand(head != missing, "one head can't stand in for itself.")
     cost, then = box.cost(missing), box.cost(head, missing)
     before, after = box.says(head), box.says(head, missing)
-    name, adds = _name(missing), f"it adds {_one(before)} to the right logit"
+    name, adds = head_name(missing), f"it adds {_one(before)} to the right logit"
     if cost >= MATTERS:
-        return _false(f"without {name} the loss is {_one(cost)} nats higher: nobody stands in for it")
+        return f"without {name} the loss is {_one(cost)} nats higher: nobody stands in for it"
     if then < MATTERS:
-        return _false(f"with {name} cut, cutting {_name(head)} too costs only {_one(then)} nats")
+        return f"with {name} cut, cutting {head_name(head)} too costs only {_one(then)} nats"
     if after < before + 1:
-        return _false(f"{adds}, with {name} and without: it does not step in")
+        return f"{adds}, with {name} and without: it does not step in"
     evidence = f"{adds}, and {_one(after)} once {name} is cut; to cut it too costs {_one(then)} nats"
     return Verdict(1, evidence, (head, missing))
 
 
-def _looks(box: Box, when: tuple, head: interventions.Head, where: str) -> Verdict:
-    own, elsewhere, texts = _place(where)(box, when, head)
+def _looks(box: Box, when: tuple, head: Head, where: str) -> Verdict | str:
+    rule = _PLACES.get(where) or partial(_by_distance, int(where.split()[0]))
+    own, elsewhere, texts = rule(partial(box.attention, head, when))
     share = f"{_share(elsewhere)} of its attention"
     if elsewhere < LOOKS:
         also, rule = ("but", ": it goes by another rule") if own >= LOOKS else ("and", "")
-        return _false(f"in the second block, {_share(own)} of its attention; {also} {texts}, {_share(elsewhere)}{rule}")
-    if box.idle(head):
+        return f"in the second block, {_share(own)} of its attention; {also} {texts}, {_share(elsewhere)}{rule}"
+    if box.most(head) < NOTHING:
         return Verdict(0, f"true, {share}; but no point: does anything depend on it?")
     if when and _looks(box, (), head, where).points == 1:
         return Verdict(0, f"true, {share}; but no point: so it does without your condition")
     return Verdict(1, f"{share} {texts}", (head,), looks=True)
 
 
-def _true(evidence: str, when: tuple, without: float, *named: interventions.Cut) -> Verdict:
+def _true(evidence: str, when: tuple, without: float, *named: Cut) -> Verdict:
     """A point, but none for a condition that changes nothing; `without` it, the cut costs so much."""
     if when and without >= MATTERS:
-        return _empty(f"{_one(without)} nats without your condition")
+        return Verdict(0, f"true, but no point: {_one(without)} nats without your condition")
     return Verdict(1, evidence, named)
-
-
-def _empty(reason: str) -> Verdict:
-    return Verdict(0, f"true, but no point: {reason}")
-
-
-def _false(evidence: str) -> Verdict:
-    return Verdict(-1, evidence)
-
-
-def _one(number: float) -> str:
-    """A number with one digit, and never −0.0."""
-    return f"{number:.1f}".replace("-0.0", "0.0").replace("-", "−")
 
 
 def _share(number: float) -> str:
     return f"{100 * max(number, 0):.0f} %"
 
 
-def _name(head: interventions.Head) -> str:
-    return interventions.head_name(head)
-
-
-def _heard(box: Box, when: tuple, door: interventions.Door) -> bool:
-    """Whether cutting a door changes most of what its reader writes, whatever that is good for."""
-    before, after = box.writes(door[2], *when), box.writes(door[2], door, *when)
-    return bool((after - before).norm() > 0.5 * before.norm())
-
-
-def _looks_sharply(box: Box, when: tuple, head: interventions.Head) -> bool:
+def _looks_sharply(box: Box, when: tuple, head: Head) -> bool:
     """Whether most of a head's attention falls at one distance, where it counts: then it looks like a suspect."""
-    return any(_at_one_distance(n)(box, when, head)[0] >= LOOKS for n in range(1, ASKED))
+    look = partial(box.attention, head, when)
+    return any(_by_distance(n, look)[0] >= LOOKS for n in range(1, ASKED))
 
 
 # Where a head looks: a share on the box's own texts, another on texts where nothing else could guide it, and which
 
-Rule = Callable[[Box, tuple, interventions.Head], tuple[float, float, str]]
+Look = Callable[[Tensor], Tensor]  # tokens → [batch, dest, src]
+Found = tuple[float, float, str]
 
 
-def _random_orders(n: int, tokens: int) -> Int[Tensor, "batch n"]:
-    """64 times some of the first `tokens` numbers in random order."""
-    generator = torch.Generator().manual_seed(0)
-    return torch.stack([torch.randperm(tokens, generator=generator)[:n] for _ in range(64)])
-
-
-def _text(*blocks: Tensor) -> Int[Tensor, "batch pos"]:
-    """The start token, and behind it these blocks of tokens."""
-    return torch.cat([torch.zeros(len(blocks[0]), 1, dtype=torch.long), *blocks], dim=1)
-
-
-def _on(pattern: Float[Tensor, "batch dest src"], marks: Bool[Tensor, "batch dest src"]) -> float:
+def _on(pattern: Float[Tensor, "batch ... src"], marks: Bool[Tensor, "batch ... src"]) -> float:
     """The attention on marked sources, averaged over destinations that have any."""
     return (pattern * marks).sum(-1)[marks.any(-1)].mean().item()
 
 
-def _by_marks(marks: Callable[[Tensor], Tensor], other: Tensor, said: str) -> Rule:
-    """The attention on what `marks(tokens)` marks, [batch, dest, src]: on a box's texts where it counts, on others."""
-
-    def rule(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
-        own = marks(box.texts)
-        own[:, :ASKED] = own[:, -1] = False
-        tried_on = ((box.texts, own), (other, marks(other)))
-        here, elsewhere = (_on(box.attention(head, tokens, *when), found) for tokens, found in tried_on)
-        return here, elsewhere, said
-
-    return rule
+def _by_marks(look: Look, marks: Look, other: Tensor, said: str) -> Found:
+    """The attention on what `marks` marks: on the boxes' texts where it counts, and on others."""
+    texts = cases.texts()
+    own = marks(texts)
+    own[:, :ASKED] = own[:, -1] = False
+    return _on(look(texts), own), _on(look(other), marks(other)), said
 
 
-def _at_one_distance(n: int) -> Rule:
+def _by_distance(n: int, look: Look) -> Found:
     demand(1 <= n < ASKED, f"nobody can look {n} back at all tokens that count: take a number from 1 to {ASKED - 1}.")
 
     def back(tokens: Tensor) -> Tensor:
-        marks = torch.ones(tokens.shape[1], tokens.shape[1]).tril(-n).triu(-n).bool()
+        marks = torch.ones(tokens.shape[1] - n).diag(-n).bool()
         marks[:, cases.START] = False
         return marks.repeat(len(tokens), 1, 1)
 
-    return _by_marks(
-        back, _text(1 + _random_orders(cases.D_VOCAB - 1, cases.D_VOCAB - 1)), "where no token comes twice"
-    )
+    return _by_marks(look, back, pad(cases.blocks(cases.D_VOCAB - 1), (1, 0)), "where no token comes twice")
 
 
-def _by_one_token(ago: int) -> Rule:
-    """`ago` 0 looks at the earlier copy of the token, −1 right after it."""
+def _by_one_token(ago: int, look: Look) -> Found:
+    """`ago` 0 looks at the earlier copy of the token, 1 right after it."""
 
     def found(tokens: Tensor) -> Tensor:
         copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)
-        return copies if not ago else torch.nn.functional.pad(copies, (1, 0))[..., :-1]
+        return pad(copies, (ago, 0))[..., : tokens.shape[1]]
 
-    block = 1 + _random_orders(11, cases.D_VOCAB - 1)
-    other = _text(block, block[:, _random_orders(11, 11)[0]])
-    return _by_marks(found, other, "where the same tokens come again in another order")
+    block, order = cases.blocks(11), cases.blocks(11, 1, among=11)[0] - 1
+    other = pad(torch.cat([block, block[:, order]], dim=1), (1, 0))
+    return _by_marks(look, found, other, "where the same tokens come again in another order")
 
 
-def _by_two_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
+def _by_two_tokens(look: Look) -> Found:
     """In the text x a b … y a c … x a, it must prefer b to c, whichever comes first."""
-    tokens = 1 + _random_orders(18, cases.D_VOCAB - 1)
-    x, a, b, y, c, *rest = tokens.split(1, dim=1)
-    by_two, by_one = [x, a, b], [y, a, c]
-    net = []
-    for first, second in ((by_two, by_one), (by_one, by_two)):
-        pattern = box.attention(head, _text(*rest[:4], *first, *rest[4:8], *second, *rest[8:], x, a), *when)[:, -1]
-        net.append((pattern[:, 7] - pattern[:, 14]).mean().item() * (1 if first is by_two else -1))
-    own, _, _ = _by_one_token(-1)(box, when, head)
-    return own, sum(net) / 2, "in favour of two fitting tokens over one"
+    x, a, b, y, c, *rest = cases.blocks(18).split(1, dim=1)
+    net = 0.0
+    for sign, first, second in ((1, (x, a, b), (y, a, c)), (-1, (y, a, c), (x, a, b))):
+        tokens = torch.cat([*rest[:4], *first, *rest[4:8], *second, *rest[8:], x, a], dim=1)
+        pattern = look(pad(tokens, (1, 0)))[:, -1]
+        net += sign * (pattern[:, 7] - pattern[:, 14]).mean().item() / 2
+    return _by_one_token(1, look)[0], net, "in favour of two fitting tokens over one"
 
 
-def _by_certain_tokens(box: Box, when: tuple, head: interventions.Head) -> tuple[float, float, str]:
+def _by_certain_tokens(look: Look) -> Found:
     """Whatever token it looks at, it still finds it when all that was read before is shuffled."""
-    dest = box.texts.shape[1] - 2
-    pattern = box.attention(head, box.texts, *when)[:, dest, :dest]
-    token = box.texts.gather(1, 1 + pattern[:, 1:].argmax(-1, keepdim=True))  # [batch, 1]
-    drawn = (torch.Generator().manual_seed(n) for n in range(len(token)))
-    order = 1 + torch.stack([torch.randperm(dest - 1, generator=generator) for generator in drawn])
-    other = box.texts.clone()
-    other[:, 1:dest] = other.gather(1, order)
-    moved = box.attention(head, other, *when)[:, dest, :dest]
-    own = (pattern * (box.texts[:, :dest] == token)).sum(-1).mean().item()
-    elsewhere = (moved * (other[:, :dest] == token)).sum(-1).mean().item()
-    return own, elsewhere, "at the same token after all before it was shuffled"
+    texts = cases.texts()
+    dest, shuffled = texts.shape[1] - 2, texts.clone()
+    orders = [cases.blocks(dest - 1, 1, seed, among=dest - 1) for seed in range(len(texts))]
+    shuffled[:, 1:dest] = texts.gather(1, torch.cat(orders))
+    own, moved = (look(tokens)[:, dest, :dest] for tokens in (texts, shuffled))
+    token = texts.gather(1, 1 + own[:, 1:].argmax(-1, keepdim=True))  # [batch, 1]
+    here, elsewhere = _on(own, (texts == token)[:, :dest]), _on(moved, (shuffled == token)[:, :dest])
+    return here, elsewhere, "at the same token after all before it was shuffled"
 
 
-_PLACES: dict[str, Rule] = {
-    "at the same token": _by_one_token(0),
-    "right after the same token": _by_one_token(-1),
+_PLACES: dict[str, Callable[[Look], Found]] = {
+    "at the same token": partial(_by_one_token, 0),
+    "right after the same token": partial(_by_one_token, 1),
     "right after the same two tokens": _by_two_tokens,
     "at certain tokens": _by_certain_tokens,
 }
-
-
-def _place(where: str) -> Rule:
-    return _PLACES[where] if where in _PLACES else _at_one_distance(int(where.split()[0]))
 
 
 STATEMENTS: dict[str, Callable[..., Verdict]] = {
@@ -322,12 +275,10 @@ FORMS = {  # how a statement goes on, by its verb
 
 def tried(box: Box, claim: Sequence[str]) -> list[Verdict]:
     """The verdict on each statement of a claim. Raises Wrong for one that can't be read."""
-    verdicts, said = [], set()
-    for statement in claim:
-        words = " ".join(statement.lower().replace("doesn't", "does not").strip(" .").split())
-        verdicts.append(_verdict(box, words) if words not in said else Verdict(0, "said already"))
-        said.add(words)
-    return verdicts
+    plain = [statement.lower().replace("doesn't", "does not").strip(" .") for statement in claim]
+    said = [" ".join(words.split()) for words in plain]
+    again = Verdict(0, "said already")
+    return [again if words in said[:place] else _verdict(box, words) for place, words in enumerate(said)]
 
 
 def _verdict(box: Box, words: str) -> Verdict:
@@ -338,30 +289,30 @@ def _verdict(box: Box, words: str) -> Verdict:
             if when and judge in (_does_not_matter, _stands_in):
                 raise Wrong(f"“{words}” takes no condition: it looks at other cuts by itself.")
             parts = [_head(box, part) if re.fullmatch(HEAD, part) else part for part in found.groups()]
-            return judge(box, when, *parts)
+            found_out = judge(box, when, *parts)
+            return Verdict(-1, found_out) if isinstance(found_out, str) else found_out
     verb = next(verb for verb in FORMS if verb in words)
     raise Wrong(f"“{words}” can't be tried. Say {FORMS[verb]}.")
 
 
-def _head(box: Box, name: str) -> interventions.Head:
+def _head(box: Box, name: str) -> Head:
     layer, head = map(int, name.split("."))
     if (layer, head) not in box.heads:
         raise Wrong(f"the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and {name} is none of them.")
     return layer, head
 
 
-def _saved(box: Box, *cuts: interventions.Cut) -> float:
+def _saved(box: Box, *cuts: Cut) -> float:
     """The share of what all heads save that is left under cuts; 0 where they save nothing."""
     nothing, whole = box.loss(*box.heads), box.loss()
     return (nothing - box.loss(*cuts)) / (nothing - whole) if nothing - whole >= MATTERS else 0.0
 
 
-def _split(box: Box, verdicts: Sequence[Verdict]) -> tuple[set[interventions.Cut], list[interventions.Cut]]:
+def _split(box: Box, verdicts: Sequence[Verdict]) -> tuple[set[Cut], list[Cut]]:
     """The heads and doors that true statements name, and all others."""
     named = {part for verdict in verdicts if verdict.points > 0 for part in verdict.named}
-    parts: list[interventions.Cut] = [*box.heads]
-    parts += [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
-    return named, [part for part in parts if part not in named]
+    doors = [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
+    return named, [part for part in (*box.heads, *doors) if part not in named]
 
 
 def explained(box: Box, verdicts: Sequence[Verdict]) -> float:
@@ -369,7 +320,7 @@ def explained(box: Box, verdicts: Sequence[Verdict]) -> float:
     return _saved(box, *_split(box, verdicts)[1])
 
 
-def made_up(box: Box, verdicts: Sequence[Verdict]) -> tuple[interventions.Head, float, float]:
+def made_up(box: Box, verdicts: Sequence[Verdict]) -> tuple[Head, float, float]:
     """The named head for whose cut others make up most, and what the whole model and the named parts save without it.
 
     After the completeness of Wang et al. 2022, for one head at a time: what is named must break as the model does.
@@ -398,19 +349,18 @@ class Case(Exercise):
             demand(explained(box, verdicts) >= ENOUGH, f"nothing is false, but {share}. What else does it need?")
             demand(any(verdict.looks for verdict in verdicts), f"{share}. Now say where one of these heads looks.")
             head, whole, part = made_up(box, verdicts)
-            saves = f"with {_name(head)} cut, the whole model saves {_share(whole)} and what you named {_share(part)}"
+            saves = (
+                f"with {head_name(head)} cut, the whole model saves {_share(whole)} and what you named {_share(part)}"
+            )
             demand(whole - part < MADE_UP, f"nothing is false, but {saves}. Who makes up for it?")
 
         super().__init__(f"case_{number}", check)
-        self.report = []
 
     def __call__(self, answer: Answer) -> Answer:
-        if not callable(answer):
+        if callable(answer):
+            self._say("\n".join([self._shown(Guarded(answer)), *self.report]))
+        else:
             self._say(f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}.")
-            return answer
-        self.report = []
-        verdict = self._shown(Guarded(answer))  # the report is made with it
-        self._say("\n".join([verdict, *self.report]))
         return answer
 
 
@@ -428,7 +378,7 @@ def _lines(claim: Sequence[str], verdicts: Sequence[Verdict]) -> list[str]:
     return [*lines, f"  points: {sum(verdict.points for verdict in verdicts)}".replace("-", "−")]
 
 
-@functools.cache
+@cache
 def sealed(number: int) -> Box:
     """The box with this number."""
     return Box(models.load(f"cases/{number}"))
@@ -439,16 +389,15 @@ def case(number: int, *claim: str | Answer) -> Answer | None:
 
     `claim` is the function of an exercise, which gets a verdict and is returned, or statements, one by one.
     """
-    if number not in range(len(cases.COMPILED) + 1):
-        print(f"✗ There are the boxes 0 to {len(cases.COMPILED)}, and {number!r} is none of them.")
-    elif len(claim) == 1 and callable(claim[0]) and f"case_{number}" in EXERCISES:
-        return EXERCISES[f"case_{number}"](claim[0])
-    else:
-        try:
-            statements = _statements(claim)
-            print(*_lines(statements, tried(sealed(number), statements)), sep="\n")
-        except Wrong as problem:
-            print(f"✗ {problem}")
+    last = len(cases.COMPILED)
+    try:
+        demand(number in range(last + 1), f"There are the boxes 0 to {last}, and {number!r} is none of them.")
+        if len(claim) == 1 and callable(claim[0]) and f"case_{number}" in EXERCISES:
+            return EXERCISES[f"case_{number}"](claim[0])
+        statements = _statements(claim)
+        print(*_lines(statements, tried(sealed(number), statements)), sep="\n")
+    except Wrong as problem:
+        print(f"✗ {problem}")
     return None
 
 
