@@ -8,11 +8,11 @@ import argparse
 import sys
 from pathlib import Path
 
-import nbformat
-
-from course_utils._files import NOTEBOOKS, SOLUTIONS, get_back, lesson_of, solution_file, write_text
-from course_utils.author import handout, links, slides
+from course_utils._files import NOTEBOOKS, get_back, lesson_of, write_text
+from course_utils.author import authoring, handout, links, slides, to_html
 from course_utils.course import utf8_output
+
+MAKERS = {"slides": slides.slides, "handout": handout.handout}
 
 
 def export(kind: str, lesson: str) -> str:
@@ -20,24 +20,23 @@ def export(kind: str, lesson: str) -> str:
 
     Raises ValueError when there is no such lesson or kind.
     """
-    makers = {"slides": slides.slides, "handout": handout.handout}
-    paths = [SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb"]
-    if kind not in makers:
-        raise ValueError(f'There is no "{kind}": choose {", ".join(makers)}.')
-    if not all(path.is_file() for path in paths):
-        raise ValueError(f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.')
-    return makers[kind](*(nbformat.read(path, as_version=4) for path in paths))
+    if kind not in MAKERS:
+        raise ValueError(f'There is no "{kind}": choose {", ".join(MAKERS)}.')
+    try:
+        return MAKERS[kind](*to_html.both(lesson))
+    except FileNotFoundError:
+        raise ValueError(f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.') from None
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m course_utils.author.export", description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=("slides", "handout"))
+    parser.add_argument("kind", choices=MAKERS)
     parser.add_argument("lessons", nargs="*", metavar="LESSON", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
     options = parser.parse_args(arguments)
     utf8_output()
-    lessons = sorted(map(lesson_of, SOLUTIONS.glob("*.ipynb")))
+    lessons = map(lesson_of, authoring.lessons())
     names = options.lessons or [name for name in lessons if f"{name}.ipynb" != links.CONTENTS]
     if not names:
         parser.error(f"There is no lesson in {NOTEBOOKS}. {get_back('notebooks')}")

@@ -19,20 +19,19 @@ def handout(solution: NotebookNode, learner: NotebookNode) -> str:
     """
     figures = _open_figures(solution)
     cells, paper = [cell for cell in learner.cells if cell.get("id") not in links.IDS], _Handout()
-    for cell, following in zip(cells, [*cells[1:], None], strict=True):
+    for cell, following in zip(cells, [*cells[1:], cells[-1]], strict=True):
         if cell.cell_type == "code":
             paper.add_code(cell.source)
             continue
-        announces = cell.source.endswith(":") and "raise NotImplementedError" not in getattr(following, "source", "")
-        figure = figures.get(getattr(following, "id", ""), "") if announces else ""
+        announces = cell.source.endswith(":") and "raise NotImplementedError" not in following.source
+        figure = figures.get(following.id, "") if announces else ""
         blocks = to_html.markdown(_without_last_sentence(cell.source) if announces and not figure else cell.source)
         for block in blocks:
             paper.add(block)
         if figure and paper.shown[-1] == str(blocks[-1]):
             paper.shown.append(figure)
     body = "\n".join(paper.finished())
-    title = learner.cells[0].source.splitlines()[0].lstrip("# ")
-    return to_html.document(title, body + to_html.script("fit.js", "fit(document)"), to_html.style("handout.css"))
+    return to_html.document(to_html.title(learner), body, to_html.style("handout.css"), "fit(document)")
 
 
 def _without_last_sentence(source: str) -> str:
@@ -45,16 +44,13 @@ def _open_figures(solution: NotebookNode) -> dict[str, str]:
     """The figure of each cell, by the cell's id; but for those that an exercise's function had a part in."""
     figures: dict[str, str] = {}
     closed: set[str] = set()
-    for cell in solution.cells:
-        if cell.cell_type != "code":
-            continue
+    for cell in (cell for cell in solution.cells if cell.cell_type == "code"):
         used, bound = _names(cell.source)
         if authoring.MARKERS[0] in cell.source or used & closed:
             closed |= bound
             continue
-        shown = [output.get("data", {}).get("text/html", "") for output in cell.outputs]
-        for image in (text for text in shown if "<img" in text and "microscope-still" not in text):
-            figures.setdefault(cell.id, f'<div class="figure">{image}</div>')
+        for image in (shown for shown in to_html.pictures(cell) if to_html.STILL not in shown):
+            figures.setdefault(cell.id, image.replace("picture", "figure", 1))
     return figures
 
 
@@ -79,10 +75,9 @@ class _Handout:
     def add_code(self, source: str) -> None:
         """Of an exercise the signature, the docstring, and a line for each minute. Of other code nothing."""
         if self.exercise and "raise NotImplementedError" in source:
-            signature = source.split("raise NotImplementedError")[0].rstrip()
-            signature = re.sub(r"^(import|from) .*\n+", "", signature, flags=re.MULTILINE)
             minutes = int(re.findall(r"(\d+) minutes", self.exercise[0])[0])
-            inside = [*self.exercise, to_html.code(signature), f'<div class="room">{"<i></i>" * minutes}</div>']
+            room = f'<div class="room">{"<i></i>" * minutes}</div>'
+            inside = [*self.exercise, to_html.code(to_html.stub(source)), room]
             self.shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
             self.exercise = None
 
@@ -93,16 +88,11 @@ class _Handout:
             if block.startswith("<h2"):
                 parts.append([])
             parts[-1].append(block)
-        kept = [part for part in parts[1:] if any(map(self._holds_on, part))]
+        worth = re.compile(r"<(div|blockquote|ul|ol|table)|.*display=\"block\"|.{,26}To think about", re.DOTALL)
+        kept = [part for part in parts[1:] if any(map(worth.match, part))]
         title, *opening = parts[0]
         name = '<p class="name">Name<i></i>Date<i></i></p>'
         return [title, name, *opening, *(block for part in kept for block in part)]
-
-    @staticmethod
-    def _holds_on(block: str) -> bool:
-        """Whether a section is worth its place for the sake of this block."""
-        tags = ("<div", "<blockquote", "<ul", "<ol", "<table")
-        return block.startswith(tags) or 'display="block"' in block or "To think about" in block[:40]
 
     def add(self, block: Tag) -> None:
         """A block of prose, if it is wanted."""

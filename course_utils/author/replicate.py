@@ -24,10 +24,11 @@ import torch
 from jaxtyping import Float, Int
 from safetensors.torch import load_file, save_file
 from torch import Tensor
+from torch.nn.functional import normalize
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_utils import models, text
+from course_utils import heads, models, text
 from course_utils._files import DATA, write_checksums, write_text
 from course_utils.author import authoring, runner
 from course_utils.course import claims, utf8_output
@@ -39,13 +40,8 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
     "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
     "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
 }
-LESSONS = {  # the model that is replaced; a companion goes with its lesson, and 09 loads its seeds itself
-    "03": "zero-layer",
-    "04": "one-layer",
-    "05": "max-of-list",
-    "06": "two-layer",
-    "07": "two-layer",
-}
+# The model that is replaced; a companion goes with its lesson, and 09 loads its seeds itself
+LESSONS = {"03": "zero-layer", "04": "one-layer", "05": "max-of-list", "06": "two-layer", "07": "two-layer"}
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
 HOLDS, SIZE, OURS = claims.VERDICTS
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
@@ -53,17 +49,16 @@ RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
 def train_siblings(folder: Path) -> None:
     """Train the text models that are not there yet; a run that was stopped goes on."""
-    for name, siblings in SIBLINGS.items():
-        for place in (place_of(folder, name, sibling) for sibling in siblings):
-            if not is_trained(place):
-                kind, seed = place.name.partition("-")[::2]
-                recipe = train.RECIPES[f"{name}-biases" if kind == "biases" else name]
-                train.train(train.OnText, replace(recipe, seed=int(seed or recipe.seed)), place)
+    for place in (place for name in SIBLINGS for place in places(folder, name)):
+        if not is_trained(place):
+            kind, seed = place.name.partition("-")[::2]
+            recipe = train.RECIPES[place.parent.name + "-biases" * (kind == "biases")]
+            train.train(train.OnText, replace(recipe, seed=int(seed or recipe.seed)), place)
 
 
-def place_of(folder: Path, name: str, sibling: str) -> Path:
-    """Where a sibling is: in `data/` if it comes with the course, else in `folder`."""
-    return bundled if (bundled := DATA / name / sibling).is_dir() else folder / name / sibling
+def places(folder: Path, name: str) -> list[Path]:
+    """Where a model's siblings are: in `data/` if they come with the course, else in `folder`."""
+    return [(DATA if (DATA / name / sibling).is_dir() else folder) / name / sibling for sibling in SIBLINGS[name]]
 
 
 def is_trained(folder: Path) -> bool:
@@ -80,24 +75,15 @@ def likeness(
     sources, averaged over destinations), and the correlation of the full OV circuits over frequent tokens.
     """
     frequent = tokens.flatten().bincount(minlength=ours.cfg.d_vocab).argsort(descending=True)[:FREQUENT]
-    alike = torch.zeros(ours.cfg.n_layers, ours.cfg.n_heads, ours.cfg.n_heads)
-    for layer in range(ours.cfg.n_layers):
-        (mine, my_tables), (theirs, their_tables) = (_seen(model, layer, tokens, frequent) for model in (ours, other))
-        for head, pattern in enumerate(mine.unbind(1)):  # [batch, dest, src]
-            alike[layer, head] = torch.minimum(pattern[:, None], theirs).sum(-1).mean((0, 2))
-        alike[layer] += my_tables @ their_tables.T
+    patterns, tables = [], []
+    for model in (ours, other):
+        patterns.append(heads.patterns(model, tokens))
+        table = model.W_E[frequent] @ model.W_V @ model.W_O @ model.W_U[:, frequent]  # [layer, head, source, next]
+        tables.append(normalize((table - table.mean((2, 3), keepdim=True)).flatten(2), dim=-1))
+    alike = tables[0] @ tables[1].mT
+    for layer, head in itertools.product(*map(range, alike.shape[:2])):
+        alike[layer, head] += torch.minimum(patterns[0][layer, head], patterns[1][layer]).sum(-1).mean((1, 2))
     return alike
-
-
-def _seen(
-    model: HookedTransformer, layer: int, tokens: Int[Tensor, "batch pos"], some: Int[Tensor, " some"]
-) -> tuple[Float[Tensor, "batch head dest src"], Float[Tensor, "head entries"]]:
-    """The attention of a layer's heads, and their full OV circuits over some tokens, centred and of length one."""
-    name = f"blocks.{layer}.attn.hook_pattern"
-    pattern = model.run_with_cache(tokens, names_filter=name)[1][name]
-    tables = model.W_E[some] @ model.W_V[layer] @ model.W_O[layer] @ model.W_U[:, some]  # [head, source, next]
-    tables = (tables - tables.mean((1, 2), keepdim=True)).flatten(1)
-    return pattern, tables / tables.norm(dim=1, keepdim=True)
 
 
 def order(alike: Float[Tensor, "layer head head"]) -> Int[Tensor, "layer head"]:
@@ -108,12 +94,12 @@ def order(alike: Float[Tensor, "layer head head"]) -> Int[Tensor, "layer head"]:
     return pairings[sums.argmax(1)]
 
 
-def renumbered(weights: Mapping[str, Tensor], heads: Int[Tensor, "layer head"]) -> dict[str, Tensor]:
+def renumbered(weights: Mapping[str, Tensor], taken: Int[Tensor, "layer head"]) -> dict[str, Tensor]:
     """A model's weights with its heads in another order, which computes the same."""
     found = dict(weights)
     for key, value in weights.items():
         if ".attn." in key and "b_O" not in key:  # the bias of the output is the layer's, not a head's
-            found[key] = value[heads[int(key.split(".")[1])]].contiguous()
+            found[key] = value[taken[int(key.split(".")[1])]].contiguous()
     return found
 
 
@@ -124,9 +110,9 @@ def course_data(name: str, sibling: Path, target: Path) -> None:
     ours, other = models.load(name), models.load(sibling)
     if ours.cfg.n_layers == 0 or ours.cfg.n_heads == 1:
         return
-    heads = order(likeness(ours, other, text.held_out_tokens()[:TEXTS]))
+    taken = order(likeness(ours, other, text.held_out_tokens()[:TEXTS]))
     for file in (target / name).glob("*.safetensors"):
-        save_file(renumbered(load_file(file), heads), file)
+        save_file(renumbered(load_file(file), taken), file)
     write_checksums(target / name)
 
 
@@ -147,34 +133,29 @@ def verdict(entry: Mapping, ours: Any, values: Sequence[Any]) -> str:
     whichever is wider. It differs in size if every sibling has our sign and is between a third and three times ours.
     Words and truth values must be equal. In lists and dictionaries, every number.
     """
-    return max((_verdict(entry, ours, value) for value in values), key=(HOLDS, SIZE, OURS).index)
+    return max((_verdict(entry, ours, value) for value in values), key=claims.VERDICTS.index)
 
 
 def _verdict(entry: Mapping, ours: Any, value: Any, tolerance: Any = None) -> str:
     tolerance = entry.get("tolerance") if tolerance is None else tolerance
-    if isinstance(ours, Mapping | list):
-        if type(value) is not type(ours) or len(value) != len(ours):
-            return OURS
-        keys = list(ours) if isinstance(ours, Mapping) else range(len(ours))
-        if isinstance(ours, Mapping) and {*ours} != {*value}:
-            return OURS
-        each = tolerance if isinstance(tolerance, Mapping | list) else dict.fromkeys(keys, tolerance)
-        found = [_verdict(entry, ours[key], value[key], each[key]) for key in keys]
-        return max(found, key=(HOLDS, SIZE, OURS).index, default=HOLDS)
-    if isinstance(ours, bool | str) or not isinstance(value, int | float):
+    if isinstance(ours, list) and isinstance(value, list):
+        ours, value = dict(enumerate(ours)), dict(enumerate(value))
+    if isinstance(ours, Mapping) and isinstance(value, Mapping) and ours.keys() == value.keys():
+        each = tolerance if isinstance(tolerance, Mapping | list) else dict.fromkeys(ours, tolerance)
+        found = [_verdict(entry, ours[key], value[key], each[key]) for key in ours]
+        return max(found, key=claims.VERDICTS.index, default=HOLDS)
+    if isinstance(ours, bool | str | Mapping | list) or not isinstance(value, int | float):
         return HOLDS if value == ours else OURS
-    if "value" not in entry:
-        inside = entry.get("least", -float("inf")) <= value <= entry.get("most", float("inf"))
-        return HOLDS if inside else SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
-    if abs(value - ours) <= max(abs(ours) / 4, tolerance or 0):
-        return HOLDS
-    return SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
+    if "value" in entry:
+        is_near = abs(value - ours) <= max(abs(ours) / 4, tolerance or 0)
+    else:
+        is_near = entry.get("least", -float("inf")) <= value <= entry.get("most", float("inf"))
+    return HOLDS if is_near else SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
 
 
 def siblings_of(lesson: Path, folder: Path) -> list[Path]:
     """The trained siblings that a lesson can be run on."""
-    name = LESSONS[lesson.name[:2]]
-    return [place for sibling in SIBLINGS[name] if is_trained(place := place_of(folder, name, sibling))]
+    return [place for place in places(folder, LESSONS[lesson.name[:2]]) if is_trained(place)]
 
 
 def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
@@ -204,8 +185,8 @@ def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]
             if _verdict(entry, ours[statement], earlier["ours"]) == HOLDS:
                 values = earlier["siblings"] | values
             seeds = [value for sibling, value in values.items() if sibling.startswith("seed")]
-            said = verdict(entry, ours[statement], seeds)
-            rows[statement] = {"ours": ours[statement], "siblings": values, "verdict": said}
+            row = {"ours": ours[statement], "siblings": values}
+            rows[statement] = row | {"verdict": verdict(entry, ours[statement], seeds)}
         result[lesson] = rows
     return dict(sorted(result.items()))
 
@@ -224,8 +205,7 @@ def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
     if file.is_file() and (found := json.loads(file.read_text(encoding="utf-8")))["lesson"] == source:
         return found["values"]
     values = measured(notebook, data, folder / f"{notebook.stem}.record")
-    content = json.dumps({"lesson": source, "values": values})
-    write_text(file, content)
+    write_text(file, json.dumps({"lesson": source, "values": values}))
     return values
 
 
@@ -256,8 +236,7 @@ def main(arguments: list[str] | None = None) -> int:
         stays = f"what {RESULT.name} has of them stays"
         print(f"No siblings in {options.folder} for {without}: {stays}. --train makes them, in hours.", file=sys.stderr)
     result = replicate(options.folder, ready)
-    content = json.dumps(result, indent=1, ensure_ascii=False) + "\n"
-    write_text(RESULT, content)
+    write_text(RESULT, json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     write_text(PAGE, page(result))
     write_checksums(DATA)
     for lesson, rows in result.items():

@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from course_utils._files import NOTEBOOKS, ROOT, SOLUTIONS, lesson_of, solution_file, write_text
+from course_utils._files import NOTEBOOKS, ROOT, lesson_of, write_text
 from course_utils.author import authoring, links, to_html
 from course_utils.course import utf8_output
 
@@ -28,6 +28,7 @@ TEXTS = {  # what stands after the lessons: the name of the page → its file
     "CONTRIBUTING": ROOT / "CONTRIBUTING.md",
     "CHANGELOG": ROOT / "CHANGELOG.md",
 }
+MARKED = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", re.MULTILINE)  # what a reader needs not see
 SETTINGS = {
     "project": "Transformer circuits, hands-on",
     "extensions": ["myst_nb", "course_utils.author.site"],
@@ -87,25 +88,20 @@ def _write_sources(folder: Path) -> None:
     """Everything that Sphinx reads, as it reads it."""
     lessons = [name for name in map(lesson_of, authoring.lessons()) if name != START]
     for lesson in lessons:
-        solution, learner = (
-            nbformat.read(path, as_version=4)
-            for path in (SOLUTIONS / solution_file(lesson), NOTEBOOKS / f"{lesson}.ipynb")
-        )
+        solution, learner = to_html.both(lesson)
         solution.cells = list(_cells(solution, learner))
         write_text(folder / f"{lesson}.ipynb", nbformat.writes(solution))
     for name, file in TEXTS.items():
         write_text(folder / f"{name}.md", _linked(file))
-    contents = [_contents("Lessons", lessons), _contents("More", [*TEXTS])]
-    write_text(folder / "index.md", "\n".join([_linked(ROOT / "README.md"), *contents]))
+    index = [_linked(ROOT / "README.md")]
+    for caption, pages in {"Lessons": lessons, "More": TEXTS}.items():
+        index += ["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"]
+    write_text(folder / "index.md", "\n".join(index))
     picture = folder / "_extra" / "notebooks" / "induction.svg"  # where the README has it
     picture.parent.mkdir(parents=True)
     shutil.copy(NOTEBOOKS / picture.name, picture)
     (folder / "_static").mkdir()
     shutil.copy(to_html.STYLE / "site.css", folder / "_static")
-
-
-def _contents(caption: str, pages: list[str]) -> str:
-    return "\n".join(["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"])
 
 
 def _linked(file: Path) -> str:
@@ -129,11 +125,11 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
             continue
         if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
             yield new_code_cell(blanks[cell.id])
-            cell.source = to_html.without_markers(cell.source)
+            cell.source = MARKED.sub("", cell.source)
             cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
         for output in cell.get("outputs", []):
             shown = output.get("data", {})
-            if "microscope-still" in shown.get("text/html", ""):
+            if to_html.STILL in shown.get("text/html", ""):
                 shown["text/html"] = to_html.drawing(shown["text/html"])
         yield cell
 
@@ -142,15 +138,11 @@ def setup(app: Any) -> dict[str, bool]:  # Sphinx calls it, since this module st
     """Formulas as MathML, which a browser draws without a script."""
     from docutils import nodes
 
-    def inline(writer: Any, node: Any) -> None:
-        writer.body.append(to_html.mathml(node.astext(), "inline"))
+    def formula(writer: Any, node: Any) -> None:
+        writer.body.append(to_html.mathml(node.astext(), "inline" if isinstance(node, nodes.math) else "block"))
         raise nodes.SkipNode
 
-    def block(writer: Any, node: Any) -> None:
-        writer.body.append(to_html.mathml(node.astext(), "block"))
-        raise nodes.SkipNode
-
-    app.add_html_math_renderer("mathml", inline_renderers=(inline, None), block_renderers=(block, None))
+    app.add_html_math_renderer("mathml", inline_renderers=(formula, None), block_renderers=(formula, None))
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 

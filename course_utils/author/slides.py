@@ -7,7 +7,7 @@ pictures that show most, and the blanks of the exercises done in class; at the e
 import ast
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
@@ -71,33 +71,33 @@ def guide(title: str) -> Guide:
 
 def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     """A lesson as one HTML page, at most 25 slides; ValueError where the guide does not know it."""
-    title = solution.cells[0].source.splitlines()[0].lstrip("# ")
+    title = to_html.title(solution)
     told = guide(title)
-    deck = [_first(solution, title, told)]
-    sections, blanks = _sections(solution), {cell.id: cell.source for cell in learner.cells}
-    for row in told.plan:
-        part = [slide for name in row.sections for slide in _section(name, sections.get(name, []), row, blanks)]
-        notes = f"**{row.minutes} minutes.** {row.what}"
-        for slide in part:
-            slide.notes = notes
-        deck += part
-    closing = Slide("For discussion", [_questions_of(told.discussion)], told.discussion)
-    board = Slide("On the board", [*map(str, to_html.markdown(told.board))])
-    board.notes = f"What people get wrong:\n\n{told.mistakes}"
-    kept = _at_most([*deck, closing, board], MOST)
-    body = "\n".join(map(_section_tag, kept))
-    style = to_html.text(to_html.REVEAL / "reveal.css") + to_html.style("slides.css")
-    scripts = [to_html.text(to_html.REVEAL / name) for name in ("reveal.js", "notes.js")]
-    page = f'<div class="reveal"><div class="slides">{body}</div></div>'
-    code = "".join(f"<script>{script.split('//# sourceMappingURL')[0]}</script>" for script in scripts)
-    return to_html.document(title, page + code + to_html.script("fit.js", to_html.style("slides.js")), style)
-
-
-def _first(solution: NotebookNode, title: str, told: Guide) -> Slide:
-    picture = next(shown for cell in solution.cells for shown in _pictures(cell))
+    picture = next(shown for cell in solution.cells for shown in to_html.pictures(cell))
     minutes = sum(row.minutes for row in told.plan)
     notes = f"{minutes} minutes in all. The picture is live in the lesson's first cell."
-    return Slide(title, [*map(str, to_html.markdown(told.goal)), picture], notes)
+    deck = [Slide(title, [*_blocks(told.goal), picture], notes)]
+    sections, blanks = _sections(solution), {cell.id: cell.source for cell in learner.cells}
+    for row in told.plan:
+        for name in row.sections:
+            deck += _section(name, sections.get(name, []), row, blanks)
+    points = re.findall(r"^- \*(.+?)\*", told.discussion, flags=re.MULTILINE | re.DOTALL)  # without the answers
+    deck.append(Slide("For discussion", [_list(map(to_html.inline, points))], told.discussion))
+    deck.append(Slide("On the board", _blocks(told.board), f"What people get wrong:\n\n{told.mistakes}"))
+    body = "\n".join(map(_section_tag, _at_most(deck, MOST)))
+    style = to_html.style(to_html.REVEAL / "reveal.css") + to_html.style("slides.css")
+    scripts = [to_html.style(to_html.REVEAL / name) for name in ("reveal.js", "notes.js")]
+    page = f'<div class="reveal"><div class="slides">{body}</div></div>'
+    page += "".join(f"<script>{script.split('//# sourceMappingURL')[0]}</script>" for script in scripts)
+    return to_html.document(title, page, style, to_html.style("slides.js"))
+
+
+def _blocks(source: str) -> list[str]:
+    return [*map(str, to_html.markdown(source))]
+
+
+def _list(items: Iterable[str]) -> str:
+    return "<ul>{}</ul>".format("".join(f"<li>{item}</li>" for item in items))
 
 
 def _sections(solution: NotebookNode) -> dict[str, list[NotebookNode]]:
@@ -106,86 +106,57 @@ def _sections(solution: NotebookNode) -> dict[str, list[NotebookNode]]:
     name = ""
     for cell in solution.cells:
         if cell.cell_type == "markdown":
-            for part in re.split(r"^(?=## )", cell.source, flags=re.MULTILINE):
-                name = part.splitlines()[0][3:] if part.startswith("## ") else name
-                found.setdefault(name, []).append(NotebookNode(cell_type="markdown", source=part))
-        else:
-            found.setdefault(name, []).append(cell)
+            name = [name, *reader.SECTION.findall(cell.source)][-1]
+        found.setdefault(name, []).append(cell)
     return found
 
 
 def _section(name: str, cells: list[NotebookNode], row: Row, blanks: dict[str, str]) -> Iterator[Slide]:
     """The slides of a section: bets with their answers, the blanks that the row names, pictures."""
     bets: dict[str, Slide] = {}
-    exercise, others = "", 0
+    exercise, others, notes = "", 0, f"**{row.minutes} minutes.** {row.what}"
     for cell in cells:
         if cell.cell_type == "markdown":
             found = reader.EXERCISE.search(cell.source)
             exercise = found[0] if found and f"`{found[1]}`" in row.what else ""
             continue
         if exercise and "raise NotImplementedError" in blanks.get(cell.id, ""):
-            yield _blank(name, exercise, blanks[cell.id])
+            asked = exercise.split("<details>")[0]  # before the hints
+            yield Slide(name, [*_blocks(asked), to_html.code(to_html.stub(blanks[cell.id]).strip())], notes)
             exercise = ""
-        for asked in _questions(cell, name):
-            bets[asked.name] = asked.slide
-            asked.slide.spare = 1
-            yield asked.slide
+        for prediction, block in _questions(cell):
+            bets[prediction] = Slide(name, [block], notes, spare=1)
+            yield bets[prediction]
         answered = [bets.pop(key) for key in re.findall(r'predicted="(\w+)"', cell.source) if key in bets]
         for slide in answered:
             slide.blocks.append(_answer(cell))
-        for picture in _pictures(cell):
+        for picture in to_html.pictures(cell):
             waiting = answered or [*bets.values()]
             if waiting and not any("picture" in block for block in waiting[-1].blocks):
                 waiting[-1].blocks.insert(1, f'<div class="fragment">{picture}</div>')
                 waiting[-1].spare = 0
                 continue
             others += 1
-            yield Slide(name, _beside(_idea(cell.source), picture), spare=1 + others)
+            code = _idea(cell.source)
+            block = f'<div class="beside">{to_html.code(code)}{picture}</div>' if code else picture
+            yield Slide(name, [block], notes, spare=1 + others)
 
 
-@dataclass
-class _Question:
-    name: str
-    slide: Slide
-
-
-def _questions(cell: NotebookNode, section: str) -> Iterator[_Question]:
+def _questions(cell: NotebookNode) -> Iterator[tuple[str, str]]:
+    """The names of a cell's predictions, and what is asked."""
     names = iter(re.findall(r'predict\(\s*"(\w+)"', cell.source))
     for output in cell.outputs:
         said = output.get("data", {}).get("text/plain", "")
         if said.startswith("Predict: "):
             question, _, options = said.removeprefix("Predict: ").partition("\n")
-            words = "".join(f"<li>{html.escape(option)}</li>" for option in options.split(" · "))
-            block = f'<div class="bet"><p>{to_html.inline(question)}</p><ul>{words}</ul></div>'
-            yield _Question(next(names, question), Slide(section, [block]))
+            words = _list(map(html.escape, options.split(" · ")))
+            yield next(names, question), f'<div class="bet"><p>{to_html.inline(question)}</p>{words}</div>'
 
 
 def _answer(cell: NotebookNode) -> str:
     """What the first claims of a cell say, as one block that comes last."""
     lines = [line for output in cell.outputs for line in output.get("text", "").splitlines() if line.startswith("▪ ")]
-    items = "".join(f"<li>{html.escape(line[2:])}</li>" for line in lines[:3])
-    return f'<div class="answer fragment"><ul>{items}</ul></div>'
-
-
-def _pictures(cell: NotebookNode) -> Iterator[str]:
-    for output in cell.get("outputs", []):
-        shown = output.get("data", {}).get("text/html", "")
-        if "microscope-still" in shown:
-            yield f'<div class="picture">{to_html.drawing(shown)}</div>'
-        elif "<img" in shown:
-            yield f'<div class="picture">{shown}</div>'
-
-
-def _beside(code: str, picture: str) -> list[str]:
-    return [f'<div class="beside">{to_html.code(code)}{picture}</div>' if code else picture]
-
-
-def _blank(section: str, exercise: str, source: str) -> Slide:
-    """An exercise: what is asked, before the hints, and the blank."""
-    heading, _, asked = exercise.partition("\n\n")
-    asked = asked.split("<details>")[0]
-    stub = re.sub(r"^(import|from) .*\n+", "", source.split("raise NotImplementedError")[0], flags=re.MULTILINE)
-    return Slide(section, [*map(str, to_html.markdown(f"{heading}\n\n{asked}")), to_html.code(stub.strip())])
+    return f'<div class="answer fragment">{_list(html.escape(line[2:]) for line in lines[:3])}</div>'
 
 
 def _idea(source: str) -> str:
@@ -208,12 +179,6 @@ def _is_machinery(node: ast.stmt) -> bool:
     return not isinstance(node, ast.FunctionDef) and bool(called & MACHINERY)
 
 
-def _questions_of(discussion: str) -> str:
-    """The guide's questions for the room, without the answers."""
-    points = re.findall(r"^- \*(.+?)\*", discussion, flags=re.MULTILINE | re.DOTALL)
-    return "<ul>{}</ul>".format("".join(f"<li>{to_html.inline(point)}</li>" for point in points))
-
-
 def _at_most(deck: list[Slide], most: int) -> list[Slide]:
     """The deck with as many of its spare slides as fit: bets first, then the first picture of each section."""
     spare = sorted((slide.spare, place) for place, slide in enumerate(deck) if slide.spare)
@@ -225,6 +190,6 @@ def _at_most(deck: list[Slide], most: int) -> list[Slide]:
 
 
 def _section_tag(slide: Slide) -> str:
-    notes = "".join(map(str, to_html.markdown(slide.notes)))
+    notes = "".join(_blocks(slide.notes))
     heading = f"<h2>{to_html.inline(slide.heading)}</h2>"
     return f'<section>{heading}{"".join(slide.blocks)}<aside class="notes">{notes}</aside></section>'

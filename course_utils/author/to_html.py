@@ -3,33 +3,25 @@
 import html
 import re
 from base64 import b64decode
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from bs4 import BeautifulSoup, Tag
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from nbformat import NotebookNode
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from course_utils.author import authoring
+
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 and its notes (MIT), as its npm package has them
+STILL = "microscope-still"  # the class of the microscope's still drawing
 
 
-class _Markdown(IPythonRenderer):
-    """Jupyter's Markdown, with MathML where a browser would need MathJax."""
-
-    def block_math(self, body: str) -> str:
-        return mathml(body, "block")
-
-    def inline_math(self, body: str) -> str:
-        return mathml(body, "inline")
-
-    def latex_environment(self, name: str, body: str) -> str:
-        return mathml(rf"\begin{{{name}}}{body}\end{{{name}}}", "block")
-
-
-def mathml(formula: str, display: str) -> str:
+def mathml(formula: str, display: str = "block") -> str:
     """A formula of LaTeX as MathML; `display` is "inline" or "block".
 
     Raises ModuleNotFoundError without latex2mathml, which the extra `teach` brings.
@@ -40,6 +32,19 @@ def mathml(formula: str, display: str) -> str:
         raise ModuleNotFoundError('Formulas need latex2mathml: pip install -e ".[teach]" brings it.') from error
 
     return convert(formula.strip(), display=display).replace(r"\_", "_")  # it leaves \_ inside \text as it is
+
+
+class _Markdown(IPythonRenderer):
+    """Jupyter's Markdown, with MathML where a browser would need MathJax."""
+
+    def block_math(self, body: str) -> str:
+        return mathml(body)
+
+    def inline_math(self, body: str) -> str:
+        return mathml(body, "inline")
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return mathml(rf"\begin{{{name}}}{body}\end{{{name}}}")
 
 
 @cache
@@ -72,31 +77,41 @@ def drawing(stored: str) -> str:
     return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
 
 
-def without_markers(source: str) -> str:
-    """A solution's code without the lines that mark what the learner's copy leaves out."""
-    return re.sub(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", "", source, flags=re.MULTILINE)
+def pictures(cell: NotebookNode) -> Iterator[str]:
+    """The pictures among a cell's outputs as HTML, each in a `div`; the microscope's are drawings."""
+    for output in cell.get("outputs", []):
+        shown = output.get("data", {}).get("text/html", "")
+        if STILL in shown or "<img" in shown:
+            yield f'<div class="picture">{drawing(shown) if STILL in shown else shown}</div>'
 
 
-def text(file: Path) -> str:
-    """A file of UTF-8."""
-    return file.read_text(encoding="utf-8")
+def stub(source: str) -> str:
+    """A blank as it is printed: signature and docstring, without the imports above."""
+    above = source.split("raise NotImplementedError")[0].rstrip()
+    return re.sub(r"^(import|from) .*\n+", "", above, flags=re.MULTILINE)
 
 
-def style(file: str) -> str:
-    """One of our files of CSS or JavaScript, by name."""
-    return text(STYLE / file)
+def both(lesson: str) -> tuple[NotebookNode, NotebookNode]:
+    """A lesson's solution and its learner's copy; FileNotFoundError where there is none."""
+    path = authoring.solution_path(lesson)
+    return authoring.read(path), authoring.read(authoring.learner_path(path))
 
 
-def script(file: str, then: str) -> str:
-    """One of our files of JavaScript as a tag, with what it is to do."""
-    return f"<script>{style(file)}{then}</script>"
+def title(notebook: NotebookNode) -> str:
+    """A lesson's title."""
+    return notebook.cells[0].source.splitlines()[0].lstrip("# ")
 
 
-def document(title: str, body: str, css: str) -> str:
-    """A whole page."""
+def style(file: str | Path) -> str:
+    """One of our files of CSS or JavaScript, by name, or one of reveal.js, by its path."""
+    return (STYLE / file).read_text(encoding="utf-8")
+
+
+def document(heading: str, body: str, css: str, then: str) -> str:
+    """A whole page, in which everything is made to fit; `then` is the JavaScript that does."""
     colours = HtmlFormatter(style="default").get_style_defs(".highlight")
     styles = "\n".join([colours, style("all.css"), css])
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    head += f"<title>{html.escape(title)}</title>"
-    head += f"<style>{styles}</style>"
+    head += f"<title>{html.escape(heading)}</title><style>{styles}</style>"
+    body += f"<script>{style('fit.js')}{then}</script>"
     return f'<!DOCTYPE html>\n<html lang="en"><head>{head}</head>\n<body>\n{body}\n</body></html>\n'

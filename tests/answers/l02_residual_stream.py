@@ -9,7 +9,7 @@ from course_utils import interventions
 from course_utils.course.exercises import Answer
 from course_utils.lessons.l02_residual_stream.checks import (
     Model,
-    _changing,
+    _hook,
     _reordered,
     _replaced,
     _shares,
@@ -122,8 +122,8 @@ WRONG_ANSWERS = {
         "head 1.1 was replaced where it should be 0.1": lambda m, t, layer, *at: _replaced(m, t, 1, *at),
         "should be 1.2: is the layer in the name?": lambda m, t, layer, *at: _replaced(m, t, 0, *at),
         "head 0.0 was replaced where it should be 0.1.": lambda m, t, layer, head, v: _replaced(m, t, layer, 0, v),
-        "texts: 2, when value is the number 0": _changing(lambda z, h, v: z[:1, :, h].copy_(v)),
-        "not those of a run with `value`": _changing(lambda z, h, v: z[:, :, h].copy_(v.abs())),
+        "texts: 2, when value is the number 0": _hook(lambda z, h, v: z[:1, :, h].copy_(v)),
+        "not those of a run with `value`": _hook(lambda z, h, v: z[:, :, h].copy_(v.abs())),
     },
     "patch_stream": {
         "all comes back everywhere": _patching(lambda eye: eye + 1),

@@ -16,7 +16,6 @@ from course_utils.lessons.l04_one_layer.checks import (
     DESTS,
     OUTS,
     Row,
-    _centred,
     _looking,
     _relative,
     _terms,
@@ -121,7 +120,7 @@ WRONG_ANSWERS = {
     "skip_trigrams": {sentence: _ranked(outs=row) for sentence, row in OUTS.items()}
     | {sentence: _ranked(row) for sentence, row in DESTS.items()}
     | {
-        "(its column's mean changes no order)": _ranked(lambda m, h, s: _centred(_QK(m, h), 0)[:, s]),
+        "(its column's mean changes no order)": _ranked(lambda m, h, s: _QK(m, h)[:, s] - _QK(m, h)[:, s].mean()),
         "the outs are not the largest entries": _ranked(outs=lambda m, h, s: _OV(m, h)[s - 1]),
         "the outs are the right ones, but the largest": _ranked(end=lambda d, o: (d.flip(0), o.flip(0))),
         "the destinations are not those with the largest": _ranked(lambda m, h, s: _relative(m, h, s - 1)),

@@ -12,7 +12,7 @@ from course_utils.course import ours
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import random
 from course_utils.interventions import patched
-from course_utils.lessons.l05_max_of_list.checks import _at, _scores, _sums
+from course_utils.lessons.l05_max_of_list.checks import _scores, _sums
 
 
 def _but(**changes: Callable[[dict[str, Tensor]], Any]) -> Answer:
@@ -38,6 +38,11 @@ def _one_hot(line: Tensor) -> dict[str, Tensor]:
     W_Q, W_K = reads.sum(1, keepdim=True) * len(line) ** 0.5, reads @ line[:, None]
     W_Q, W_K = (torch.cat([W, torch.zeros(len(W), len(line) - 1)], 1) for W in (W_Q, W_K))
     return {"W_E": reads.T, "W_Q": W_Q, "W_K": W_K, "W_V": reads, "W_O": writes.T, "W_U": writes}
+
+
+def _at(model: HookedTransformer, place: int) -> Tensor:
+    """The stream of all values at a place."""
+    return model.W_E + model.W_pos[place]
 
 
 def _by_products(model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:

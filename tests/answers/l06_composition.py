@@ -107,11 +107,11 @@ RIGHT_ANSWERS = {
         },
     },
     "composition": {
-        "the trace": _in("QKV", lambda o, r, idle: _ratio(o, r, lambda M: (M @ M.T).trace().sqrt())),
+        "the trace": _in("QKV", lambda o, r, idle, s: _ratio(o, r, lambda M: (M @ M.T).trace().sqrt())),
         "singular values, float64": _in(
-            "QKV", lambda o, r, idle: _ratio(o, r, lambda M: torch.linalg.svdvals(M.double()).norm())
+            "QKV", lambda o, r, idle, s: _ratio(o, r, lambda M: torch.linalg.svdvals(M.double()).norm())
         ),
-        "a loop, a number": _in("QKV", lambda o, r, idle: _ratio(o, r, lambda M: math.hypot(*M.flatten().tolist()))),
+        "a loop, a number": _in("QKV", lambda o, r, idle, s: _ratio(o, r, lambda M: math.hypot(*M.flatten().tolist()))),
     },
     "one_door": {
         "an orthonormal basis, a list": lambda W_O, door: [
@@ -166,22 +166,24 @@ WRONG_ANSWERS = {
     },
     "composition": {
         "mode 'Q' hardly sees it": (
-            _in("Q", lambda o, r, idle: _ratio(o, r.T)),
-            _in("QKV", lambda o, r, idle: _ratio(o.T, r)),
-            _in("Q", lambda o, r, idle: (o * r).norm() / (o.norm() * r.norm())),
+            _in("Q", lambda o, r, idle, s: _ratio(o, r.T)),
+            _in("QKV", lambda o, r, idle, s: _ratio(o.T, r)),
+            _in("Q", lambda o, r, idle, s: (o * r).norm() / (o.norm() * r.norm())),
         ),
-        "mode 'K' hardly sees it": (_in("K", lambda o, r, idle: _ratio(o, r.T)), lambda o, q, v, mode: _ratio(o, q)),
-        "mode 'V' hardly sees it": _in("V", lambda o, r, idle: _ratio(o, r.T)),
+        "mode 'K' hardly sees it": (_in("K", lambda o, r, idle, s: _ratio(o, r.T)), lambda o, q, v, mode: _ratio(o, q)),
+        "mode 'V' hardly sees it": _in("V", lambda o, r, idle, s: _ratio(o, r.T)),
         "should not react when it is the reader's keys": _in(
-            "Q", lambda o, r, idle: _or_seen(_ratio(o, r), _ratio(o, r.T))
+            "Q", lambda o, r, idle, s: _or_seen(_ratio(o, r), _ratio(o, r.T))
         ),
         "reacts to the directions that the writer reads": _in(
-            "Q", lambda o, r, idle: _or_seen(_ratio(o, r), _ratio(o.T, r))
+            "Q", lambda o, r, idle, s: _or_seen(_ratio(o, r), _ratio(o.T, r))
         ),
-        "reacts to both heads writing": _in("V", lambda o, r, idle: _or_seen(_ratio(o, r), _ratio(o, r.T))),
-        "a ratio of norms is above 0": _in("K", lambda o, r, idle: -_ratio(o, r)),
-        "the score should never be above 1, and is": _in("Q", lambda o, r, idle: _ratio(o, r) + _ratio(o, idle) + 0.45),
-        "is not the ratio of Frobenius norms (d_model 64)": _in("Q", lambda o, r, idle: _ratio(o, r) ** 1.5),
+        "reacts to both heads writing": _in("V", lambda o, r, idle, s: _or_seen(_ratio(o, r), _ratio(o, r.T))),
+        "a ratio of norms is above 0": _in("K", lambda o, r, idle, s: -_ratio(o, r)),
+        "the score should never be above 1, and is": _in(
+            "Q", lambda o, r, idle, s: _ratio(o, r) + _ratio(o, idle) + 0.45
+        ),
+        "is not the ratio of Frobenius norms (d_model 64)": _in("Q", lambda o, r, idle, s: _ratio(o, r) ** 1.5),
     },
     "one_door": {
         "W_Q reads nothing of what the writer writes": (

@@ -86,6 +86,7 @@ GOOD = {  # a call of each function that is right
     bigrams.svd_cut: {"table": TABLE, "rank": 2},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
+    cases.blocks: {"n": 5, "batch": 2, "seed": 1, "among": 7},
     cases.unrelated: {"period": 5, "batch": 2, "seed": 1},
     cases.compiled: {"name": "decoy", "seed": 1},
     circuits.qk: HEAD,

@@ -267,8 +267,8 @@ def test_the_command_says_what_is_wrong(tmp_path, capsys, monkeypatch):
 
 
 def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
-    for name in ("NOTEBOOKS", "SOLUTIONS"):
-        monkeypatch.setattr(export, name, tmp_path / name.lower())
+    monkeypatch.setattr(export, "NOTEBOOKS", tmp_path / "notebooks")
+    monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "solutions")
     with pytest.raises(SystemExit) as caught:
         export.main(["slides", "--out", str(tmp_path / "out")])
     assert caught.value.code == 2 and list(tmp_path.iterdir()) == []

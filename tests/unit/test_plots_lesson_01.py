@@ -96,8 +96,8 @@ def test_the_steps_show_every_number_and_what_is_hidden():
     tables = {"scores": SCORES, "mask": hidden, "values": torch.zeros(3, 2)}
     first, second, third = draw.steps(NAMES, tables, "from $b", torch.tensor([0.5, -0.25]))
     assert _words(first)[:3] == ["0.50", "−1.00", "2.00"]
-    assert _words(second).count("−∞") == 3 and _words(third)[6:] == ["0.50", "−0.25"]
-    assert [label.get_text() for label in third.get_yticklabels()] == ["", "", "", "", "from·$b"]
+    assert _words(second).count("−∞") == 3 and _words(third)[-2:] == ["0.50", "−0.25"]
+    assert "from $b" in _words(third)
 
 
 def test_a_notice_table_is_black_where_the_output_changed():

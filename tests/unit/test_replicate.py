@@ -102,7 +102,9 @@ def test_without_siblings_it_says_which_lessons_stay_as_they_are(tmp_path, monke
     for name in ("RESULT", "PAGE"):
         monkeypatch.setattr(replicate, name, tmp_path / name)
     monkeypatch.setattr(replicate, "DATA", tmp_path)
-    monkeypatch.setattr(replicate, "place_of", lambda folder, name, sibling: DATA / name / sibling)
+    monkeypatch.setattr(
+        replicate, "places", lambda folder, name: [DATA / name / sibling for sibling in replicate.SIBLINGS[name]]
+    )
     assert replicate.main(["--folder", str(tmp_path)]) == 0
     assert [path.name[:2] for path in asked] == ["05"]
     message = capsys.readouterr().err

@@ -415,7 +415,7 @@ def top_p(answer: Answer) -> None:
             f"what it keeps sums to {total:.4f}: divide by the sum, so that it is 1.": close(total, 1.0),
             "the kept tokens change their proportions: divide, no softmax.": close(result, p * kept / (p * kept).sum()),
         }.items():
-            demand(holds, f"of {p.tolist()} and a share of {share} {said}")
+            demand(bool(holds), f"of {p.tolist()} and a share of {share} {said}")
     for shape, share in (((7,), 0.6), ((3, 9), 0.9), ((2, 3, 6), 0.3), ((4, 5), 1.0), ((5, 30), 0.95)):
         p = (2 * random(*shape, seed=3)).softmax(-1)
         demand(

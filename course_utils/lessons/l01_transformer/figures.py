@@ -146,7 +146,8 @@ def steps(
         rows, columns = list(names) if number == 1 else [""] * len(names), list(names)
         if number == len(tables):
             table = torch.cat([table, torch.full_like(part, torch.nan)[None], part[None]])
-            rows, columns = [*rows, "", below], [""] * len(part)
+            rows, columns = [*rows, "", ""], [""] * len(part)
+            axes.text(-0.65, len(names) + 1, below, ha="right", va="center", fontsize=8, **MONO)
         finite = table.where(table.isfinite(), torch.nan)
         look: dict[str, Any] = {"centred": True, "limit": 2.2 * finite.nan_to_num().abs().max().item(), "bar": False}
         plots.heatmap(finite, rows, columns, f"{number} · {title}", numbers_from=0.0, **look, axes=axes)
@@ -256,9 +257,9 @@ def written(
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
     """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
-    for row, (values, colour, marker) in enumerate(zip(texts.values(), COLOURS, MARKERS, strict=False)):
+    for row, (values, colour, marker) in enumerate(zip(texts.values(), COLOURS, "*" + MARKERS, strict=False)):
         spread = torch.linspace(-0.28, 0.28, len(values))[torch.arange(len(values)) * 7 % len(values)]
-        axes.plot(values, row + spread, marker, color=colour, ms=4, mew=0)
+        axes.plot(values, row + spread, marker, color=colour, ms=8 if marker == "*" else 4, mew=0)
         axes.plot([values.mean()] * 2, [row - 0.4, row + 0.4], color="black", lw=2, label="mean" * (not row))
     axes.axvline(entropy, color="#777777", linestyle="--", label="entropy along the sampled texts")
     axes.set_yticks(range(len(texts)), list(texts))

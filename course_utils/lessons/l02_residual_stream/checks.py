@@ -21,7 +21,7 @@ def _ours(name: str) -> Answer:
     return lambda *given: ours.find(name).function(*given)
 
 
-_terms, _replaced, _shares = map(_ours, ("stream_terms", "replaced", "patch_stream"))
+_terms, _drop, _replaced, _shares = map(_ours, ("stream_terms", "predicted_drop", "replaced", "patch_stream"))
 
 
 def _reordered(*order: int) -> Answer:
@@ -94,9 +94,7 @@ predicted_drop = compared(
         "with zeros in `instead`, the drop is all that a term adds.": (random(7, 5), 0 * random(7, 5), random(5, 4), 2),
     },
     mistakes={
-        "the sign is turned: where the logit falls, the number should be positive.": (
-            lambda t, i, W, n: (i - t) @ W[:, n]
-        ),
+        "the sign is turned: where the logit falls, the number should be positive.": lambda *given: -_drop(*given),
         "`instead` makes no difference; it is what stands in the term's place.": lambda t, i, W, n: t @ W[:, n],
         "that is what `instead` adds to the logit; the drop is a difference.": lambda t, i, W, n: i @ W[:, n],
         "W_U makes no difference: one of its columns says what a vector adds to the logit.": (
@@ -110,7 +108,7 @@ predicted_drop = compared(
 )
 
 
-def _changing(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
+def _hook(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
     """The logits after `change(z, head, value)`, with z [batch, pos, head, d_head]."""
 
     def answer(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
@@ -155,19 +153,15 @@ replaced = compared(
         "the logits are those of the plain run: does your hook return the changed z, and is it on the right name?": (
             lambda model, tokens, *_: model(tokens)
         ),
-        "all heads of the layer got the value; only `head` should.": _changing(lambda z, h, v: z.copy_(v)),
-        "the value was added; it should stand in place of what was there.": _changing(
-            lambda z, h, v: z[:, :, h].add_(v)
-        ),
-        "zeros stand in the head's z; it should be `value`.": _changing(lambda z, h, v: z[:, :, h].zero_()),
+        "all heads of the layer got the value; only `head` should.": _hook(lambda z, h, v: z.copy_(v)),
+        "the value was added; it should stand in place of what was there.": _hook(lambda z, h, v: z[:, :, h].add_(v)),
+        "zeros stand in the head's z; it should be `value`.": _hook(lambda z, h, v: z[:, :, h].zero_()),
         "only the last position was replaced; `value` goes to all positions.": (
-            _changing(lambda z, h, v: z[:, -1, h].copy_(v))
+            _hook(lambda z, h, v: z[:, -1, h].copy_(v))
         ),
-        "z was multiplied by `value`; `value` should stand in its place.": _changing(
-            lambda z, h, v: z[:, :, h].mul_(v)
-        ),
+        "z was multiplied by `value`; `value` should stand in its place.": _hook(lambda z, h, v: z[:, :, h].mul_(v)),
         "`head` counts positions here: z is [batch, pos, head, d_head], and the third axis is the head.": (
-            _changing(lambda z, h, v: z[:, h].copy_(v))
+            _hook(lambda z, h, v: z[:, h].copy_(v))
         ),
     },
 )

@@ -45,15 +45,14 @@ def stream() -> Axes:
 
 def unseen_constants() -> Axes:
     """Three numbers, the same three with 2 added to each, and the one softmax that both have."""
-    logits, axes = torch.tensor([2.0, 0.5, -1.0]), plt.subplots(1, 3, figsize=(9, 3.2))[1]
-    plots.grouped_bars({"": logits}, ["a", "b", "c"], "three logits", "nats", numbers=True, axes=axes[0])
-    plots.grouped_bars({"": logits + 2}, ["a", "b", "c"], "2 added to all", "nats", numbers=True, axes=axes[1])
-    of_both = {"": logits.softmax(0)}
-    plots.grouped_bars(of_both, ["a", "b", "c"], "softmax of both", "probability", numbers=True, axes=axes[2])
-    for panel, limits in zip(axes, ((-2, 5), (-2, 5), (0, 1)), strict=True):  # one scale: the second bars stand higher
-        panel.axhline(0, color="black", linewidth=0.8)
-        panel.set_ylim(limits)
-    return axes[2]
+    logits, in_nats = torch.tensor([2.0, 0.5, -1.0]), ("nats", (-2, 5))  # one scale: the second bars stand higher
+    bars = {"three logits": (logits, *in_nats), "2 added to all": (logits + 2, *in_nats)}
+    bars["softmax of both"] = (logits.softmax(0), "probability", (0, 1))
+    _, panels = plt.subplots(1, 3, figsize=(9, 3.2))
+    for axes, (title, (values, unit, limits)) in zip(panels, bars.items(), strict=True):
+        plots.grouped_bars({title: values}, ["a", "b", "c"], title, unit, numbers=True, axes=axes).set_ylim(limits)
+        axes.axhline(0, color="black", linewidth=0.8)
+    return panels[2]
 
 
 def lens(
@@ -66,12 +65,24 @@ def lens(
     probability = logits.softmax(-1)[:, range(len(comes)), comes]  # [stage, pos]
     stages = ["embedding", *(f"after layer {layer}" for layer in range(len(logits) - 1))]
     title, label = "Which token would be predicted after each layer?", "p of the token that comes"
-    look: dict[str, Any] = {"colours": "Blues", "axes": plt.subplots(figsize=(10, 3.7))[1]}
-    axes = plots.heatmap(probability, stages, tokens, title, "", "position (its own token)", label=label, **look)
+    axes = shares(probability, stages, tokens, title, "position (its own token)", label)
+    for number in list(axes.texts):
+        number.remove()  # words stand there
     for (stage, pos), guess in np.ndenumerate(logits.argmax(-1).numpy()):
         word, ink = visible(str(model.to_string([guess]))), "white" if probability[stage, pos] > 0.5 else "black"
         short = word if len(word) < 10 else f"{word[:8]}…"
-        axes.annotate(short, (pos, stage), ha="center", va="center", color=ink, fontsize=8, **CODE)
+        axes.annotate(short, (pos, stage), ha="center", va="center", color=ink, fontsize=7, **CODE)
+    return axes
+
+
+def shares(
+    share: Float[Tensor, "row pos"], rows: Sequence[str], tokens: Sequence[str], title: str, xlabel: str, label: str
+) -> Axes:
+    """Shares by row and position, darker the larger, in percent; those above 10 are written in."""
+    _, axes = plt.subplots(figsize=(10, 1.6 + 0.7 * len(rows)))
+    look: dict[str, Any] = {"numbers_from": 10, "spec": ".0f", "colours": "Blues", "axes": axes}
+    plots.heatmap(100 * share, rows, tokens, title, "", xlabel, label=f"{label}, %", **look)
+    axes.set_yticks(range(len(rows)), rows)  # words, not tokens
     return axes
 
 
@@ -81,14 +92,9 @@ def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], name
     layers = {f"heads of layer {n}": dict(at for name, at in points.items() if name[0] == n) for n in "01"}
     labels = "predicted from its term, in nats of logit", "measured, in nats of logit"
     _, panels = plt.subplots(1, 2, figsize=(10, 4.4))
-    for axes, title, limits in (
-        (
-            panels[0],
-            "Does a head's term say what its cut costs?",
-            (torch.cat([told, cut]).min() - 1, torch.cat([told, cut]).max() + 1),
-        ),
-        (panels[1], "The knot near zero, enlarged", (-0.3, 0.7)),
-    ):
+    ends = min(told.min(), cut.min()).item() - 1, max(told.max(), cut.max()).item() + 1
+    titles = {"Does a head's term say what its cut costs?": ends, "The knot near zero, enlarged": (-0.3, 0.7)}
+    for axes, (title, limits) in zip(panels, titles.items(), strict=True):
         axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8, linestyle="--", label="as predicted")
         plots.curves(layers, title, *labels, lines=False, markers=True, axes=axes, xlim=limits, ylim=limits)
         for i, (name, at) in enumerate(points.items()):
@@ -135,6 +141,7 @@ def three_ways(tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts
             most.set(text=f"▸{most.get_text()}", weight="bold")
         axes.axhline(0.5, color="black", linewidth=0.8)
         axes.tick_params("x", rotation=0, labelsize=9)
+        axes.set_yticks(range(len(parts)), parts)
         axes.label_outer()
     panels[0][0].figure.supxlabel("nats of logit; ▸ the head worth most by this method", fontsize=9)
     return panels[0][0]

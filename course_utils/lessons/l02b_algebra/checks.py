@@ -38,12 +38,11 @@ def rotate(answer: Answer) -> None:
         demand(hasattr(turned, "run_with_cache"), f"it should return a model, not {kind}: is there a return?")
         demand(turned is not model, "it returns the model that it was given: work on `copy.deepcopy(model)`.")
         still = [close(getattr(turned, kind), getattr(model, kind)) for kind in NOT_TURNED]
+        backwards = close(turned.W_E, model.W_E @ Q.T)
         faults = {
             "nothing has been turned at all: `w = …` only gives a new value a name; assign to `w.data`.": all(still),
             "the embedding still writes as it did: W_E writes to the stream too.": still[0],
-            "the embedding writes x Qᵀ; it should write x Q, and what reads undoes it with Qᵀ.": (
-                close(turned.W_E, model.W_E @ Q.T)
-            ),
+            "the embedding writes x Qᵀ; it should write x Q, and what reads undoes it with Qᵀ.": backwards,
         }
         faults |= {s: not close(getattr(turned, kind), getattr(right, kind)) for kind, s in NOT_TURNED.items()}
         for says, is_so in faults.items():
@@ -144,17 +143,17 @@ frozen_logits = compared(
         "the patterns of layer 0 make no difference.": lambda m, s, A: _linear(m, s, A[1:].expand_as(A)),
         "the patterns of layer 1 make no difference.": lambda m, s, A: _linear(m, s, A[:1].expand_as(A)),
         "positions are in the stream; here they only ever entered the patterns.": (
-            lambda *given: _frozen(*given, "positions")
+            lambda m, s, A: _frozen(m, s, A, "positions")
         ),
         NOT_LINEAR: lambda m, s, A: _linear(m, s.softmax(-1), A),
         "the patterns are transposed: rows are destinations.": lambda m, s, A: _linear(m, s, A.mT),
         "a head reads what its neighbour in the same layer wrote; all heads of a layer read the same stream.": (
-            lambda *given: _frozen(*given, "one by one")
+            lambda m, s, A: _frozen(m, s, A, "one by one")
         ),
         "layer 1 reads the embedding; it should read the stream, to which layer 0 has added.": (
-            lambda *given: _frozen(*given, "reads the embedding")
+            lambda m, s, A: _frozen(m, s, A, "reads the embedding")
         ),
-        "the stream itself is lost: a layer adds its heads to it.": lambda *given: _frozen(*given, "no residual"),
+        "the stream itself is lost: a layer adds its heads to it.": lambda m, s, A: _frozen(m, s, A, "no residual"),
         "the layers have each other's patterns: A[0] belongs to layer 0.": lambda m, s, A: _linear(m, s, A.flip(0)),
         "the heads have each other's patterns: A[layer, 0] belongs to head 0.": (
             lambda m, s, A: _linear(m, s, A.flip(1))

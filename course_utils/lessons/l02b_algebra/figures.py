@@ -137,17 +137,15 @@ def deleters(
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(11, 5))
     points: dict[str, Any] = {"lines": False, "markers": True}
-    values, scale = torch.cat(list(products.values())), {"xlim": (-2.2, 1), "ylim": (-1.4, 1.4), "aspect": "equal"}
-    labels = "What would become of each eigenvector?", "real part of aλ", "imaginary part of aλ"
-    plots.curves({"": values.imag}, *labels, x=values.real, **points, size=2, axes=left, **scale)
+    values, title = torch.cat(list(products.values())), "What would become of each eigenvector?"
+    look = points | {"size": 2, "xlim": (-2.2, 1), "ylim": (-1.4, 1.4), "aspect": "equal"}
+    labels = "real part of aλ", "imaginary part of aλ"
+    plots.curves({"": values.imag}, title, *labels, x=values.real, axes=left, **look)
     left.add_patch(Circle((-1, 0), 1, facecolor="#e0e0e0", edgecolor=GREY))
     left.plot(-1, 0, "x", color="black", markersize=8)
-    for x, y, words in (
-        (-1, -0.22, "−1: nothing is left"),
-        (-1, 0.5, "in the circle: shorter"),
-        (0.45, 0.8, "outside: longer"),
-    ):
-        left.text(x, y, words, ha="center", va="center")
+    places = {"−1: nothing is left": (-1, -0.22), "in the circle: shorter": (-1, 0.5), "outside: longer": (0.45, 0.8)}
+    for words, at in places.items():
+        left.text(*at, words, ha="center", va="center")
     percent = {name: (own, 100 * share) for name, (own, share) in changes.items()}
     labels = "attention to its own position, a", "change of what is there, %"
     title = "What becomes of the stream at a head's own position?"
@@ -167,8 +165,8 @@ def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: 
     widths = [matrix.shape[1] + 2 for matrix in pictures.values()]
     _, panels = plt.subplots(1, len(pictures), figsize=(10.8, 4.7), width_ratios=widths)
     for axes, (title, matrix) in zip(panels, pictures.items(), strict=True):
-        no_names = [[""] * size for size in matrix.shape]
-        plots.heatmap(matrix, *no_names, title, **look, axes=axes)
+        rows, columns = ([""] * size for size in matrix.shape)  # without names
+        plots.heatmap(matrix, rows, columns, title, **look, axes=axes)
         axes.set(xticks=[], yticks=[], aspect="equal")
         axes.spines[:].set_visible(True)
     for edge in edges:

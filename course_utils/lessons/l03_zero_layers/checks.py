@@ -50,19 +50,15 @@ def exact_weights(answer: Answer) -> None:
         table = random(d_vocab, d_vocab, seed=d_vocab).log_softmax(1)
         W_E, W_U = _weights(answer(table), d_vocab)
         product, d_model = W_E @ W_U, W_E.shape[1]
-        if close(product, table):
-            continue
-        demand(not close(product, table.T), "W_E @ W_U is the table transposed: the current token is on its rows.")
-        demand(
-            not close(product, table.exp()),
-            "W_E @ W_U holds probabilities; it should hold what the table holds, their logarithms.",
-        )
-        demand(
-            d_model >= d_vocab,
-            f"a d_model of {d_model} gives a table of rank {d_model} at most; this one needs as many as it has tokens.",
-        )
-        away = (product - table).abs().max()
-        raise Wrong(f"for {d_vocab} tokens an entry of W_E @ W_U is {away:.2g} away from the table's.")
+        right, turned, exp = (close(product, other) for other in (table, table.T, table.exp()))
+        away, rank = (product - table).abs().max(), f"a d_model of {d_model} gives a table of rank {d_model} at most"
+        for sentence, fails in {
+            "W_E @ W_U is the table transposed: the current token is on its rows.": turned,
+            "W_E @ W_U holds probabilities; it should hold what the table holds, their logarithms.": exp,
+            f"{rank}; this one needs as many as it has tokens.": d_model < d_vocab,
+            f"for {d_vocab} tokens an entry of W_E @ W_U is {away:.2g} away from the table's.": not right,
+        }.items():
+            demand(right or not fails, sentence)
 
 
 @judged

@@ -92,20 +92,13 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
     return axes
 
 
-def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes) -> None:
+def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes, bar: bool = True) -> None:
     """Logits of a ring of letters as probabilities."""
     names = list(ascii_lowercase[: len(table)])
     p = table.detach().softmax(1)
-    plots.heatmap(p, names, names, title, "current letter", "next letter", label="probability", axes=axes)
+    plots.heatmap(p, names, names, title, "current letter", "next letter", label="probability", bar=bar, axes=axes)
     axes.tick_params(labelsize=8, labelrotation=0)
     axes.images[0].set_clim(0, 1)
-
-
-def _one_bar(panels: Sequence[Axes]) -> None:
-    """Of several pictures in one scale, keep the last one's colour bar."""
-    for axes in panels[:-1]:
-        bar: Any = (axes.images or axes.collections)[0].colorbar
-        bar.remove()
 
 
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
@@ -129,15 +122,12 @@ def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"]
     """Show a small model's two weights and the probabilities they make, with the numbers written in."""
     numbers = [str(i) for i in range(W_E.shape[1])]
     _, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), width_ratios=[max(len(numbers), 3), len(words), len(words)])
-    p = (W_E @ W_U).softmax(1)
-    parts = (
-        (W_E, words, numbers, "$W_E$"),
-        (W_U, numbers, words, "$W_U$"),
-        (p, words, words, "probability of the next word"),
-    )
-    for one, part in zip(axes, parts, strict=True):
-        plots.heatmap(*part, centred=True, limit=3, numbers_from=0, axes=one)
-    _one_bar([*axes, axes[-1]])
+    for one, table, rows, columns, title in (
+        (axes[0], W_E, words, numbers, "$W_E$"),
+        (axes[1], W_U, numbers, words, "$W_U$"),
+        (axes[2], (W_E @ W_U).softmax(1), words, words, "probability of the next word"),
+    ):
+        plots.heatmap(table, rows, columns, title, centred=True, limit=3.0, numbers_from=0, bar=False, axes=one)
     plots.show("Two small matrices and the table of probabilities they make, with their numbers written in.")
 
 
@@ -146,10 +136,9 @@ def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
     titles = {f"d_model = {d_model} (dots: first guesses)": table for d_model, table in tables.items()}
     panels = plots.panels(titles, (10, 4.7))
     for (axes, table), title in zip(panels, titles, strict=True):
-        _ring(table, title, axes)
+        _ring(table, title, axes, bar=axes is panels[-1][0])
         axes.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
         axes.label_outer()
-    _one_bar([axes for axes, _ in panels])
     plots.show("With one number per letter each row has its peak at one of two letters; with two, at the next.")
 
 
@@ -158,8 +147,8 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     n = len(next(iter(rows.values())))
     order = [(i + 2 - n // 2) % n for i in range(n)]  # b in the middle
     words = "What may follow an a?", "next letter, in the order of the ring", "probability"
-    axes = plt.subplots(figsize=(8.5, 4))[1]
-    plots.curves({f"length {scale}": row[order] for scale, row in rows.items()}, *words, markers=True, axes=axes)
+    named = {f"length {scale}": row[order] for scale, row in rows.items()}
+    axes = plots.curves(named, *words, markers=True, figsize=(8.5, 4))
     axes.set_xticks(range(n), [ascii_lowercase[i] for i in order])
     axes.legend(title="embeddings of", fontsize=9)
     plots.show("Three hills around b: a wide one, a steep one, and for the longest embeddings a single peak.")
@@ -175,9 +164,8 @@ def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
 def reading(curve: Mapping[int, float], lines: ByName) -> None:
     """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
     words = "How good is a table of counts?", "tokens counted", "nats per token of new text (less is better)"
-    axes = plt.subplots(figsize=(8.5, 5))[1]
     counted = {"your table, counted on so much text": curve}
-    _levels(lines, plots.curves(counted, *words, markers=True, axes=axes, xscale="log"))
+    _levels(lines, plots.curves(counted, *words, markers=True, figsize=(8.5, 5), xscale="log"))
     plots.show(ALT["reading"])
 
 
@@ -205,11 +193,7 @@ class LiveTable:
         for kept, other in ((self.like_bigrams, self.counted), (self.like_frequencies, self.frequencies)):
             kept[step] = bigrams.row_centred_correlation(table, other, self.often)
         self._draw(table, f"step {step}: {loss:.2f} nats")
-        picture = plots.picture(
-            "Three panels. The trained table of a few tokens looks like the counted one beside it. Below are "
-            "correlations by step: with frequencies it rises first and falls back, with the bigram table it nears 1.",
-            sharp=step == self.STEPS[-1],
-        )
+        picture = plots.picture(ALT["live"], sharp=step == self.STEPS[-1])
         if self.handle is None:
             self.handle = display(picture, raw=True, display_id=True)
         else:
@@ -220,18 +204,19 @@ class LiveTable:
         orders({title: table, "counted": self.counted}, self.words, [axes["A"], axes["B"]])
         like = {"with the bigram table": self.like_bigrams, "with tokens' frequencies alone": self.like_frequencies}
         lower, steps = axes["C"], (0, 1, 3, 10, 30, 100, 300)
-        plots.curves(like, "correlation, rows centred", "step", "", markers=True, size=4, axes=lower)
+        plots.curves(like, "correlation, rows centred", "step", "", markers=True, size=4, axes=lower, ylim=(-0.1, 1.02))
         lower.set_xscale("symlog", linthresh=1)
-        lower.set_xticks(steps, [str(step) for step in steps])
-        lower.set(xlim=(-0.1, 400), ylim=(-0.1, 1.02))
+        lower.set(xticks=steps, xticklabels=steps, xlim=(-0.1, 400))
         lower.legend(loc="lower right", fontsize=9)
 
 
-def _log_p(table: Tensor, rows: Sequence[int], columns: Sequence[int], names: Any, title: str, axes: Axes) -> None:
+def _log_p(
+    table: Tensor, rows: Sequence[int], columns: Sequence[int], names: Any, title: str, axes: Axes, bar: bool = True
+) -> None:
     """Log-probabilities of some tokens after some others, in one scale for all such pictures."""
     picked = table.log_softmax(1)[rows][:, columns]
     words = [names[i] for i in rows], [names[i] for i in columns], title, "current token", "next token"
-    plots.heatmap(picked, *words, label="log p, nats", axes=axes)
+    plots.heatmap(picked, *words, label="log p, nats", bar=bar, axes=axes)
     axes.images[0].set_clim(-10, 0)
 
 
@@ -240,8 +225,7 @@ def orders(tables: Mapping[str, Tensor], words: Mapping[str, int], panels: Seque
     panels = panels or [axes for axes, _ in plots.panels(tables, (11, 4.5))]
     ids, names = list(words.values()), {token: word for word, token in words.items()}
     for axes, (title, table) in zip(panels, tables.items(), strict=True):
-        _log_p(table, ids, ids, names, title, axes)
-    _one_bar(panels)
+        _log_p(table, ids, ids, names, title, axes, bar=axes is panels[-1])
     for axes in panels[1:]:
         axes.set_ylabel("")
 
@@ -259,7 +243,8 @@ def agreement(x: Float[Tensor, " pair"], tables: Mapping[str, Float[Tensor, " pa
     clouds: list[Any] = [axes.collections[0] for axes, _ in panels]
     for cloud in clouds:
         cloud.set_clim(1, max(other.get_array().max() for other in clouds))
-    _one_bar([axes for axes, _ in panels])
+    for cloud in clouds[:-1]:
+        cloud.colorbar.remove()
     panels[0][0].set_ylabel("logit, row-centred")
 
 

@@ -104,7 +104,7 @@ TEXTS = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
 
 
 def _looking(change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None) -> Answer:
-    """An answer that makes another pattern of A [batch, dest, src] of a head, or those `forced`, and E, the identity."""
+    """An answer that makes another pattern of A, [batch, dest, src] of one head or of those `forced`, with E = I."""
 
     def answer(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
         A, which = heads.patterns(model, tokens)[0].transpose(0, 1), forced or head  # [batch, head, dest, src]
@@ -162,12 +162,8 @@ fixed_on_start = compared(
 Row = Callable[[HookedTransformer, int, int], Tensor]  # of a model, a head and a source: a number for each token
 
 
-def _centred(x: Tensor, axis: int) -> Tensor:
-    return x - x.mean(axis, keepdim=True)
-
-
 def _relative(model: HookedTransformer, head: int, source: int) -> Tensor:
-    return _centred(_QK(model, head), 1)[:, source]
+    return (_QK(model, head) - _QK(model, head).mean(1, keepdim=True))[:, source]
 
 
 OUTS: dict[str, Row] = {  # what wrong outs are the largest entries of
@@ -184,7 +180,7 @@ OUTS: dict[str, Row] = {  # what wrong outs are the largest entries of
 SOURCES = "these are the sources that this token looks for as a destination"
 DESTS: dict[str, Row] = {  # and wrong destinations
     f"{SOURCES}: QK is [dest, src], take a column.": lambda m, h, s: _QK(m, h)[s],
-    f"{SOURCES}, centred: QK is [dest, src], take a column.": lambda m, h, s: _centred(_QK(m, h), 0)[s],
+    f"{SOURCES}, centred: QK is [dest, src], take a column.": lambda m, h, s: _QK(m, h)[s] - _QK(m, h).mean(0),
     f"{SOURCES}, less other rows' means: QK is [dest, src].": lambda m, h, s: _QK(m, h)[s] - _QK(m, h).mean(1),
     "these are the destinations that look for the source least.": lambda *a: -_relative(*a),
     "these scores are the largest by size; a negative one means less attention.": lambda *a: _relative(*a).abs(),
@@ -192,7 +188,7 @@ DESTS: dict[str, Row] = {  # and wrong destinations
         lambda m, h, s: _QK(m, h).softmax(1)[:, s]
     ),
     "that is a mean over d_head; the mean key is a mean over tokens, `keys.mean(0)`.": (
-        lambda m, h, s: m.W_E @ m.W_Q[0, h] @ _centred(m.W_E @ m.W_K[0, h], 1)[s]
+        lambda m, h, s: m.W_E @ m.W_Q[0, h] @ (m.W_E[s] @ (m.W_K[0, h] - m.W_K[0, h].mean(1, keepdim=True)))
     ),
     "what is the same for every source changes no pattern, but it changed your destinations. Subtract from each "
     "score the mean of its row first (its column's mean changes no order).": lambda m, h, s: _QK(m, h)[:, s],
@@ -231,12 +227,8 @@ def _asked() -> Cases:
     model.W_E[:, 0] = 1  # so that a row of W_K gives all keys something in common
     model.blocks[0].attn.W_K[1, 0] += 9 * random(4, seed=60)
     fails = "it is right for one model and k = 4, but not for another with 13 tokens, head"
-    return {
-        "the answer is wrong for head 1, source 4 and k = 4.": (model, 1, 4, 4),
-        f"{fails} 3 and k = 1.": (other, 3, 12, 1),
-        f"{fails} 0 and k = 13.": (other, 0, 0, 13),
-        f"{fails} 2 and k = 6.": (other, 2, 5, 6),
-    }
+    others = {f"{fails} {head} and k = {k}.": (other, head, s, k) for head, s, k in ((3, 12, 1), (0, 0, 13), (2, 5, 6))}
+    return {"the answer is wrong for head 1, source 4 and k = 4.": (model, 1, 4, 4)} | others
 
 
 def _ours(*arguments: Any) -> tuple[Tensor, Tensor]:

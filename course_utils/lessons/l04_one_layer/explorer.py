@@ -11,8 +11,6 @@ from transformer_lens import HookedTransformer
 
 from course_utils import circuits, measure, text
 
-SHOWN = 10  # destinations that the explorer shows occur at least so often in the text
-
 
 class Explorer:
     """One source, one head: who looks for it, what it makes likelier, and what the text says of both.
@@ -22,8 +20,8 @@ class Explorer:
 
     def __init__(self, model: HookedTransformer, tokens: Int[Tensor, "batch pos"]):
         self.model, self.tokens = model, tokens
-        often = torch.bincount(tokens.flatten(), minlength=model.cfg.d_vocab) >= SHOWN
-        self.rare = ~often  # [token]: their embeddings have hardly been trained, and a reader has no use for them
+        # [token]: under ten times in the text; their embeddings are hardly trained, and a reader has no use for them
+        self.rare = torch.bincount(tokens.flatten(), minlength=model.cfg.d_vocab) < 10
 
     def parts(self, word: str) -> Int[Tensor, " part"]:
         """The tokens of a word typed as the tables write it: · for a space, ↵ for a line break, → for a tab."""
@@ -79,11 +77,7 @@ class Explorer:
         return contexts
 
     def test(
-        self,
-        words: Sequence[str],
-        contexts: Int[Tensor, "n pos"],
-        others: Int[Tensor, " n"],
-        distances: Sequence[int],
+        self, words: Sequence[str], contexts: Int[Tensor, "n pos"], others: Int[Tensor, " n"], distances: Sequence[int]
     ) -> tuple[float, Float[Tensor, "distance 3"]]:
         """A finding, source, destination, out, tried in `contexts` whose last token is made the destination.
 

@@ -54,12 +54,10 @@ def two_tables(
     names: tuple[Sequence[str], Sequence[str], Sequence[str]],
 ) -> None:
     """A corner of a head's two tables, side by side; `names` are those of destinations, sources and outs."""
-    _, axes = plt.subplots(1, 2, figsize=(10.5, 4.4), width_ratios=[len(names[1]), len(names[2])])
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4), width_ratios=[len(names[1]), len(names[2])])
     style: dict[str, Any] = {"centred": True, "numbers_from": 0.005}
-    first = *names[:2], "QK: who looks for whom?", "destination", "source"
-    plots.heatmap(QK, *first, label="score", axes=axes[0], **style)
-    second = *names[1:], "OV: who says what?", "source", "out"
-    plots.heatmap(OV, *second, label="logit", axes=axes[1], **style)
+    plots.heatmap(QK, *names[:2], "QK: who looks for whom?", "destination", "source", label="score", axes=left, **style)
+    plots.heatmap(OV, *names[1:], "OV: who says what?", "source", "out", label="logit", axes=right, **style)
     plots.show(ALT["two_tables"])
 
 
@@ -71,14 +69,6 @@ def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free
         axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8)
     plt.suptitle("Do two rows of OV foretell how the logits change?")
     plots.show(ALT["held"])
-
-
-def diagonals(groups: Mapping[str, Float[Tensor, " d_vocab"]], title: str) -> None:
-    """Show how many tokens raise their own logit by how much, as one outline for each of the `groups`."""
-    outlines = {name: values.histc(80, -30, 50) for name, values in groups.items()}
-    axes = plots.curves(outlines, title, "logit", "tokens", x=torch.arange(-29.5, 50), figsize=(9, 3.6))
-    axes.axvline(0, color=COLOURS[6], linewidth=0.8)
-    plots.show(ALT["diagonals"])
 
 
 def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor, "entry 3"]]]) -> None:
@@ -93,8 +83,7 @@ def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor,
             ground, edge, width = ("#f6c9a8", COLOURS[1], 1.6) if copies else ("white", "#bbbbbb", 0.8)
             box = {"boxstyle": "round,pad=0.35", "facecolor": ground, "edgecolor": edge, "linewidth": width}
             words = f"{source:.9s} … {dest:.11s} → {out:.11s}"
-            style: dict[str, Any] = {"va": "center", "family": "monospace", "fontsize": 8.5, "bbox": box}
-            axes.text(0.55 + i, h, words, parse_math=False, **style)
+            axes.text(0.55 + i, h, words, va="center", family="monospace", fontsize=8.5, bbox=box, parse_math=False)
         said.append(f"Head 0.{h}: " + ", ".join("{} … {} → {}".format(*words) for words in trigrams) + ".")
     title = "What does each head say most strongly? (thick frame: the source promotes itself)"
     axes.set(xlim=(0, 0.5 + max(len(ids) for _, ids in entries)), ylim=(len(entries) - 0.5, -0.7), title=title)
@@ -142,20 +131,19 @@ def patterns(pattern: Patterns, names: Sequence[str]) -> None:
     """The attention patterns of eight heads on one short text, in two rows."""
     named = {f"head 0.{h}": (f"head 0.{h}", one) for h, one in enumerate(pattern)}
     for axes, (title, one) in plots.panels(named, (10.5, 6.4), rows=2):
-        plots.heatmap(one, names, names, title, bar=False, axes=axes)
+        plots.heatmap(one, names, names, title, "destination", "source", bar=False, axes=axes)
         axes.set_aspect("equal")
-    plt.gcf().supxlabel("source")
-    plt.gcf().supylabel("destination")
+        axes.label_outer()
     plt.suptitle("Where does each head look? (dark 0, yellow 1)")
     plots.show(ALT["patterns"])
 
 
 def by_distance(factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]) -> None:
     """Show by what factor each head's skip-trigrams raise their outs, against how far back the source stands."""
-    labels = "Does a skip-trigram work wherever its source stands?", "the source stands so many tokens back"
+    title, xlabel = "Does a skip-trigram work wherever its source stands?", "the source stands so many tokens back"
     log: dict[str, Any] = {"xscale": "log", "yscale": "log", "xticks": distances, "xticklabels": distances}
     look: dict[str, Any] = {"x": distances, "markers": True, "figsize": (10, 4.6)}
-    axes = plots.curves(factors, *labels, "P(out) grows by this factor", **look, **log)
+    axes = plots.curves(factors, title, xlabel, "P(out) grows by this factor", **look, **log)
     for line in axes.lines:
         line.set_linestyle("--" if line.get_label() in dashed else "-")
     axes.axhline(1, color=COLOURS[6], linewidth=0.8)
@@ -181,11 +169,3 @@ def eigenvalues(
     plots.curves(by_score, "Which heads copy?", "copying score Σλ / Σ|λ|", "head", axes=last, **points)
     last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
     plots.show(ALT["eigenvalues"])
-
-
-def notions(shares: Mapping[str, Sequence[float]]) -> None:
-    """Show what each notion of copying says of each head, as bars side by side."""
-    names = [f"0.{h}" for h in range(len(next(iter(shares.values()))))]
-    _, axes = plt.subplots(figsize=(10, 4.2))
-    plots.grouped_bars(shares, names, "Which heads copy? Four notions", "share, or score", "head", axes=axes).legend()
-    plots.show(ALT["notions"])

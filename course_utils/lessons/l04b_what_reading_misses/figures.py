@@ -175,7 +175,8 @@ def spectra(trained: Float[Tensor, "head direction"], untrained: Float[Tensor, "
 
 def histograms(groups: Mapping[str, Float[Tensor, " n"]], title: str, xlabel: str, ylabel: str) -> None:
     """How often values fall where, one outline for each group; a line at 0."""
-    axes, limits = plt.subplots(figsize=(10, 3.8))[1], torch.cat([*groups.values()]).aminmax()
+    axes, together = plt.subplots(figsize=(10, 3.8))[1], torch.cat([*groups.values()])
+    limits = together.min().item(), together.max().item()
     for i, (name, values) in enumerate(groups.items()):
         outline = axes.hist(values.tolist(), bins=30, range=limits, histtype="step", label=name, linewidth=2)[2]
         plt.setp(outline, linestyle=LINES[i], edgecolor=COLOURS[i])

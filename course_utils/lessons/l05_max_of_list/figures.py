@@ -11,8 +11,8 @@ from torch import Tensor
 from course_utils import plots
 from course_utils.plots import COLOURS
 
+Values = Float[Tensor, " value"]
 ALT = plots.alt_texts(__file__)
-
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 
 
@@ -84,7 +84,7 @@ def tables(left: Float[Tensor, "query key"], right: Float[Tensor, "query key"], 
     plots.show(ALT["tables"])
 
 
-def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] | None = None) -> None:
+def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> None:
     """Each value at its place on the number line; those with errors are larger and orange, the worst four numbered."""
     _, panels = plt.subplots(3, 1, figsize=(10, 5))
     count = torch.zeros(len(g), dtype=torch.long) if errors is None else errors
@@ -107,7 +107,7 @@ def line(g: Float[Tensor, " value"], title: str, errors: Int[Tensor, " value"] |
     plots.show(ALT["line" if errors is None else "errors"].format(len(g), int(count.argmax())))
 
 
-def queries(by_value: Float[Tensor, " value"], with_position: Float[Tensor, " value"], named: Sequence[int]) -> None:
+def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> None:
     """How strongly each query asks for larger keys: by its embedding alone, and with its position; some named."""
     pulls = {"by its value alone": by_value, "with its position, length 6": with_position}
     words = "How hard does each query pull?", "value of the query", "f, score per mean step"
@@ -125,11 +125,11 @@ def winners(share: Mapping[int, float]) -> None:
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
     points = torch.stack([f(2 * torch.pi * torch.arange(12) / 12) for f in (torch.cos, torch.sin)], 1)
     left.plot(*points.T, "o", color=BLUE)
-    plots.arrow(left, (0, 0), (*points[1].tolist(),), ORANGE)
+    arrow = {"arrowstyle": "->", "lw": 0.8}
+    left.annotate("", (*points[1].tolist(),), (0, 0), arrowprops=arrow | {"color": ORANGE, "lw": 2})
     for other in points[[0, 2]]:  # the shadow of each neighbour on the arrow
         foot = (other @ points[1]) * points[1]
         left.plot(*torch.stack([other, foot], 1), ":", color="black", lw=1.2)
-    arrow = {"arrowstyle": "->", "lw": 0.8}
     left.annotate("neighbours reach\nonly to here", foot, (0, -0.4), ha="center", fontsize=8, arrowprops=arrow)
     left.set(title="12 winners in 2 dimensions", aspect="equal", xlim=(-1.25, 1.25), ylim=(-1.25, 1.25))
     left.axis("off")
@@ -146,8 +146,7 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
     kinds = dict(zip(("all lists", "left open by the classes", "wrong"), counts, strict=True))
     heights = {name: [max(count, 0.55) for count in kind] for name, kind in kinds.items()}
     words = "How many lists are left?", "lists", "length of the list"
-    axes = plt.subplots(figsize=(10, 4.4))[1]
-    plots.grouped_bars(heights, [*map(str, open_and_wrong)], *words, axes=axes)
+    axes = plots.grouped_bars(heights, [*map(str, open_and_wrong)], *words, axes=plt.subplots(figsize=(10, 4.4))[1])
     containers: Any = axes.containers
     for drawn, kind in zip(containers, kinds.values(), strict=True):
         axes.bar_label(drawn, [_short(count).replace(" ", "\n") for count in kind], fontsize=8, padding=2)
@@ -205,9 +204,7 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
     plots.show(ALT["price"])
 
 
-def danger(
-    step: Float[Tensor, " value"], voice: Float[Tensor, " value"], errors: Int[Tensor, " value"], room: int
-) -> None:
+def danger(step: Values, voice: Values, errors: Int[Tensor, " value"], room: int) -> None:
     """Each largest value by its step in score and by how much louder it votes than its neighbour.
 
     Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.

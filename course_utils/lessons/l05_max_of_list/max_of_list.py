@@ -34,9 +34,8 @@ def built(weights: Mapping[str, Tensor]) -> HookedTransformer:
     if {*weights} != {*names} or any(not isinstance(w, Tensor) or w.ndim != 2 for w in weights.values()):
         raise ValueError(f"weights must be six matrices called {', '.join(names)}.")
     (d_vocab, d_model), d_head = weights["W_E"].shape, weights["W_Q"].shape[1]
-    inside, outside = (d_model, d_head), (d_head, d_model)
-    wanted = dict(zip(names, [(d_vocab, d_model), inside, inside, inside, outside, (d_model, d_vocab)], strict=True))
-    for name, shape in wanted.items():
+    shapes = [(d_vocab, d_model), *[(d_model, d_head)] * 3, (d_head, d_model), (d_model, d_vocab)]
+    for name, shape in zip(names, shapes, strict=True):
         if tuple(weights[name].shape) != shape:
             raise ValueError(f"{name} must have shape {[*shape]} beside the others, not {[*weights[name].shape]}.")
     task = TASKS["max-of-list"]
@@ -111,9 +110,7 @@ def worst_cases(votes: Votes) -> Iterator[tuple[Case, int, Tensor]]:
     """
     n, values = votes.shape[1:3]
     own = votes[torch.arange(values), -1, torch.arange(values)]  # [query, out]: the last position's vote
-    for M, place in itertools.product(range(values), range(n)):
-        if M == 0 and place > 0:
-            continue  # nothing is below 0
+    for M, place in [(0, 0), *itertools.product(range(1, values), range(n))]:  # nothing is below 0
         q = slice(M, M + 1) if place == n - 1 else slice(M + 1)  # the last value
         lead = votes[q, :-1, : M + 1, M, None] - votes[q, :-1, : M + 1]  # [query, pos, value, out]
         before, behind = lead[:, :place, : max(M, 1)].amin(2).sum(1), lead[:, place + 1 :].amin(2).sum(1)

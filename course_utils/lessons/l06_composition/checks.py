@@ -13,7 +13,7 @@ from course_utils.course import ours
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import close, demand, number, tensor
-from course_utils.interventions import cut, patched
+from course_utils.interventions import cut
 
 
 def _moving_cases() -> dict[str, tuple]:
@@ -69,10 +69,9 @@ def _reads(names: str, n: int, d_model: int, d_head: int) -> tuple[dict[str, Ten
     return sources, random(d_model, d_head, seed=8), random(d_model, d_head, seed=9)
 
 
-def _with_shapes(value: Any) -> dict[Any, list]:
-    """The terms, each behind its shape: one of another shape is only another."""
+def _a_dictionary(value: Any) -> Any:
     demand(isinstance(value, dict), f"it should return a dictionary, not {type(value).__name__}.")
-    return {pair: [[*getattr(term, "shape", ())], term] for pair, term in value.items()}
+    return value
 
 
 def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_K: Tensor) -> str | None:
@@ -82,10 +81,10 @@ def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_
         return f"{len(missing)} of {len(right)} keys are missing, such as {missing[0]}.{had}"
     if extra:
         return f"there are keys that should not be there, such as {extra[0]}."
-    if any(isinstance(term, Tensor) and term.isneginf().any() for _, term in got.values()):
+    if any(isinstance(term, Tensor) and term.isneginf().any() for term in got.values()):
         return "there is −∞ in the terms: they are asked for before the mask."
-    theirs = torch.stack([tensor(got[pair][1], tuple(shape), "[dest, src]") for pair, (shape, _) in right.items()])
-    terms = torch.stack([term for _, term in right.values()])
+    theirs = torch.stack([tensor(got[pair], tuple(term.shape), "[dest, src]") for pair, term in right.items()])
+    terms = torch.stack([*right.values()])
     if len(sources) == 3:
         return None
     if not theirs.triu(1).any():
@@ -105,7 +104,7 @@ def _terms(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tupl
 
 qk_terms = compared(
     "`qk_terms(sources, W_Q, W_K) → {(q_source, k_source): [n, n]}`: the scores of a head, source by source.",
-    as_read=_with_shapes,
+    as_read=_a_dictionary,
     cases=lambda: {
         "these are not the terms of the scores.": _reads("embed pos 0.0 0.1 0.2", 7, 10, 4),
         "for another head, of d_head 9 and with 3 sources, the terms are wrong.": _reads("embed 0.0 0.1", 6, 8, 9),
@@ -151,9 +150,9 @@ def _score_cases() -> dict[str, Any]:
         cases[early] = [planted(mode, "read first", other) for other in names[2:]]
         alike = f"mode {mode!r} reacts to both heads writing in the same directions: that is no composition."
         cases[alike] = planted(mode, "written first", "written second")
-    sizes = [(d, r, mode) for d, r in ((9, 2), (16, 5)) for mode in READS]
     cases["it is not the ratio of Frobenius norms."] = [
-        (*(random(d, r, seed=s) @ random(r, d, seed=s + 3) for s in range(3)), mode) for d, r, mode in sizes
+        (*(random(d, r, seed=s) @ random(r, d, seed=s + 3) for s in range(3)), mode)
+        for (d, r), mode in itertools.product(((9, 2), (16, 5)), READS)
     ]
     return cases
 
@@ -177,36 +176,34 @@ def _ratio(first: Tensor, second: Tensor, norm: Any = "fro") -> Any:
     return size(first @ second) / (size(first) * size(second))
 
 
-def _in(modes: str, wrong: Callable[[Tensor, Tensor, Tensor], Any]) -> Answer:
-    """Right in other modes; `wrong` gets what is written, what is read in this mode, and the third circuit."""
+def _in(modes: str, wrong: Callable[..., Any]) -> Answer:
+    """Right in other modes; `wrong` gets what is written, what is read in this mode, the third circuit, the score."""
 
     def answer(o: Tensor, q: Tensor, v: Tensor, mode: str) -> Any:
         read, idle = {"Q": (q, v), "K": (q.T, v), "V": (v, q)}[mode]
-        return wrong(o, read, idle) if mode in modes else _ratio(o, read)
+        return wrong(o, read, idle, _ratio(o, read)) if mode in modes else _ratio(o, read)
 
     return answer
 
 
 SCALING = "should change nothing, and does: divide by the norms of the two circuits that you multiply."
-IN_A_MODE: dict[str, Callable[[Tensor, Tensor, Tensor], Any]] = {
-    "that is the norm of the product, not yet divided by the norms of its factors.": lambda o, r, idle: (o @ r).norm(),
-    "that is the product in the other order: the writer comes first, OV_w on the left.": lambda o, r, _: _ratio(r, o),
-    "that is the square of the score.": lambda o, r, idle: _ratio(o, r) ** 2,
-    "the chance level is not subtracted: it is what you compare the score with.": lambda o, r, idle: (
-        _ratio(o, r) - len(o) ** -0.5
+IN_A_MODE: dict[str, Callable[..., Any]] = {
+    "that is the norm of the product, not yet divided by the norms of its factors.": lambda o, r, *_: (o @ r).norm(),
+    "that is the product in the other order: the writer comes first, OV_w on the left.": lambda o, r, *_: _ratio(r, o),
+    "that is the square of the score.": lambda *given: given[-1] ** 2,
+    "the chance level is not subtracted: it is what you compare the score with.": lambda o, r, i, s: s - len(o) ** -0.5,
+    "the score is not divided by the chance level: that is what you compare it with.": lambda o, r, idle, s: (
+        s * len(o) ** 0.5
     ),
-    "the score is not divided by the chance level: that is what you compare it with.": lambda o, r, idle: (
-        _ratio(o, r) * len(o) ** 0.5
-    ),
-    "that is the ratio of largest singular values; take Frobenius norms.": lambda o, r, idle: _ratio(o, r, 2),
-    "that is the ratio of sums of singular values; take Frobenius norms.": lambda o, r, idle: _ratio(o, r, "nuc"),
-    "that is the ratio of sums of absolute entries; take Frobenius norms.": lambda o, r, idle: _ratio(
+    "that is the ratio of largest singular values; take Frobenius norms.": lambda o, r, *_: _ratio(o, r, 2),
+    "that is the ratio of sums of singular values; take Frobenius norms.": lambda o, r, *_: _ratio(o, r, "nuc"),
+    "that is the ratio of sums of absolute entries; take Frobenius norms.": lambda o, r, *_: _ratio(
         o, r, lambda M: M.abs().sum()
     ),
-    f"scaling OV_w {SCALING}": lambda o, r, idle: (o @ r).norm() / r.norm(),
-    f"scaling {{read}} {SCALING}": lambda o, r, idle: (o @ r).norm() / o.norm(),
-    f"scaling {{idle}} {SCALING}": lambda o, r, idle: (o @ r).norm() / (o.norm() * idle.norm()),
-    "another {idle} should change nothing, and does: what is read in this mode?": lambda o, r, idle: _ratio(o, idle),
+    f"scaling OV_w {SCALING}": lambda o, r, idle, s: (o @ r).norm() / r.norm(),
+    f"scaling {{read}} {SCALING}": lambda o, r, idle, s: (o @ r).norm() / o.norm(),
+    f"scaling {{idle}} {SCALING}": lambda o, r, idle, s: (o @ r).norm() / (o.norm() * idle.norm()),
+    "another {idle} should change nothing, and does: what is read in this mode?": lambda o, r, idle, s: _ratio(o, idle),
 }
 composition = compared(
     "`composition(OV_w, QK_r, OV_r, mode) → float`: how much of what the writer writes, the reader reads.",
@@ -252,12 +249,12 @@ def one_door(answer: Answer) -> None:
 
 
 def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: Any) -> Answer:
-    """Ours with other arguments; `read(instead, written by layer 0, embedding, positions)` in place of `instead`."""
+    """Ours with other arguments; `instead` is `read(instead, written by layer 0, embedding, positions, door)`."""
 
     def answer(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
         _, cache = model.run_with_cache(tokens)
         x0 = cache["embed"]
-        new = read(instead, cache["resid_pre", 1] - x0, x0, model.W_pos[: tokens.shape[1]])
+        new = read(instead, cache["resid_pre", 1] - x0, x0, model.W_pos[: tokens.shape[1]], door)
         return ours.find("shut").function(model, tokens, **{"door": door, "who": who, "instead": new} | changes)
 
     return answer
@@ -271,26 +268,22 @@ def _by_heads(model: HookedTransformer, tokens: Tensor, doors: str, who: list[in
         return model(tokens, return_type="loss")
 
 
-def _in_the_stream(model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor) -> Tensor:
-    _, cache = model.run_with_cache(tokens)
-    with patched(model, "blocks.1.hook_resid_pre", cache["embed"] + instead):
-        return model(tokens, return_type="loss")
-
-
 WRONG_CUTS: dict[str, Answer] = {
-    "the positions are gone, which queries and keys still read.": lambda *given: _with(
-        lambda i, w, x, p: i - (given[2] != "V") * p
-    )(*given),
-    "values read no positions.": lambda *given: _with(lambda i, w, x, p: i + (given[2] == "V") * p)(*given),
+    "the positions are gone, which queries and keys still read.": _with(lambda i, w, x, p, at: i - (at != "V") * p),
+    "values read no positions.": _with(lambda i, w, x, p, at: i + (at == "V") * p),
     "that is the model's own loss: does your hook return what it changed, and under the right name?": _with(who=[]),
     "all heads of layer 1 are shut off; only those in `who` should be.": _with(who=[0, 1, 2]),
     "that is what becomes of head 1.0.": _with(who=[0]),
     "`instead` is not read: what layer 0 wrote is taken out, and nothing put in its place.": _with(instead=0),
-    "`instead` is added, but what layer 0 wrote is read as well.": _with(lambda i, w, x, p: i + w),
-    "what layer 0 wrote is read twice: take it away.": _with(lambda i, w, x, p: i + 2 * w),
-    "the change has the wrong sign: `instead` minus what layer 0 wrote is added.": _with(lambda i, w, x, p: 2 * w - i),
-    "the embedding is taken out too; only what layer 0 wrote should be.": _with(lambda i, w, x, p: i - x),
-    "the stream itself has changed, so later parts miss it too; change what one door reads.": _in_the_stream,
+    "`instead` is added, but what layer 0 wrote is read as well.": _with(lambda i, w, *_: i + w),
+    "what layer 0 wrote is read twice: take it away.": _with(lambda i, w, *_: i + 2 * w),
+    "the change has the wrong sign: `instead` minus what layer 0 wrote is added.": _with(lambda i, w, *_: 2 * w - i),
+    "the embedding is taken out too; only what layer 0 wrote should be.": _with(lambda i, w, x, *_: i - x),
+    "the stream itself has changed, so later parts miss it too; change what one door reads.": (
+        lambda m, t, door, who, instead: m.run_with_hooks(
+            t, return_type="loss", fwd_hooks=[("blocks.1.hook_resid_pre", lambda x, hook: m.embed(t) + instead)]
+        )
+    ),
     "all three doors are shut; only one should be.": lambda m, t, door, *of: _by_heads(m, t, "QKV", *of),
     **{f"that is what shutting door {door!r} does.": _with(door=door) for door in READS},
 }
@@ -315,13 +308,11 @@ def _other_loss(
 def _shut_cases() -> dict[str, Any]:
     tokens = torch.tensor([[0, 7, 3, 11, 3, 19, 5, 2], [0, 4, 4, 13, 1, 7, 3, 12]])
     other = tiny_model(0.4, n_heads=4, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
-    cases: dict[str, Any] = {
-        "it is another loss.": [(tiny_model(), tokens, door, [1], random(10, seed=20)) for door in READS]
-    }
+    cases = {"it is another loss.": [(tiny_model(), tokens, door, [1], random(10, seed=20)) for door in READS]}
     for door, who in (("Q", [0, 2]), ("K", [3]), ("V", [0, 1, 2, 3]), ("V", [])):
         for instead, zeros in ((random(8, seed=21), ""), (torch.zeros(8), ", `instead` all zeros")):
             fails = f"the loss is wrong for another model: of 4 heads, door {door!r} of the heads {who}{zeros}."
-            cases[fails] = (other, torch.tensor([[0, 3, 9, 14, 2, 2]]), door, who, instead)
+            cases[fails] = [(other, torch.tensor([[0, 3, 9, 14, 2, 2]]), door, who, instead)]
     return cases
 
 

@@ -20,6 +20,7 @@ from course_utils.text import visible
 
 BLUE, ORANGE, GROUND = COLOURS[0], COLOURS[1], "#f1f1f1"
 Place = tuple[float, float]
+Scores = Mapping[str, Float[Tensor, "head0 head1"]]  # of each mode
 HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {"Q": "query: what do I look for?", "K": "key: what am I found by?", "V": "value: what do I pass on?"}
 ALT = plots.alt_texts(__file__)
@@ -130,31 +131,28 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
     for axes, share in plots.panels(squares, (10.4, 0.5 + 2.85 * rows), rows=rows):
         q, k, both = (float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
         title = f"{axes.get_title('left')}:  Q {q:.0f} %, K {k:.0f} %, both {both:.0f} %"
-        plots.heatmap(share, names, names, title, "query from", "key from", axes=axes, **look).title.set(fontsize=9.5)
+        plots.heatmap(share, names, names, "", "query from", "key from", axes=axes, **look).spines[:].set_visible(True)
         axes.axhline(1.5, color="black", lw=1)
         axes.axvline(1.5, color="black", lw=1)
         axes.label_outer()
+        axes.set_title(title, fontsize=8.5)
 
 
-def score_tables(scores: Mapping[str, Float[Tensor, "head0 head1"]], d_model: int) -> None:
+def score_tables(scores: Scores, d_model: int) -> None:
     """Composition scores in units of chance, a table for each mode: 1 is white, more is red, less is blue."""
     tables = {f"{mode}-composition": (score * d_model**0.5).numpy() for mode, score in scores.items()}
     for axes, times in plots.panels(tables, (3.5 * len(scores), 3.9), "reader", "writer"):
         picture = axes.imshow(times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto")
         for (row, column), value in np.ndenumerate(times):
             colour, weight = "black" if 0.25 <= value <= 2 else "white", "bold" if value >= 1.6 else "normal"
-            look = {"ha": "center", "va": "center", "fontsize": 8.5, "color": colour, "weight": weight}
+            look: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 8.5, "color": colour, "weight": weight}
             axes.text(column, row, written(float(value), ".1f"), **look)
         for set_ticks, layer, n in zip((axes.set_yticks, axes.set_xticks), (0, 1), times.shape, strict=True):
             set_ticks(range(n), [f"{layer}.{head}" for head in range(n)])
     plt.colorbar(picture, ax=axes.figure.axes, label="score, in units of chance", ticks=[0, 1, 2])
 
 
-def against_chance(
-    scores: Mapping[str, Float[Tensor, "head0 head1"]],
-    null: Mapping[str, Float[Tensor, "sample head0 head1"]],
-    d_model: int,
-) -> None:
+def against_chance(scores: Scores, null: Mapping[str, Float[Tensor, "sample head0 head1"]], d_model: int) -> None:
     """Every pair's score as a point, a row for each mode, over the band that random directions reach.
 
     Pairs of 1.6 times 1/√d_model and more have their name.
@@ -164,7 +162,7 @@ def against_chance(
     axes.barh(range(len(scores)), high - low, 0.8, low, color="#d0d0d0", zorder=0, label="all random draws")
     for row, score in enumerate(scores.values()):
         points = torch.stack([score.flatten(), row + torch.linspace(-0.3, 0.3, score.numel())], 1)
-        axes.scatter(*points.T, s=14, color=COLOURS[row], marker=MARKERS[row])
+        axes.scatter(points[:, 0], points[:, 1], s=14, color=COLOURS[row], marker=MARKERS[row])
         for n, i in enumerate((points[:, 0] >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist()):
             name, away = f"0.{i // score.shape[1]} → 1.{i % score.shape[1]}", (0, (7, -14)[n % 2])
             axes.annotate(name, (*points[i].tolist(),), away, textcoords="offset points", ha="center", fontsize=9)

@@ -19,8 +19,6 @@ from course_utils.lessons.l08_how_induction_forms.runs import Run
 
 Kept = dict[str, Any]  # what is stored of one run: see `runs.result` and `compact`
 Results = dict[str, list[Kept]]  # by arm, one for each seed
-
-
 ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds from 1 on it gets
     "spread": (Run(), 30),
     "at once": (Run(spread=False), 10),
@@ -34,7 +32,7 @@ ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds fro
     **{f"{part} held at its end": (Run(held=(part,)), 6) for part in PARTS},
     **{f"{a} and {b} held at its end": (Run(held=(a, b)), 4) for a, b in itertools.combinations(PARTS, 2)},
     "all held at its end": (Run(held=PARTS), 4),
-    **{f"{part} held at its start": (Run(held=(part,), 4), held_as="start") for part in PARTS},
+    **{f"{part} held at its start": (Run(held=(part,), held_as="start"), 4) for part in PARTS},
     "without the best head": (Run(silent="best"), 6),
     "without the best head, late": (Run(silent="best", silent_from=300), 6),  # after the pilots' phase changes
     "without the least head": (Run(silent="least"), 4),

@@ -42,7 +42,8 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> Axes
     for i, (words, name) in enumerate(zip(_names(numbers), ("one name", "the other"), strict=False)):
         places = [start + j for start in _places(numbers, words) for j in range(len(words))]
         left, under = [place % a_row - 0.5 for place in places], [-(place // a_row) - 0.36 for place in places]
-        axes.hlines(under, left, [x + 1 for x in left], (BLUE, GREEN)[i], LINES[i], name, lw=3)
+        style: Any = {"colors": (BLUE, GREEN)[i], "linestyles": LINES[i], "label": name, "lw": 3}
+        axes.hlines(under, left, [x + 1 for x in left], **style)
     axes.legend(loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
     axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - height, 0.5))
     axes.axis("off")
@@ -76,13 +77,9 @@ class Watching:
         self.table, self.steps = table, steps
 
     def __call__(self, history: list[dict]) -> None:
-        """Draw what there is, after every second measurement: drawing takes time too."""
-        if len(history) % 2:
-            self._draw(history)
-            self.canvas.update(self.figure)
-
-    def _draw(self, history: list[dict]) -> None:
-        """Losses on the left, the scores of all heads on the right."""
+        """Losses on the left, the scores of all heads on the right; at every second call: drawing takes time too."""
+        if len(history) % 2 == 0:
+            return
         steps, (left, right) = [row["step"] for row in history], self.panels
         left.clear()
         right.clear()
@@ -103,6 +100,7 @@ class Watching:
             right.text(steps[-1], height, label, fontsize=8, va="center")
         right.set(title="Scores, one line per head", xlabel="step", xlim=(0, self.steps), ylim=(0, 1))
         right.legend(loc="upper left")
+        self.canvas.update(self.figure)
 
 
 def marks(
@@ -168,8 +166,8 @@ def _arches(tokens: str, height: float, top: float, arches: Sequence[tuple[float
     for x, token in enumerate(tokens):
         plots.box(axes, x, 0, token, "#eeeeee" if token == "·" else "white")
     for start, end, high, words, colour in arches:
-        foot, align = (0.42, "bottom") if high > 0 else (-0.42, "top")
-        axes.plot([start, start, end], [foot, high, high], color=colour, lw=2)
+        foot, align = (0.3, "bottom") if high > 0 else (-0.3, "top")
+        axes.plot([start, start, end, end], [foot, high, high, 1.4 * foot], color=colour, lw=2)
         plots.arrow(axes, (end, high), (end, foot), colour)
         axes.text((start + end) / 2, 1.06 * high, words, ha="center", va=align, fontsize=9, color=colour)
     axes.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-1.6, top))
@@ -182,7 +180,7 @@ def distances(shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequenc
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
     far, share, guess = "distance, in tokens", "share of predictable tokens, %", "What a guess at that distance saves"
     percent = {name: [100 * share for share in found] for name, found in shares.items()}
-    style: Any = {"x": range(1, 1 + len(max(shares.values()))), "markers": True, "size": 4}
+    style: Any = {"x": range(1, 1 + len(max(shares.values(), key=len))), "markers": True, "size": 4}
     plots.curves(percent, title, far, share, axes=panels[0], **style)
     plots.curves(saved, guess, far, "nats per token", axes=panels[1], **style)
     return panels[0]

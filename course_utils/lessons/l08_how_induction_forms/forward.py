@@ -54,10 +54,12 @@ def held_logits(
     if model.cfg.n_layers != 2:
         raise ValueError(f"The parts are those of a model with two layers; this one has {model.cfg.n_layers}.")
     looker, matcher, copier = (other if part in held else model for part in PARTS)
-    streams = {m: _inputs(m, tokens) for m in {model, looker, matcher, copier}}
-    looks = _pattern(looker, 0, sum(streams[looker]))
-    after = {m: stream + _write(m, 0, looks, stream) for m, (stream, _) in streams.items()}  # between the layers
-    found = _pattern(matcher, 1, after[matcher] + streams[matcher][1])
+    stream, position = _inputs(looker, tokens)
+    looks = _pattern(looker, 0, stream + position, stream + position)
+    streams = {m: _inputs(m, tokens)[0] for m in {model, matcher, copier}}
+    after = {m: stream + _write(m, 0, looks, stream) for m, stream in streams.items()}  # between the layers
+    matching = after[matcher] + _inputs(matcher, tokens)[1]
+    found = _pattern(matcher, 1, matching, matching)
     return after[model] @ model.W_U + _write(copier, 1, found, after[copier]) @ copier.W_U
 
 
@@ -69,10 +71,10 @@ def _inputs(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
     return model.W_E[tokens], W_pos
 
 
-def _pattern(model: HookedTransformer, layer: int, x: Float[Tensor, "batch pos d_model"]) -> Tensor:
-    """A layer's attention, if its queries and keys read `x`, positions included: [batch, head, dest, src]."""
+def _pattern(model: HookedTransformer, layer: int, dest: Tensor, src: Tensor) -> Float[Tensor, "batch head dest src"]:
+    """A layer's attention, if its queries read `dest` and its keys `src`, [batch, pos, d_model], positions included."""
     attn: Any = model.blocks[layer].attn
-    scores = _by_head(x, attn.W_Q) @ _by_head(x, attn.W_K).mT / model.cfg.d_head**0.5
+    scores = _by_head(dest, attn.W_Q) @ _by_head(src, attn.W_K).mT / model.cfg.d_head**0.5
     mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
     return scores.masked_fill(~mask, -torch.inf).softmax(-1)
 

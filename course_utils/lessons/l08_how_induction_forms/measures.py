@@ -74,7 +74,7 @@ def doors(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Co
     needs layer 0 in the keys alone; one that copies what layer 0 has brought along needs it in the values too.
     """
     paths, savings, pairs = {}, {}, list(itertools.product(range(model.cfg.n_heads), repeat=2))
-    for door in ("whole", "queries", "keys", "values"):
+    for door in ("whole", "keys", "queries", "values"):
         with interventions.cut(model, *(((0, a), door[0], (1, b)) for a, b in pairs if door != "whole")):
             savings[door] = saving(model(tokens), tokens, period)
             if door != "values":  # where a head looks, they have no part in

@@ -53,8 +53,7 @@ def _2(results: Results) -> Parts:
 
 @_predicted("2, batches of 32", "The same `at once` with batches of 32")
 def _2_again(results: Results) -> Parts:
-    far = [ex.far_offset(kept) in (7, 8) for kept in results["at once, batches of 32"]]
-    yield _count("7 or 8 back: ", far, least=0.3)
+    yield _count("7 or 8 back: ", [ex.far_offset(k) in (7, 8) for k in results["at once, batches of 32"]], least=0.3)
 
 
 @_predicted("3", "With names of 5, far heads look 4 or 5 back")
@@ -72,8 +71,8 @@ def _4(results: Results) -> Parts:
         lags = []
         for kept in far:
             steps, looks = [row["step"] for row in kept["history"]], [row["back"][offset] for row in kept["history"]]
-            lags.append(ex.times(kept)["saves"] - events.event_time(steps, looks, least=0.1))
-        lags = [lag for lag in lags if not math.isnan(lag)]
+            lag = ex.times(kept)["saves"] - events.event_time(steps, looks, least=0.1)
+            lags += [] if math.isnan(lag) else [lag]
         held = all((lag > 0) == expected for lag in lags) if lags else None
         yield f"{offset} back is ahead of saves by {ex.shown(lags) or 'nothing: no such run'} steps", held
 
@@ -99,8 +98,8 @@ def _7(results: Results) -> Parts:
     shares, near = [], []
     for kept in results["spread"]:
         found, lead = ex.times(kept), ex.curve(kept, "lead")
-        late = (i for i, row in enumerate(kept["history"]) if row["step"] >= found["positivity"])
-        shares.append(lead[next(late, -1)] / lead[-1])  # where it never comes, all of the lead is there before
+        late = (at for at, row in zip(lead, kept["history"], strict=True) if row["step"] >= found["positivity"])
+        shares.append(next(late, lead[-1]) / lead[-1])  # where it never comes, all of the lead is there before
         near.append(abs(found["lead"] - found["saves"]) <= 40)
     yield f"share of the lead then: at most {max(shares):.2f}", max(shares) < 0.25
     yield _count("lead within 40 steps of saves: ", near, least=1)

@@ -99,14 +99,14 @@ def portraits(model: HookedTransformer, chosen: Mapping[str, int]) -> dict[str, 
 @checked
 def best_waves(W: Float[Tensor, "value column"]) -> tuple[Float[Tensor, " column"], Float[Tensor, " column"]]:
     """For each column the frequency that explains most of its variance, in steps of ⅛, and the share that it does."""
-    fine = _frequencies(len(W))
-    explained = fourier.explained(W, fine) / W.var(0, correction=0)  # (frequency, column)
-    return fine[explained.argmax(0)], explained.amax(0)
+    fine, explained = _explained(W)
+    return fine[explained.argmax(0)], explained.amax(0) / W.var(0, correction=0)
 
 
-def _frequencies(n: int) -> Float[Tensor, " freq"]:
-    """From ¼ to just below n/2, in steps of ⅛."""
-    return torch.arange(2, 4 * n - 1) / 8
+def _explained(W: Float[Tensor, "value column"]) -> tuple[Float[Tensor, " freq"], Float[Tensor, "freq column"]]:
+    """Frequencies from ¼ to just below n/2, in steps of ⅛, and what each explains of the columns' variance."""
+    fine = torch.arange(2, 4 * len(W) - 1) / 8
+    return fine, fourier.explained(W, fine)
 
 
 @checked
@@ -121,8 +121,8 @@ def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[T
 def spectrum(model: HookedTransformer) -> tuple[Float[Tensor, " freq"], Float[Tensor, " freq"]]:
     """Frequencies, and the share of all active curves' variance that a wave of each explains."""
     W = _mean_curves(model)
-    fine = _frequencies(len(W))
-    return fine, fourier.explained(W, fine).sum(1) / W.var(0, correction=0).sum()
+    fine, explained = _explained(W)
+    return fine, explained.sum(1) / W.var(0, correction=0).sum()
 
 
 @checked
@@ -210,10 +210,10 @@ def cuts(model: HookedTransformer, without_neurons: Callable[..., Tensor], seed:
 def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
     """The k frequencies, in steps of ⅛, that together explain most of all active curves, chosen one after the other."""
     W = _both_curves(model)
-    fine, found, left = _frequencies(len(W)), [], W - W.mean(0)
+    found: list[float] = []
     for _ in range(k):
-        found.append(fine[fourier.explained(left, fine).sum(1).argmax()].item())
-        left = W - fourier.projected(W, found)
+        fine, explained = _explained(W - fourier.projected(W, found) if found else W)
+        found.append(fine[explained.sum(1).argmax()].item())
     return found
 
 

@@ -191,9 +191,9 @@ def misses(cuts: Mapping[str, addition.Cut]) -> None:
         for count, colour, way, hatch in ((cut.without, ORANGE, 1, ""), (cut.at_random, GREY, -1, HATCHES[1])):
             share = way * count[1:] / count[1:].sum().clamp(min=1)
             axes.bar(range(1, len(count)), share, width=1.0, color=colour, hatch=hatch)
-        axes.plot(cut.foretold, 1.12, "v", color="black", ms=7, clip_on=False)
+        axes.plot(cut.foretold, 1.2, "v", color="black", ms=7, clip_on=False)
         axes.axhline(0, color="black", lw=0.8)
-        axes.set(ylim=(-0.6, 1.1), xlim=(0, 128), yticks=[-0.5, 0, 0.5, 1], yticklabels=["50 %", "0", "50 %", "100 %"])
+        axes.set(ylim=(-0.6, 1.35), xlim=(0, 128), yticks=[-0.5, 0, 0.5, 1], yticklabels=["50 %", "0", "50 %", "100 %"])
         here, there = cut.shares
         words = f"foretold {cut.foretold}, most common {cut.most_common}\n"
         words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
@@ -204,19 +204,19 @@ def misses(cuts: Mapping[str, addition.Cut]) -> None:
 def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     """Which rulers each model has, on an axis on which doubling is a step of one width, and which predictions held."""
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
-    found: dict[str, Any] = {"the prediction held": {}, "it failed": {}}
     for row, cuts in enumerate(tested):
         axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
         for cut in cuts:
-            found["the prediction held" if cut.holds else "it failed"][cut.frequency] = -row
             name = "slopes" if cut.frequency < 2 else f"{cut.frequency:.1f}"
             axes.text(cut.frequency, 0.24 - row, name, ha="center", va="bottom", fontsize=9)
-    says, rows = ("Which rulers has each model?", "frequency: periods in 128 values", ""), range(len(tested))
-    plots.curves(found, *says, lines=False, markers=True, size=12, axes=axes, ylim=(0.5 - len(tested), 0.7))
+    for i, label in enumerate(("it failed", "the prediction held")):
+        points = [(cut.frequency, -row) for row, cuts in enumerate(tested) for cut in cuts if cut.holds == i]
+        axes.plot(*torch.tensor(points).reshape(-1, 2).T, "Xo"[i], color=(ORANGE, BLUE)[i], ms=12, label=label)
+    axes.set(title="Which rulers has each model?", xlabel="frequency: periods in 128 values", ylim=(-0.5 - row, 0.7))
     axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
     axes.set_xscale("log", base=2)
     axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
-    axes.set_yticks([-row for row in rows], [f"seed {row}" for row in rows])
+    axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
 
 
 @plain_lines

@@ -86,11 +86,8 @@ def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _fea
             _arrow(upper, i, new, old)
         upper.set(title=title, xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal")
         upper.axis("off")
-        bars = lower.bar(range(len(directions)), values[title].tolist(), 0.6, color=COLOURS[: len(directions)])
-        lower.bar_label(bars, fmt="%.2f")
-        lower.axhline(1, color=GREY, lw=0.8, ls="--")
-        lower.set(xlabel="feature that is on", ylim=(0, 1.2), xlim=(-0.6, 4.6), xticks=range(len(directions)))
-    panels[1, 0].set_ylabel("comes back as")
+        said = {f"feature {i}": value for i, value in enumerate(values[title].tolist())}
+        plots.bars(said, "", "comes back, if it is on, as", axes=lower).set_xlim(0, 1.2)
 
 
 def squeeze() -> None:
@@ -154,7 +151,7 @@ def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
     points: dict[str, Any] = {name: dict(models) for name, models in kinds.items()}
     says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"
-    ends = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
+    ends: Any = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
     plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
 
 

@@ -7,7 +7,7 @@ writes what it measured to `data/grokking.json`, in some minutes on one core.
 
 import argparse
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
@@ -55,9 +55,8 @@ def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]
     """The trained model, and its tables at step 0, `every`, 2 `every`, …"""
     sizes = {"n_layers": 1, "n_heads": 1, "d_model": 48, "d_head": 48, "d_mlp": 96, "n_ctx": 2, "d_vocab": P}
     model = models.initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": run.seed})
-    attention = model.blocks[0].attn
     if not run.attends:
-        for weight in (attention.W_Q, attention.W_K):
+        for weight in (model.blocks[0].attn.W_Q, model.blocks[0].attn.W_K):
             weight.requires_grad_(False).zero_()  # every score is 0
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     optimizer = torch.optim.AdamW(trained, lr=0.01, betas=(0.9, 0.98), weight_decay=run.decay)
@@ -191,11 +190,6 @@ def place(model: HookedTransformer) -> Place:
     n = model.cfg.d_vocab
     pairs = PAIRS if n == P else tasks.sequences(2, n)
     return _place(after_embedding(model), model.W_E[pairs], model(pairs)[:, -1], pairs)
-
-
-def adders() -> list[Place]:
-    """The same for the five bundled adders of lesson 09, which differ in their seed."""
-    return [place(models.load(name)) for name in ("addition", *(f"addition/seed-{i}" for i in range(1, 5)))]
 
 
 def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:

@@ -42,23 +42,19 @@ def _dividing(change: Callable[[Tensor, float], Tensor] = torch.full_like) -> An
 with_divisors = compared(
     "`with_divisors(model, tokens, values) → logits`: LayerNorm's divisors replaced, by hook.",
     returns="[batch, pos, d_vocab], logits",
-    cases=lambda: {
-        sentence: (tiny_model(normalization_type="LN"), TEXTS, values) for sentence, values in DIVISORS.items()
-    },
+    cases=lambda: {said: (tiny_model(normalization_type="LN"), TEXTS, values) for said, values in DIVISORS.items()},
     mistakes={
         "nothing has changed: the hook has to return the new divisor.": lambda m, t, v: m(t) * (FIRST not in v),
         "the divisor is multiplied by the value; it should be replaced by it.": _dividing(torch.mul),
         "the divisor is divided by the value; it should be replaced by it.": _dividing(torch.div),
-        "1 / value stands in the divisor's place; the value itself should.": _dividing(
-            lambda old, new: 0 * old + 1 / new
-        ),
+        "1 / value stands in the divisor's place; the value itself should.": _dividing(lambda old, x: 0 * old + 1 / x),
     },
 )
 
 
 VERDICTS = ("decides nothing", "stands", "falls", "between")
 ONE_OF = f"one of {', '.join(map(repr, VERDICTS))}"
-TRIALS = {
+TRIALS = {  # claimed, denied, measured, noise
     (0.0, 10.0, 0.2, 0.5): "the number is where the sentence puts it, to within the noise",
     (0.0, 10.0, 9.9, 0.5): "the number is where it would be if the sentence were false",
     (0.0, 10.0, 4.0, 0.5): "the number is near to neither",
@@ -73,13 +69,12 @@ TRIALS = {
 }
 
 
-def _why_verdict(word: str, right: str, *numbers: float) -> str:
+def _why_verdict(word: str, right: str, claimed: float, denied: float, measured: float, noise: float) -> str:
     if word not in VERDICTS:
         return f"{word!r} is not {ONE_OF}."
-    because = TRIALS[numbers]
+    because = TRIALS[claimed, denied, measured, noise]
     if word == "decides nothing":
         because = "claimed and denied are more than two noises apart, whichever is larger: abs(claimed - denied)"
-    claimed, denied, measured, noise = numbers
     named = f"claimed {claimed:g}, denied {denied:g}, measured {measured:g}, noise {noise:g}"
     return f"{named}: {because}; you say {word!r}."
 
@@ -106,9 +101,8 @@ def undo_scaling(answer: Answer) -> None:
         if not isinstance(result, HookedTransformer):
             raise Wrong(f"it should return a model, not {type(result).__name__}.")
         with torch.no_grad():
-            runs = [
-                one.run_with_cache(TEXTS[:, :6]) for one in (result, ours.find("undo_scaling").function(model), model)
-            ]
+            right = ours.find("undo_scaling").function(model)
+            runs = [one.run_with_cache(TEXTS[:, :6]) for one in (result, right, model)]
         scores, _, given = (run["attn_scores", 0].where(lower, 0) for _, run in runs)
         factor = (scores / given)[lower.expand_as(scores)].median().item()
         in_layer_0 = ([run[part, 0] for part in ("v", "attn_out")] for _, run in runs[:2])

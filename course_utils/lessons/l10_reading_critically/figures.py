@@ -19,6 +19,7 @@ from course_utils.text import visible
 BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
 MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", GREEN), "decides nothing": ("X", GREY)}
 ALT = plots.alt_texts(__file__)
+Point = tuple[float, float]
 
 
 def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> None:
@@ -28,13 +29,6 @@ def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> None:
         axes.axhline(wall, color="white", lw=1, ls="--")
         axes.axvline(wall, color="white", lw=1, ls="--")
     plt.colorbar(drawn, ax=plt.gcf().axes, label="attention", shrink=0.8)
-
-
-def gaps(curves: Mapping[str, Float[Tensor, " gap"]]) -> None:
-    """What is left of the attention to a source, by the number of tokens in between: one line for each head."""
-    title, xlabel = "Does the attention survive when the source moves away?", "tokens between source and destination"
-    ylabel = "attention left, of that without a gap"
-    plots.curves(curves, title, xlabel, ylabel, markers=True, figsize=(7.6, 4.2), ylim=(0, 1.05))
 
 
 def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> None:
@@ -156,13 +150,12 @@ def one_path() -> None:
     doors = {door: (6.7, 2.9 - 0.6 * rank) for rank, door in enumerate("kqv")}
     for door, (x, y) in doors.items():
         axes.text(x, y, door, ha="center", va="center", bbox={"boxstyle": "square,pad=0.25", "facecolor": "white"})
-    reader, others = _head(axes, "reader", 7.4, 2.3), _head(axes, "all other heads", 9.0, 2.3)
-    meet = (4.1, 2.9)
+    reader, others, meet = _head(axes, "reader", 7.4, 2.3), _head(axes, "all other heads", 9.0, 2.3), (4.1, 2.9)
     clean = [((5.6, 0.95), door) for door in doors.values()] + [(reader, (7.9, 1.0)), ((1.9, 1.0), meet)]
-    for start, end in [*clean, ((8.5, 0.95), others), (others, (9.5, 1.0))]:
-        _arrow(axes, start, end, BLUE, "-")
-    for start, end in (((1.9, 3.6), meet), (meet, doors["k"])):
-        _arrow(axes, start, end, ORANGE, "--")
+    for tail, tip in [*clean, ((8.5, 0.95), others), (others, (9.5, 1.0))]:
+        _arrow(axes, tail, tip, BLUE, "-")
+    for tail, tip in (((1.9, 3.6), meet), (meet, doors["k"])):
+        _arrow(axes, tail, tip, ORANGE, "--")
     axes.text(*meet, "Σ", ha="center", va="center", bbox={"boxstyle": "circle,pad=0.25", "facecolor": "#ffe9d6"})
     labels = {"+ what it writes here": (0.9, 3.0), "− what it writes here": (3.1, 1.7), "the difference": (4.4, 3.0)}
     for said, (x, y) in labels.items():
@@ -173,9 +166,7 @@ def one_path() -> None:
     axes.axis("off")
 
 
-def _arrow(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str, lw: float = 1.6
-) -> None:
+def _arrow(axes: Axes, start: Point, end: Point, colour: str, line: str, lw: float = 1.6) -> None:
     style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": lw, "shrinkA": 10, "shrinkB": 10}
     axes.annotate("", end, start, arrowprops=style, zorder=0)
 
@@ -185,30 +176,13 @@ def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> None:
     limit, last = max(costs.abs().max().item() for costs in panels.values()), [*panels.values()][-1]
     for (title, costs), (axes, _) in zip(panels.items(), plots.panels(panels, (9.4, 4.4)), strict=True):
         writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
-        look = {"centred": True, "limit": limit, "numbers_from": limit / 8, "axes": axes, "bar": costs is last}
-        plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", **look)
+        look: dict[str, Any] = {"centred": True, "limit": limit, "numbers_from": limit / 8, "bar": costs is last}
+        plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", axes=axes, **look)
 
 
-def found(panels: Mapping[str, Float[Tensor, " feature"]], chance: float) -> None:
-    """How near the best learnt direction comes to each hidden one, sorted, one line for each panel."""
-    ranked = {label: cosines.sort(descending=True).values for label, cosines in panels.items()}
-    labels = "Are the hidden features found?", "hidden feature, best first", "cosine with the nearest learnt direction"
-    places = range(1, 1 + max(map(len, panels.values())))
-    axes = plots.curves(ranked, *labels, x=places, figsize=(7.6, 4.2), ylim=(0, 1.05), xticks=places)
-    axes.axhline(chance, color=GREY, ls=":", label="random directions, mean")
-    axes.legend(loc="lower left")
-
-
-def graph(
-    tokens: Sequence[str],
-    out: str,
-    direct: Float[Tensor, ""],
-    layer_0: Float[Tensor, "head src"],
-    layer_1: Float[Tensor, "later src"],
-    both: Float[Tensor, "later earlier dest src"],
-    least: float,
-) -> None:
-    """The paths of `paths.to_logit` that add at least `least` to one logit, or take it away; the rest is one number."""
+def graph(tokens: Sequence[str], out: str, terms: tuple[Tensor, Tensor, Tensor, Tensor], least: float) -> None:
+    """The `terms` of `paths.to_logit` that add at least `least` to a logit, or take it away; the rest is one number."""
+    direct, layer_0, layer_1, both = terms
     _, axes = plt.subplots(figsize=(9.8, 5.4))
     n, logit = len(tokens), (len(tokens) - 3.0, 3.3)
     for place, token in enumerate(tokens):
@@ -230,7 +204,10 @@ def graph(
         for edge in pairwise(places):
             edges[edge] += value.item()
     for (start, end), weight in edges.items():
-        _edge(axes, start, end, weight)
+        _arrow(axes, start, end, *((BLUE, "-") if weight > 0 else (ORANGE, "--")), 0.8 + 0.6 * abs(weight))
+        x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
+        axes.text(x, y, plots.written(weight, "+.1f"), fontsize=9, ha="center", va="center", bbox=box)
     total = (direct + layer_0.sum() + layer_1.sum() + both.sum()).item()
     plots.box(axes, logit[0], logit[1] + 0.1, f"{visible(out)}: {plots.written(total, '+.1f')}", "#ffe9d6")
     rest = plots.written(total - sum(value.item() for value, *_ in routes), "+.1f")
@@ -241,14 +218,6 @@ def graph(
     axes.axis("off")
 
 
-def _head(axes: Axes, name: str, x: float, y: float) -> tuple[float, float]:
+def _head(axes: Axes, name: str, x: float, y: float) -> Point:
     plots.box(axes, x, y, name, "#dcebf5")
     return x, y
-
-
-def _edge(axes: Axes, start: tuple[float, float], end: tuple[float, float], weight: float) -> None:
-    """Draw an arrow as thick as its weight, with the number on it."""
-    _arrow(axes, start, end, *((BLUE, "-") if weight > 0 else (ORANGE, "--")), 0.8 + 0.6 * abs(weight))
-    x, y = (0.55 * a + 0.45 * b for a, b in zip(start, end, strict=True))
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
-    axes.text(x, y, plots.written(weight, "+.1f"), fontsize=9, ha="center", va="center", bbox=box)

@@ -40,15 +40,15 @@ def guesses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> tuple
     What follows the start token is left out.
     """
     log_p = model(tokens)[:, 1:-1].log_softmax(-1)  # [batch, pos, d_vocab]
-    right = (log_p.argmax(-1) == tokens[:, 2:]).float().mean().item()
-    return right, -(log_p.exp() * log_p).sum(-1).mean().item()
+    right, entropy = log_p.argmax(-1) == tokens[:, 2:], -(log_p.exp() * log_p).sum(-1)
+    return right.float().mean().item(), entropy.mean().item()
 
 
 @checked
 def best_pair(model: HookedTransformer, head: int, among: Int[Tensor, " token"]) -> tuple[int, int]:
     """The source and the destination, of the tokens `among`, that a head of layer 0 prefers to other sources most."""
-    whole: Any = circuits.full_qk(model, 0, head).AB  # TransformerLens declares a wider type
-    table = whole[among][:, among]  # [dest, src]
+    circuit: Any = circuits.full_qk(model, 0, head)  # TransformerLens declares narrower types
+    table = circuit[among].AB[:, among]  # [dest, src]
     dest, source = divmod(int((table - table.mean(1, keepdim=True)).argmax()), len(among))
     return int(among[source]), int(among[dest])
 
@@ -82,5 +82,4 @@ def from_identity(matrix: FactoredMatrix) -> float:
     """‖cM − I‖ / ‖I‖ with the multiple c that makes it least: 0 for a multiple of I, 1 for a matrix of zeros."""
     square: Any = matrix.AB
     eye = torch.eye(len(square), device=square.device)
-    multiple = square.trace() / square.norm() ** 2
-    return ((multiple * square - eye).norm() / eye.norm()).item()
+    return ((square.trace() / square.norm() ** 2 * square - eye).norm() / eye.norm()).item()

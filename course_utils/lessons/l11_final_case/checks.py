@@ -157,11 +157,11 @@ def _looks(box: Box, when: tuple, head: Head, where: str) -> Verdict | str:
     own, elsewhere, texts = rule(partial(box.attention, head, when))
     share = f"{_share(elsewhere)} of its attention"
     if elsewhere < LOOKS:
-        also, rule = ("but", ": it goes by another rule") if own >= LOOKS else ("and", "")
-        return f"in the second block, {_share(own)} of its attention; {also} {texts}, {_share(elsewhere)}{rule}"
+        also, why = ("but", ": it goes by another rule") if own >= LOOKS else ("and", "")
+        return f"in the second block, {_share(own)} of its attention; {also} {texts}, {_share(elsewhere)}{why}"
     if box.most(head) < NOTHING:
         return Verdict(0, f"true, {share}; but no point: does anything depend on it?")
-    if when and _looks(box, (), head, where).points == 1:
+    if when and isinstance(_looks(box, (), head, where), Verdict):
         return Verdict(0, f"true, {share}; but no point: so it does without your condition")
     return Verdict(1, f"{share} {texts}", (head,), looks=True)
 
@@ -256,7 +256,7 @@ _PLACES: dict[str, Callable[[Look], Found]] = {
 }
 
 
-STATEMENTS: dict[str, Callable[..., Verdict]] = {
+STATEMENTS: dict[str, Callable[..., Verdict | str]] = {
     f"{HEAD} matters": _matters,
     f"{HEAD} does not matter": _does_not_matter,
     f"{HEAD} needs {HEAD} through its (queries|keys|values)": _needs,
@@ -286,19 +286,19 @@ def _verdict(box: Box, words: str) -> Verdict:
     when, words = ((_head(box, condition[1]),), condition[2]) if condition else ((), words)
     for form, judge in STATEMENTS.items():
         if found := re.fullmatch(form, words):
-            if when and judge in (_does_not_matter, _stands_in):
-                raise Wrong(f"“{words}” takes no condition: it looks at other cuts by itself.")
+            tries_others = judge in (_does_not_matter, _stands_in)
+            demand(not (when and tries_others), f"“{words}” takes no condition: it looks at other cuts by itself.")
             parts = [_head(box, part) if re.fullmatch(HEAD, part) else part for part in found.groups()]
-            found_out = judge(box, when, *parts)
-            return Verdict(-1, found_out) if isinstance(found_out, str) else found_out
+            verdict = judge(box, when, *parts)
+            return Verdict(-1, verdict) if isinstance(verdict, str) else verdict
     verb = next(verb for verb in FORMS if verb in words)
     raise Wrong(f"“{words}” can't be tried. Say {FORMS[verb]}.")
 
 
 def _head(box: Box, name: str) -> Head:
     layer, head = map(int, name.split("."))
-    if (layer, head) not in box.heads:
-        raise Wrong(f"the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and {name} is none of them.")
+    sentence = f"the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and {name} is none of them."
+    demand((layer, head) in box.heads, sentence)
     return layer, head
 
 
@@ -311,7 +311,7 @@ def _saved(box: Box, *cuts: Cut) -> float:
 def _split(box: Box, verdicts: Sequence[Verdict]) -> tuple[set[Cut], list[Cut]]:
     """The heads and doors that true statements name, and all others."""
     named = {part for verdict in verdicts if verdict.points > 0 for part in verdict.named}
-    doors = [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
+    doors: list[Cut] = [(a, door, b) for a in box.heads for door in "qkv" for b in box.heads if a[0] < b[0]]
     return named, [part for part in (*box.heads, *doors) if part not in named]
 
 
@@ -338,8 +338,7 @@ class Case(Exercise):
     def __init__(self, number: int) -> None:
         def check(answer: Answer) -> None:
             self.report = []
-            claim = _statements(answer())
-            box = sealed(number)
+            claim, box = _statements(answer()), sealed(number)
             verdicts = tried(box, claim)
             self.report = _lines(claim, verdicts)
             false = sum(verdict.points < 0 for verdict in verdicts)
@@ -349,9 +348,8 @@ class Case(Exercise):
             demand(explained(box, verdicts) >= ENOUGH, f"nothing is false, but {share}. What else does it need?")
             demand(any(verdict.looks for verdict in verdicts), f"{share}. Now say where one of these heads looks.")
             head, whole, part = made_up(box, verdicts)
-            saves = (
-                f"with {head_name(head)} cut, the whole model saves {_share(whole)} and what you named {_share(part)}"
-            )
+            cut = f"with {head_name(head)} cut, the whole model saves {_share(whole)}"
+            saves = f"{cut} and what you named {_share(part)}"
             demand(whole - part < MADE_UP, f"nothing is false, but {saves}. Who makes up for it?")
 
         super().__init__(f"case_{number}", check)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
+import numpy as np
 from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
@@ -25,8 +26,7 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
         height = 0.8 + 0.62 * n
         ends = x + 0.12 * (n - 1.5), dest + 0.12 * (n - 1.5)
         axes.plot([ends[1], ends[1], ends[0]], [0.42, height, height], LINES[n], color=COLOURS[n], lw=1.6)
-        style = {"arrowstyle": "->", "color": COLOURS[n], "lw": 1.6}
-        axes.annotate("", (ends[0], 0.4), (ends[0], height), arrowprops=style)
+        plots.arrow(axes, (ends[0], height + 0.08), (ends[0], 0.32), COLOURS[n])
         ground = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
         middle = 0.58 * ends[0] + 0.42 * ends[1]  # or left of it: a later arrow may come down on the right
         axes.text(middle, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground, zorder=5)
@@ -50,16 +50,11 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
 
 def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "layer head"], title: str) -> None:
     """The mean pattern of every head, and above it what its cut costs."""
-    n_layers, n_heads = costs.shape
-    figure, panels = plt.subplots(n_layers, n_heads, figsize=(10, 2.9 * n_layers), sharex=True, sharey=True)
-    for layer, row in enumerate(panels):
-        for head, axes in enumerate(row):
-            drawn = axes.imshow(patterns[layer, head], cmap="viridis", vmin=0, vmax=1)
-            cost = written(costs[layer, head].item(), ".1f")
-            axes.set_title(f"{layer}.{head}   cut: {cost} nats", fontsize=10)
-            axes.set(xticks=range(0, patterns.shape[-1], 4), yticks=range(0, patterns.shape[-1], 4))
-        row[0].set_ylabel(f"layer {layer}\ndestination")
-    for axes in panels[-1]:
-        axes.set_xlabel("source")
-    figure.colorbar(drawn, ax=panels, label="attention, mean over the texts", shrink=0.7)
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    names = [f"{layer}.{head}   cut: {written(cost, '.1f')} nats" for (layer, head), cost in np.ndenumerate(costs)]
+    named = dict(zip(names, patterns.flatten(0, 1), strict=True))
+    drawn = plots.panels(named, (10, 2.9 * len(costs)), "source", "destination", rows=len(costs))
+    for axes, pattern in drawn:
+        shown = axes.imshow(pattern, cmap="viridis", vmin=0, vmax=1)
+        axes.set(xticks=range(0, len(pattern), 4), yticks=range(0, len(pattern), 4))
+    plt.colorbar(shown, ax=[axes for axes, _ in drawn], label="attention, mean over the texts", shrink=0.7)
+    plt.suptitle(title, x=0.01, ha="left", fontsize=11)
