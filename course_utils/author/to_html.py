@@ -72,8 +72,8 @@ def code(source: str) -> str:
 
 def drawing(stored: str) -> str:
     """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
-    pictures = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
-    drawn = pictures.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
+    embedded = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
+    drawn = embedded.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
     return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
 
 

@@ -41,11 +41,6 @@ def probabilities(x: Float[Tensor, "case n"], density: float) -> Float[Tensor, "
     return torch.tensor(share)[on.long()]
 
 
-def _weights(x: Float[Tensor, "case n"], densities: Sequence[float]) -> Float[Tensor, "density case"]:
-    """What each case's squared error counts at each density, so that their sum is the loss."""
-    return torch.stack([probabilities(x, density) / (density * x.shape[1]) for density in densities])
-
-
 @checked
 def losses(
     W: Float[Tensor, "*model n m"], b: Float[Tensor, "*model n"], densities: Sequence[float], relu: bool = True
@@ -55,7 +50,11 @@ def losses(
     It is the expected squared error per feature that is on: 1 for a model that always says 0.
     """
     x = cases(W.shape[-2])
-    return (_errors(x, W, b, relu) * _weights(x, densities)).sum(-1).tolist()
+    W, b = (part.expand(len(densities), *part.shape[-k:]) for part, k in ((W, 2), (b, 1)))
+    return [
+        (_errors(x, one, bias, relu) @ probabilities(x, density) / (density * len(one))).item()
+        for one, bias, density in zip(W, b, densities, strict=True)
+    ]
 
 
 def _errors(x: Tensor, W: Tensor, b: Tensor, relu: bool) -> Float[Tensor, "*model case"]:
@@ -76,7 +75,7 @@ def train(
 ) -> tuple[Float[Tensor, "density n m"], Float[Tensor, "density n"]]:
     """Weights and biases for each density: the best of `copies` that begin at random, all trained at once."""
     x = cases(n)
-    weight = _weights(x, densities)
+    weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])  # [density, case]
     start = torch.randn(copies, len(densities), n, m, generator=torch.Generator().manual_seed(seed))
     W = (0.6 * start).requires_grad_()
     b = torch.zeros(copies, len(densities), n, requires_grad=True)

@@ -87,10 +87,10 @@ def unrelated(period: Count, batch: Count = 64, seed: NotNegative = 0) -> Int[Te
 # Heads, each as QK and OV
 
 
-def _matrix(*blocks: tuple[slice, slice, Tensor]) -> Matrix:
+def _matrix(*parts: tuple[slice, slice, Tensor]) -> Matrix:
     """A matrix with these entries in these rows and columns, and zeros."""
     made = torch.zeros(D_MODEL, D_MODEL)
-    for rows, columns, entries in blocks:
+    for rows, columns, entries in parts:
         made[rows, columns] += entries
     return made
 
