@@ -3,7 +3,6 @@
 import itertools
 import json
 import math
-import re
 from dataclasses import asdict, replace
 
 import joblib
@@ -18,7 +17,6 @@ from course_utils.lessons.l08_how_induction_forms import (
     forward,
     language,
     measures,
-    predictions,
     runs,
 )
 
@@ -622,7 +620,7 @@ def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr().out == f"{tmp_path / 'experiments.json'}: 5 runs\n"
     stored = experiments.stored(tmp_path)
     assert {name: len(made) for name, made in stored.items()} == arms
-    assert (tmp_path / "results.md").read_text(encoding="utf-8").count("\n## ") == 7
+    assert (tmp_path / "results.md").read_text(encoding="utf-8").count("\n## ") == 6
     full, held = stored["spread"][0], stored["match held at its end"][0]
     assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
     assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
@@ -646,26 +644,4 @@ def test_the_stored_runs_are_planned_ones():
 
 def test_the_tables_are_those_of_the_stored_runs():
     table = (_files.DATA / "formation" / "results.md").read_text(encoding="utf-8")
-    assert table == predictions.report(experiments.stored())
-
-
-def test_every_prediction_is_judged_by_what_was_stored():
-    written = (_files.DATA / "formation" / "predictions.md").read_text(encoding="utf-8")
-    numbers = re.findall(r"^(\d+)\. ", written, re.MULTILINE)
-    assert [*numbers[:2], "2, batches of 32", *numbers[2:]] == list(predictions.PREDICTIONS)
-    found = predictions.verdicts(experiments.stored())
-    assert all(judged["parts"] for judged in found.values())
-    for judged in found.values():
-        said = [held for _, held in judged["parts"]]
-        assert judged["verdict"] == ("failed" if False in said else "open" if None in said else "held")
-    table = predictions.report(experiments.stored()).split("## The predictions\n\n")[1]
-    assert table.count("\n") == len(found) + 2
-
-
-def test_a_prediction_without_runs_is_open_and_a_wrong_one_fails():
-    found = predictions.verdicts({"spread": [made_up()], "one layer": []})
-    assert found["1"]["verdict"] == found["3"]["verdict"] == found["13"]["verdict"] == "open"
-    assert found["7"]["verdict"] == "held"  # at half of positivity no lead; the lead 10 steps before saves
-    assert found["8"]["verdict"] == "held"  # controls end at a quarter of the lead
-    late = made_up(at=8)  # saves comes at 75, the lead at 15
-    assert predictions.verdicts({"spread": [late]})["7"]["verdict"] == "failed"
+    assert table == experiments.table(experiments.stored())

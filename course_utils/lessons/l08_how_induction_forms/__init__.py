@@ -5,7 +5,7 @@
 The models read a synthetic language in which induction pays, so that one run takes half a minute on a laptop. Lesson 08
 watches one of them and compares many: `language` is what they read, `forward` what they compute, part by part,
 `measures` what is seen of them, `runs` how they are trained, `events` when things happen, `experiments` which runs are
-compared, and how, `predictions` what was expected of them.
+compared, and how.
 """
 
 from course_utils.lessons.l08_how_induction_forms import events, forward, language, measures, runs

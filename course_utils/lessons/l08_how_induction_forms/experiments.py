@@ -261,7 +261,8 @@ def table(results: Results) -> str:
         "Which way, and how far back layer 0 looks": _ways(results),
         "How much of the missing head's worth the others took over": _taken_over(results),
     }
-    return "\n\n".join(f"## {title}\n\n{_markdown.table(next(rows), rows)}" for title, rows in parts.items()) + "\n"
+    made = [f"## {title}\n\n{_markdown.table(next(rows), rows)}" for title, rows in parts.items()]
+    return "\n\n".join(["# What came of the experiments", *made]) + "\n"
 
 
 Rows = Iterator[tuple[Any, ...]]

@@ -252,24 +252,6 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
     return axes
 
 
-def scoreboard(found: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
-    """A row for each prediction of `predictions.verdicts`: what was expected, and a tick or a cross for each part."""
-    _, axes = plt.subplots(figsize=(9.8, 0.6 + 0.3 * len(found)))
-    signs = {True: ("✓", GREEN), False: ("✗", ORANGE), None: ("?", GREY)}
-    for row, (number, judged) in enumerate(found.items()):
-        held = judged["verdict"] == "held"
-        axes.axhspan(row - 0.46, row + 0.46, color="#e6f4ef" if held else "white", lw=0)
-        axes.text(0.3, row, number.split(",")[0], va="center", ha="right", fontsize=9)
-        axes.text(0.6, row, judged["expected"].replace("`", ""), va="center", fontsize=9)
-        for i, (_, part) in enumerate(judged["parts"]):
-            sign, colour = signs[part]
-            axes.text(19.2 + 0.5 * i, row, sign, va="center", ha="center", color=colour, fontsize=12)
-        axes.text(21.6, row, judged["verdict"], va="center", fontsize=9, weight="bold" if held else "normal")
-    axes.set(title=title, xlim=(-0.4, 23.2), ylim=(len(found) - 0.4, -0.6))
-    axes.axis("off")
-    return axes
-
-
 def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> Axes:
     """Curves as shares of their own rise, on a logarithmic axis, from the second measurement on."""
     shares = {}
