@@ -25,7 +25,7 @@ _GROUND = (
 _MODULES = {name: name for name in ("check", *_GROUND)}  # name → where it stands in the package
 _MODULES |= {name: f"making.{name}" for name in ("autoencoder", "fourier", "gpt", "tasks", "train")}
 _MODULES |= {name: f"course.{name}" for name in ("claims", "microscope")}
-_SHORT = {"claim": "course.claims", "identity": "course.claims", "load": "models", "predict": "course.claims"}
+_SHORT = {"claim": "course.claims", "identity": "course.claims", "load": "models", "predict": "course.bets"}
 __all__ = [*_MODULES, *_SHORT]
 
 

@@ -42,6 +42,22 @@ def cost(
 
 
 @checked
+def mean_and_error(values: Float[Tensor, "*n"], clusters: Int[Tensor, "*#n"]) -> tuple[float, float]:
+    """The mean of values, and its standard error where values of a cluster (a document, a context) are alike.
+
+    For a difference of losses, give the paired differences, token by token: `cost`, or one `losses` less another. With
+    G clusters of sums S_g of deviations from the mean, over n values: √(G/(G−1) Σ S_g²) / n. Raises ValueError for
+    fewer than two clusters.
+    """
+    values, clusters = values.flatten().double(), clusters.expand(values.shape).flatten()
+    sums = torch.zeros(int(clusters.max()) + 1, dtype=torch.double).index_add(0, clusters, values - values.mean())
+    count = len(clusters.unique())
+    if count < 2:
+        raise ValueError("A standard error needs values of at least two clusters.")
+    return values.mean().item(), (count / (count - 1) * sums.square().sum()).sqrt().item() / len(values)
+
+
+@checked
 @torch.no_grad()
 def inserted(
     model: HookedTransformer,

@@ -134,6 +134,18 @@ def held_out_tokens(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch n
 
 
 @checked
+def held_out_origins(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
+    """From which of the held-out documents each token of `held_out_tokens` is; a context's start token from its first.
+
+    Tokens of one document are alike: errors are clustered by it, see `measure.mean_and_error`.
+    """
+    lengths = [len(encode([document])) for document in held_out_documents(kind)]
+    origins = windows(torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)), n_ctx)
+    origins[:, 0] = origins[:, 1]
+    return origins
+
+
+@checked
 def kinds_of_position(tokens: Int[Tensor, "batch pos"]) -> dict[str, Bool[Tensor, "batch pos-1"]]:
     """Three kinds of position, by what came before: "new", "continued", "otherwise"; the start token is of none.
 

@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from course_utils import _markdown
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.author import links, runner
 from course_utils.course import claims, reader, utf8_output
@@ -31,11 +32,13 @@ IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
+BOOKKEEPING = re.compile(r"^(?!.*\bimport\b).*\b(claim|identity|predict)\(", re.MULTILINE)
 PREDICTION = re.compile(r'\bpredict\(\s*"(\w+)"')
 IN_WORDS = re.compile(r'\bplots\.show\(\s*f?"')
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot
 FIRST_PICTURE = "first-picture"  # a cell whose output the learner's copy keeps: there before anything is run
-TAGS = KINDS | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
+FOLDED = {"identity", "claim", "bet", "folded"}  # bookkeeping: the source is hidden until somebody opens it
+TAGS = KINDS | FOLDED | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
 METADATA = {  # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
@@ -62,6 +65,8 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
         if "interactive" in tags and "nbval-ignore-output" not in tags:
             tags.append("nbval-ignore-output")  # what is not stored can't be compared
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
+        if FOLDED & set(tags):
+            cell.metadata["jupyter"] = {"source_hidden": True}
         if cell.cell_type == "code":
             cell.outputs = [output for output in cell.outputs if _stored(output, "interactive" in tags)]
     return notebook
@@ -105,15 +110,27 @@ def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
 
 def derive(solution: NotebookNode) -> NotebookNode:
     """The learner's notebook: answers blanked and outputs removed, but for a first picture."""
-    notebook = tidy(solution)
+    notebook, answered = tidy(solution), False
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = reader.blank(cell.source)
             if not _is_first_picture(cell):
                 cell.update(outputs=[], execution_count=None)
+            answered = answered or "predicted=" in cell.source
+        elif answered and cell.id not in links.IDS:  # what a bet's answer is read to mean
+            cell.source, answered = _after_bet(cell.source), False
         if cell.id in links.IDS:
             cell.source = links.for_learner(cell.source)
+        cell.source = cell.source.replace(f"](../{links.GLOSSARY}#", f"]({links.GLOSSARY}#")
     return notebook
+
+
+def _after_bet(source: str) -> str:
+    """What a text says up to its first heading, folded: on a page that is read before it is run, it would tell."""
+    told, *rest = re.split(r"(?m)^(?=#)", source, maxsplit=1)
+    summary = "<summary><b>When it has run:</b> what came, and why</summary>"
+    folded = f"<details>{summary}\n\n{told.strip()}\n</details>" if told.strip() else ""
+    return "\n\n".join(filter(None, [folded, *rest]))
 
 
 def _is_first_picture(cell: NotebookNode) -> bool:
@@ -175,12 +192,14 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
         yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
     if FIRST_PICTURE in tags and (STATEMENT.search(cell.source) or MARKERS[0] in cell.source):
         yield "is tagged first-picture and holds an answer, which the learner's copy would show."
+    if cell.cell_type == "code" and bool(tags & FOLDED) != bool(BOOKKEEPING.search(cell.source)):
+        yield "mixes what is folded with what is read: a claim, an identity or a bet has a cell of its own, tagged so."
     if "nbval-ignore-output" in tags and "interactive" not in tags:
         yield "is tagged nbval-ignore-output without interactive: only what is not stored may go uncompared."
 
 
 def _code_problems(cell: NotebookNode) -> Iterator[str]:
-    if "../" in cell.source and cell.get("id") not in links.IDS:
+    if "../" in cell.source.replace(f"](../{links.GLOSSARY}#", "") and cell.get("id") not in links.IDS:
         yield 'has "../", which is one place from notebooks/ and another from notebooks/solutions/.'
     if cell.cell_type != "code":
         return
@@ -332,6 +351,24 @@ def out_of_step(path: Path) -> list[str]:
     return found
 
 
+def counts(notebook: NotebookNode) -> tuple[int, int, int]:
+    """Of a learner's notebook: the lines of code that stand open, the words of open prose, the statements it prints."""
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    is_open = [not FOLDED & set(cell.metadata.get("tags", [])) for cell in code]
+    shown = "\n".join(cell.source for cell, whether in zip(code, is_open, strict=True) if whether)
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.id not in links.IDS]
+    hints = r"(?s)<details>(?!<summary><b>When).*?</details>|\$\$.*?\$\$|\]\(.*?\)|```.*?```"
+    words = re.findall(r"\w[\w’'.,-]*", re.sub(hints, " ", "\n".join(texts)))
+    statements = sum(len(STATEMENT.findall(cell.source)) for cell in code)
+    return sum(bool(line.strip()) for line in shown.splitlines()), len(words), statements
+
+
+def count_table() -> str:
+    """What `counts` says of every lesson, as the table in CONTRIBUTING."""
+    rows = [(lesson_of(path).split("_")[0], *counts(derive(read(path)))) for path in lessons()]
+    return _markdown.table(["lesson", "open lines of code", "words", "statements"], rows)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
     parser = argparse.ArgumentParser(
@@ -340,8 +377,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--links", action="store_true", help="execute nothing, write the links between lessons anew")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")
+    parser.add_argument("--count", action="store_true", help="execute nothing, print each lesson's lines and words")
     options = parser.parse_args(arguments)
     utf8_output()
+    if options.count:
+        print(count_table())
+        return 0
     if options.notebooks:
         paths = [solution_path(name) for name in options.notebooks]
     else:  # a learner notebook without a solution is reported as the solution that is missing
@@ -361,6 +402,8 @@ def main(arguments: list[str] | None = None) -> int:
     if not options.check and not status:  # a new title, a new lesson: its neighbours say so
         headings = titles()
         found = [complaint for path in lessons() for complaint in relink(path, headings)]
+        if (glossary := SOLUTIONS.parent / links.GLOSSARY).is_file():
+            write_text(glossary, links.linked_glossary(glossary.read_text(encoding="utf-8"), headings))
         print("\n".join(found), end="\n" * bool(found))
         status |= bool(found)
     return status

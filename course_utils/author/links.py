@@ -1,4 +1,4 @@
-"""The links of a lesson: to its neighbours, its other copy and its sources. Authoring writes them; nobody types them.
+"""The links of a lesson: to its neighbours, other copy, sources and glossary. Authoring writes them; nobody types them.
 
 One line stands below the title and at the end of each notebook, and in `00_start` at the end alone. Solutions lie one
 folder deeper, so their line has other paths than the learner's copy; both work on GitHub, in JupyterLab and in a copy
@@ -7,7 +7,7 @@ of the whole folder.
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -17,8 +17,10 @@ from course_utils._files import lesson_of, solution_file
 
 IDS = ("links-top", "links-end")  # of the two cells that hold the line
 CONTENTS = "00_start.ipynb"
+GLOSSARY = "GLOSSARY.md"  # beside the learner's copies
 SOURCES = json.loads(Path(__file__).with_name("sources.json").read_text(encoding="utf-8"))  # name → address
 LESSON, SOLUTION = "The lesson, with blanks", "The solution"  # what the links to the other copy say
+NO_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|^ *#[^\n]*|\[[^]]*\]\([^)]*\)"  # code, formulas, headings, links
 
 
 def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> NotebookNode:
@@ -27,9 +29,11 @@ def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> Notebo
     `titles` has the title of every lesson by its name, in the order of the course.
     """
     solution.cells = [cell for cell in solution.cells if cell.get("id") not in IDS]
-    for cell in solution.cells:
-        if cell.cell_type == "markdown":
-            cell.source = _with_sources(cell.source)
+    texts = [cell for cell in solution.cells if cell.cell_type == "markdown"]
+    for cell in texts:
+        cell.source = _with_sources(cell.source)
+    glossary = path.parent.parent / GLOSSARY
+    _link_terms(texts, lesson_of(path), glossary.read_text(encoding="utf-8") if glossary.is_file() else "")
     text = line(lesson_of(path), titles, contents=(path.parent.parent / CONTENTS).is_file())
     top, end = (new_markdown_cell(text, id=name) for name in IDS)
     solution.cells[1:1] = [top] if not _is_contents(lesson_of(path)) else []
@@ -78,6 +82,51 @@ def for_learner(text: str) -> str:
         return f"[{words}]({lesson_of(Path(file))}.ipynb)"
 
     return re.sub(r"\[([^]]*)\]\((?:\.\./)?([^)]*)\)", other, text)
+
+
+def entries(glossary: str) -> dict[str, str]:
+    """What the glossary says of each term, by its heading."""
+    return dict(re.findall(r"^### (.+)\n((?:(?!#).*\n)*)", glossary, flags=re.MULTILINE))
+
+
+def lesson_number(entry: str) -> str:
+    """The number of the lesson that introduces a term, "02b" for instance, or nothing."""
+    found = re.search(r"\blesson (\d\w+)", entry)
+    return found[1] if found else ""
+
+
+def names(term: str, entry: str) -> list[str]:
+    """What lessons call a term: as its heading does, or as what is bold in its entry."""
+    return [term, *re.findall(r"\*\*(.+?)\*\*", entry)]
+
+
+def without_terms(text: str) -> str:
+    """Markdown whose terms are bold, and no links to the glossary."""
+    return re.sub(rf"\[(\*\*[^]]+)\]\((?:\.\./)?{GLOSSARY}[^)]*\)", r"\1", text)
+
+
+def _link_terms(texts: list[NotebookNode], lesson: str, glossary: str) -> None:
+    """Links each term that the lesson introduces where it is first bold."""
+    for cell in texts:
+        cell.source = without_terms(cell.source)
+    for term, entry in entries(glossary).items():
+        if lesson_number(entry) != lesson.split("_")[0]:
+            continue
+        words = "|".join(r"\s+".join(map(re.escape, name.split())) for name in names(term, entry))
+        pattern = re.compile(rf"{NO_PROSE}|(?P<term>\*\*(?:{words})s?\*\*)", re.DOTALL | re.MULTILINE | re.IGNORECASE)
+        places = ((cell, found) for cell in texts for found in pattern.finditer(cell.source) if found["term"])
+        if first := next(places, None):
+            cell, found = first
+            link = f"[{found[0]}](../{GLOSSARY}#{term.replace(' ', '-')})"
+            cell.source = cell.source[: found.start()] + link + cell.source[found.end() :]
+
+
+def linked_glossary(text: str, lessons: Iterable[str]) -> str:
+    """The glossary, each entry with a link on its lesson and its papers."""
+    files = {name.split("_")[0]: f"{name}.ipynb" for name in lessons}
+    text = re.sub(r"\[(lesson \w+)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"\blesson (\d\w+)", lambda found: f"[{found[0]}]({files[found[1]]})", text)
+    return "".join(map(_with_sources, re.split(r"^(?=#)", text, flags=re.MULTILINE)))
 
 
 def _with_sources(text: str) -> str:

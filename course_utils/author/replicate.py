@@ -1,13 +1,14 @@
-"""Which claims hold for other seeds: `python -m course_utils.author.replicate [--train] [--folder FOLDER]`.
+"""Which claims hold for other seeds: `python -m course_utils.author.replicate [--train | --judge] [--folder FOLDER]`.
 
 `--train` trains siblings of the bundled models: the released recipes with other seeds, one after another, for hours
 (those of max-of-list come with the course). It can be stopped with Ctrl-C and goes on with the same command. Then the
 lessons run on ours and on every sibling that is there with their expectations off, and `data/replication.json` keeps
-what each claim measured, with a verdict; a table of it is `data/REPLICATION.md`.
+what each claim measured, and how many siblings agree with each of its numbers; a table of it is
+`data/REPLICATION.md`. `--judge` runs nothing and counts again what is stored.
 
 A sibling's heads stand in another order than ours. Before a lesson reads them they are renumbered: within a layer, each
 takes the number of our head that it is most like. That changes nothing the model computes, and a lesson that names a
-head by its number meets the head with this role, where there is one. Where there is none, the claim differs.
+head by its number meets the head with this role, where there is one. Where there is none, the sibling does not agree.
 """
 
 import argparse
@@ -43,7 +44,6 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
 # The model that is replaced; a companion goes with its lesson, and 09 loads its seeds itself
 LESSONS = {"03": "zero-layer", "04": "one-layer", "05": "max-of-list", "06": "two-layer", "07": "two-layer"}
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
-HOLDS, SIZE, OURS = claims.VERDICTS
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
 
@@ -126,31 +126,53 @@ def measured(notebook: Path, data: Path, record: Path) -> dict[str, Any]:
     return {fact["statement"]: fact["value"] for fact in facts if fact["kind"] == "claim"}
 
 
-def verdict(entry: Mapping, ours: Any, values: Sequence[Any]) -> str:
-    """What siblings say of a claim: it holds, differs in size, or is ours alone. The rule was fixed before the values.
+def agreeing(entry: Mapping, ours: Any, values: Sequence[Any]) -> list[int]:
+    """How many siblings agree with each number of a claim. Kinds and margins were set before this was counted.
 
-    It holds if every sibling is within the claim's bounds, or within a quarter of our number or its tolerance,
-    whichever is wider. It differs in size if every sibling has our sign and is between a third and three times ours.
-    Words and truth values must be equal. In lists and dictionaries, every number.
+    A claim's `kind` stands in its table, chosen by its statement and its lesson's text. A *size* (a decimal number of
+    no other kind) agrees within a quarter of ours; a *level* (a loss, or a share, score or correlation, which end at 1)
+    within a quarter, but 0.1 at most; a *count* (any whole number) within one, above ten within its square root, and
+    zero with zero only. The claim's own tolerance holds where it is wider, and bounds where it has bounds. Words and
+    heads' numbers are *equal*, *lists* share half of all that are in either, *qualitative* numbers have the same sign.
     """
-    return max((_verdict(entry, ours, value) for value in values), key=claims.VERDICTS.index)
+    if isinstance(ours, dict | list) and entry.get("kind") != "list":
+        found = []
+        for key in ours if isinstance(ours, dict) else range(len(ours)):
+            own = {name: _item(field, key) for name, field in entry.items()}
+            found += agreeing(own, ours[key], [_item(value, key) for value in values])
+        return found
+    return [sum(value is not None and _agrees(entry, ours, value) for value in values)]
 
 
-def _verdict(entry: Mapping, ours: Any, value: Any, tolerance: Any = None) -> str:
-    tolerance = entry.get("tolerance") if tolerance is None else tolerance
-    if isinstance(ours, list) and isinstance(value, list):
-        ours, value = dict(enumerate(ours)), dict(enumerate(value))
-    if isinstance(ours, Mapping) and isinstance(value, Mapping) and ours.keys() == value.keys():
-        each = tolerance if isinstance(tolerance, Mapping | list) else dict.fromkeys(ours, tolerance)
-        found = [_verdict(entry, ours[key], value[key], each[key]) for key in ours]
-        return max(found, key=claims.VERDICTS.index, default=HOLDS)
-    if isinstance(ours, bool | str | Mapping | list) or not isinstance(value, int | float):
-        return HOLDS if value == ours else OURS
-    if "value" in entry:
-        is_near = abs(value - ours) <= max(abs(ours) / 4, tolerance or 0)
-    else:
-        is_near = entry.get("least", -float("inf")) <= value <= entry.get("most", float("inf"))
-    return HOLDS if is_near else SIZE if ours * value > 0 and 1 / 3 <= value / ours <= 3 else OURS
+def _item(value: Any, key: Any) -> Any:
+    value = dict(enumerate(value)) if isinstance(value, list) else value
+    return value.get(key) if isinstance(value, dict) else value
+
+
+def _agrees(entry: Mapping, ours: Any, value: Any) -> bool:
+    kind = entry.get("kind", "count" if isinstance(ours, int) else "size")
+    if kind == "list":
+        return 2 * len({*ours} & {*value}) >= len({*ours} | {*value})
+    if kind == "equal" or isinstance(ours, bool) or (isinstance(ours, str) and kind != "count"):
+        return bool(ours == value)
+    ours, value = float(ours), float(value)
+    if "value" not in entry:
+        return entry.get("least", value) <= value <= entry.get("most", value)
+    quarter, count = abs(ours) / 4, 0 if 0 in (ours, value) else ours**0.5 if ours > 10 else 1
+    margin = {"size": quarter, "level": min(quarter, 0.1), "count": count, "qualitative": 0}[kind]
+    return ours * value > 0 if kind == "qualitative" else abs(value - ours) <= max(margin, entry.get("tolerance") or 0)
+
+
+def judged(lesson: str, rows: Mapping[str, dict]) -> dict[str, dict]:
+    """What was measured, with how many seeds agree and a verdict; without the claims that are no more."""
+    found = {}
+    for statement, entry in claims.table(lesson).items():
+        if row := rows.get(statement):
+            seeds = [value for sibling, value in row["siblings"].items() if sibling.startswith("seed")]
+            agree = agreeing(entry, row["ours"], seeds)
+            verdict = claims.VERDICTS[(min(agree) < len(seeds)) + (not any(agree))]
+            found[statement] = row | {"agree": agree, "verdict": verdict}
+    return found
 
 
 def siblings_of(lesson: Path, folder: Path) -> list[Path]:
@@ -159,7 +181,7 @@ def siblings_of(lesson: Path, folder: Path) -> list[Path]:
 
 
 def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
-    """For each lesson its siblings, and for each claim about the replaced model ours, theirs, the verdict.
+    """For each lesson and each claim about the replaced model ours, theirs, and how many siblings agree.
 
     What has been measured is kept in `folder`, and is not measured again while the lesson stays as it is. What siblings
     that are not here said of a claim is taken from `data/replication.json`, unless our number has changed.
@@ -182,13 +204,11 @@ def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]
             if "always" in entry or statement not in ours or _of_another(ours[statement], values.values()):
                 continue
             earlier = result.get(lesson, {}).get(statement, {"ours": None, "siblings": {}})
-            if _verdict(entry, ours[statement], earlier["ours"]) == HOLDS:
+            if all(agreeing(entry, ours[statement], [earlier["ours"]])):
                 values = earlier["siblings"] | values
-            seeds = [value for sibling, value in values.items() if sibling.startswith("seed")]
-            row = {"ours": ours[statement], "siblings": values}
-            rows[statement] = row | {"verdict": verdict(entry, ours[statement], seeds)}
+            rows[statement] = {"ours": ours[statement], "siblings": values}
         result[lesson] = rows
-    return dict(sorted(result.items()))
+    return {lesson: judged(lesson, rows) for lesson, rows in sorted(result.items())}
 
 
 def _of_another(ours: Any, values: Iterable[Any]) -> bool:
@@ -211,7 +231,7 @@ def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
 
 def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
     """The table of a replication, lesson by lesson, in Markdown."""
-    rule = " ".join((verdict.__doc__ or "").split())
+    rule = " ".join((agreeing.__doc__ or "").split())
     lines = ["# Replication", "", f"Made by `python -m course_utils.author.replicate`. {rule}"]
     for lesson, rows in result.items():
         lines += ["", f"## {lesson}", "", claims.compared(lesson, rows)]
@@ -225,13 +245,14 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--folder", type=Path, default=Path("runs/siblings"), help="where siblings are (runs/siblings)")
     parser.add_argument("--train", action="store_true", help="train the siblings that are missing first: hours")
+    parser.add_argument("--judge", action="store_true", help="run nothing: count again what siblings have said")
     options = parser.parse_args(arguments)
     utf8_output()
     if options.train:
         train_siblings(options.folder)
     lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS]
-    ready = [path for path in lessons if siblings_of(path, options.folder)]
-    if len(ready) < len(lessons):
+    ready = [path for path in lessons if siblings_of(path, options.folder) and not options.judge]
+    if len(ready) < len(lessons) and not options.judge:
         without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)
         stays = f"what {RESULT.name} has of them stays"
         print(f"No siblings in {options.folder} for {without}: {stays}. --train makes them, in hours.", file=sys.stderr)
@@ -241,7 +262,7 @@ def main(arguments: list[str] | None = None) -> int:
     write_checksums(DATA)
     for lesson, rows in result.items():
         verdicts = [row["verdict"] for row in rows.values()]
-        print(f"{lesson}: " + ", ".join(f"{verdicts.count(kind)} {kind}" for kind in (HOLDS, SIZE, OURS)))
+        print(f"{lesson}: " + ", ".join(f"{verdicts.count(kind)} {kind}" for kind in claims.VERDICTS))
     return 0
 
 

@@ -23,6 +23,7 @@ from course_utils.course import utf8_output
 
 START = Path(links.CONTENTS).stem  # the README's table stands in its place
 TEXTS = {  # what stands after the lessons: the name of the page → its file
+    "GLOSSARY": NOTEBOOKS / links.GLOSSARY,
     "TEACHING": NOTEBOOKS / "TEACHING.md",
     "data": ROOT / "data" / "README.md",
     "CONTRIBUTING": ROOT / "CONTRIBUTING.md",
@@ -123,6 +124,7 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
     for cell in solution.cells:
         if cell.id in links.IDS or ("interactive" in cell.metadata.get("tags", []) and not cell.outputs):
             continue
+        cell.source = cell.source.replace(f"](../{links.GLOSSARY}#", f"]({links.GLOSSARY}#")
         if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
             yield new_code_cell(blanks[cell.id])
             cell.source = MARKED.sub("", cell.source)

@@ -155,7 +155,8 @@ def _questions(cell: NotebookNode) -> Iterator[tuple[str, str]]:
 
 def _answer(cell: NotebookNode) -> str:
     """What the first claims of a cell say, as one block that comes last."""
-    lines = [line for output in cell.outputs for line in output.get("text", "").splitlines() if line.startswith("▪ ")]
+    told = [output.get("data", {}).get("text/plain", "") for output in cell.outputs]
+    lines = [line for text in told for line in text.splitlines() if line.startswith("▪ ")]
     return f'<div class="answer fragment">{_list(html.escape(line[2:]) for line in lines[:3])}</div>'
 
 

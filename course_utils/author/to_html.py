@@ -14,7 +14,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from course_utils.author import authoring
+from course_utils.author import authoring, links
 
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 and its notes (MIT), as its npm package has them
@@ -49,7 +49,7 @@ class _Markdown(IPythonRenderer):
 
 @cache
 def _rendered(source: str) -> str:
-    return MarkdownWithMath(_Markdown(escape=False, exclude_anchor_links=True)).render(source)
+    return MarkdownWithMath(_Markdown(escape=False, exclude_anchor_links=True)).render(links.without_terms(source))
 
 
 def markdown(source: str) -> list[Tag]:

@@ -7,7 +7,8 @@ reader meets no answer before the question. An entry is named by its statement a
 
 `value` with `tolerance` for numbers (also lists and dictionaries of them), `value` alone for what must be equal, and
 `least` and `most` for bounds. `source` is what a source says of it, `control` what could have refuted it: untrained
-weights, unless it says something else. `always` gives the reason why a statement holds on untrained weights too.
+weights, unless it says something else. `always` gives the reason why a statement holds on untrained weights too,
+`because` two sentences for whoever bet on it, and `kind` how siblings' numbers are compared (see `author.replicate`).
 
 The environment variable COURSE_CLAIMS decides what becomes of a statement that does not hold: nothing set, the line
 says what we measured; "strict", as CI and authors have it, ClaimFailed; "record:FILE", one line of JSON for every
@@ -18,22 +19,25 @@ import functools
 import json
 import math
 import os
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from html import escape
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import torch
+from IPython import get_ipython
+from IPython.display import display
 from torch import Tensor
 
 from course_utils import _markdown
 from course_utils._arguments import checked
-from course_utils._files import DATA, LESSONS, verified, write_text
+from course_utils._files import DATA, LESSONS, verified
+from course_utils.course import bets
+from course_utils.course.bets import calibration as calibration  # lessons import it from here
 
 CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"  # how the lines begin; tests/nbval_sanitize.cfg knows the first
 MODE = "COURSE_CLAIMS"
-VERDICTS = "holds", "differs in size", "ours alone"  # what siblings say of a claim: see tools.replicate
-PREDICTIONS = "my_predictions.json"  # beside the notebook that asks
+VERDICTS = "holds", "k of n", "ours alone"  # what siblings say of a claim: see author.replicate
 
 
 class ClaimFailed(AssertionError):
@@ -53,19 +57,25 @@ def table(lesson: str) -> dict[str, dict]:
     return json.loads((LESSONS / f"l{lesson}" / "claims.json").read_text(encoding="utf-8"))
 
 
-def claim(statement: str, value: Any, unit: str = "", predicted: str = "") -> None:
-    """Print one line with a measured value, and hold it to what the lesson's table expects.
+def claim(statement: str, value: Any, unit: str = "", predicted: str = "", *, se: float | Tensor | None = None) -> None:
+    """Tell a measured value in the cell's table, and hold it to what the lesson's table expects.
 
     `value` is a number, a truth value, a string, or a tensor, list or dictionary of them; `unit` "%" shows a share as
-    per cent. `predicted` names the `predict` that asked for it: the line shows your guess beside the truth. Raises
-    ClaimFailed where claims are strict (see above).
+    per cent, `se` is its standard error (see `measure.difference`). `predicted` names the `predict` that asked for it:
+    your bet stands beside the truth. Raises ClaimFailed where claims are strict (see above).
     """
     value, entry = _plain(value), expectations().get(statement)
     holds = entry is not None and _holds(value, entry)
-    print(f"{CLAIM} {statement}: {shown(value, unit, entry or {})}")
-    if predicted and not os.environ.get(MODE):
-        _compare(predicted, value, unit)
-    _judge("claim", statement, value, holds, None if entry is None else _expected(entry, unit))
+    bet = bets.answered(predicted, value, unit, (entry or {}).get("because", "")) if predicted else ""
+    expected = None if entry is None else _expected(entry, unit)
+    apart = not holds and expected is not None and not os.environ.get(MODE)  # another model, or a learner's answer
+    note = f"(the course's own notebook: {expected})" if apart else ""
+    told = shown(value, unit, entry or {})
+    if se is not None:  # two digits of the error, and as many of the value
+        digits = {"tolerance": 10 ** (math.floor(math.log10(max(float(se), 1e-9))) - 1)}
+        told = f"{shown(value, unit, digits).removesuffix(f' {unit}')} ± {shown(float(se), unit, digits)}"
+    _tell(Row(CLAIM, statement, told, bet or "", note))
+    _judge("claim", statement, value, holds, expected)
 
 
 @checked
@@ -79,14 +89,12 @@ def identity(
     """
     apart = _distance(left, right)
     holds = apart <= within
-    text = f"{IDENTITY} {statement}"
-    if not isinstance(right, bool):
-        text += f" (to {within:g})"
+    text = statement if isinstance(right, bool) else f"{statement} (to {within:g})"
     if control is not None:
         differs = _distance(control, right)
         holds = holds and differs > within
         text += f"; the control: {'differs' if differs > within else 'does not differ'}"
-    print(text if holds else f"{FALSE} {statement}")
+    _tell(Row(IDENTITY, text) if holds else Row(FALSE, statement))
     _judge("identity", statement, apart, holds, f"at most {within:g} apart, and the control further")
 
 
@@ -100,8 +108,49 @@ def _judge(kind: str, statement: str, value: Any, holds: bool, expected: str | N
         if expected is None:
             raise ClaimFailed(f"No lesson's claims.json has {statement!r}; measured: {value!r}.")
         raise ClaimFailed(f"{statement}: expected {expected}; measured: {value!r}.")
-    elif not holds and expected is not None:
-        print(f"  (the course's own notebook: {expected})")  # another model, or another answer to an exercise
+
+
+class Row(NamedTuple):
+    """What one statement says in the table of its cell."""
+
+    sign: str
+    what: str
+    value: str = ""
+    bet: str = ""
+    note: str = ""
+
+    def __str__(self) -> str:
+        told = f"{self.sign} {self.what}" + f": {self.value}" * bool(self.value)
+        return "\n  ".join(filter(None, [told, self.bet, self.note]))
+
+
+_rows: list[Row] = []  # of the cell that runs now
+
+
+def _tell(row: Row) -> None:
+    """Keep a row for the table that stands below the cell when it has run; where no notebook runs, print it."""
+    if (shell := get_ipython()) is None:
+        print(row)
+        return
+    _rows.append(row)
+    shell.events.register("post_run_cell", _show_rows)  # the same function is registered once
+
+
+def _show_rows(_: Any) -> None:
+    """One quiet table of what the cell said: identities in a line, a row for each claim; as text, a line for each."""
+    rows = _rows.copy()
+    _rows.clear()
+    if not rows:
+        return
+    cell, left = "<td{}>{}</td>", ' style="text-align: left"'
+    same = "; ".join(escape(row.what) for row in rows if row.sign == IDENTITY)
+    lines = [f'<td colspan="3"{left}>{IDENTITY} {same}</td>'] if same else []
+    for row in (row for row in rows if row.sign != IDENTITY):
+        what, *more = (escape(part) for part in (f"{row.sign} {row.what}", row.value, row.bet, row.note))
+        beside = " ".join(filter(None, more[1:]))
+        lines.append(cell.format(left, what) + cell.format(left, f"<b>{more[0]}</b>") + cell.format(left, beside))
+    html = "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+    display({"text/plain": "\n".join(map(str, rows)), "text/html": html}, raw=True)
 
 
 def _plain(value: Any) -> Any:
@@ -202,115 +251,37 @@ def siblings(lesson: str, statements: Sequence[str]) -> Any:
     from IPython.display import Markdown
 
     rows = json.loads(verified(DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
-    holds, size, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
-    count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold, {size} differ in size and "
+    holds, some, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
+    count = f"Of the lesson's {len(rows)} claims about the trained model {holds} hold on every sibling, {some} on some "
     made = compared(lesson, {statement: rows[statement] for statement in statements})
-    return Markdown(f"{made}\n\n{count}{alone} are ours alone.")
+    return Markdown(f"{made}\n\n{count}or for some of their numbers, and {alone} are ours alone.")
 
 
 def compared(lesson: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Replicated claims in a table: ours, the range of the seeds, a sibling of another kind by itself, the verdict."""
+    """Replicated claims in a table: ours, the range of the seeds, a sibling of another kind, how many seeds agree."""
     names = list(dict.fromkeys(name for row in rows.values() for name in row["siblings"]))
     seeds, others = ([name for name in names if name.startswith("seed") is seed] for seed in (True, False))
-    heads = ["claim", "ours", f"{len(seeds)} siblings", *(f"with {name}" for name in others), "verdict"]
+    heads = ["claim", "ours", f"{len(seeds)} siblings", *(f"with {name}" for name in others), "siblings that agree"]
     cells = []
     for statement, row in rows.items():
         entry = table(lesson)[statement]
-        unit, theirs = entry.get("unit", ""), row["siblings"]
-        shown_theirs = [spread(map(theirs.get, group), unit) for group in (seeds, *([name] for name in others))]
-        cells.append((statement, shown(row["ours"], unit, entry), *shown_theirs, row["verdict"]))
+        theirs = [spread(map(row["siblings"].get, group), entry) for group in (seeds, *([name] for name in others))]
+        agree = ", ".join(map(str, row["agree"] if len({*row["agree"]}) > 1 else row["agree"][:1]))
+        ours = shown(row["ours"], entry.get("unit", ""), entry)
+        cells.append((statement, ours, *theirs, f"{agree} of {len(seeds)}"))
     return _markdown.table(heads, cells)
 
 
-def spread(values: Iterable[Any], unit: str = "") -> str:
-    """The smallest and the largest of numbers; of anything else, each different value once."""
-    measured = [value for value in values if value is not None]
-    if measured and all(isinstance(value, int | float) and not isinstance(value, bool) for value in measured):
-        return " to ".join(dict.fromkeys(shown(end, unit) for end in (min(measured), max(measured))))
-    return "; ".join(dict.fromkeys(shown(value, unit) for value in measured)) or "not measured"
-
-
-# Predictions
-
-
-@checked
-def predict(name: str, question: str, options: Sequence[str] = (), unit: str = "") -> None:
-    """Ask for a guess before the number comes: one of the `options`, or a number in the `unit`.
-
-    The guess is kept in `my_predictions.json` beside the notebook, and the claim that says `predicted=name` shows it
-    beside the truth. Leaving it blank stops nothing.
-    """
-    from IPython.display import display
-
-    text = f"Predict: {question}\n" + (" · ".join(options) if options else f"a number{unit and f' in {unit}'}")
-    data = {"text/plain": text}
-    if widget := _widget(name, question, options, unit):
-        data |= widget._repr_mimebundle_()
-        data["text/plain"] = text  # what a stored notebook, GitHub and a printer show
-    display(data, raw=True)
-
-
-def _widget(name: str, question: str, options: Sequence[str], unit: str) -> Any:
-    """What to click or type in, showing an earlier guess."""
-    import ipywidgets
-
-    guess = guesses().get(name, {}).get("guess")
-    typed = "" if guess is None or options else f"{100 * guess if unit == '%' else guess:g}"
-    title = ipywidgets.HTML(f"<b>Predict:</b> {question}")
-    if options:
-        chosen = guess if guess in options else None
-        answer = ipywidgets.RadioButtons(options=list(options), value=chosen, layout={"width": "max-content"})
-    else:
-        answer = ipywidgets.Text(value=typed, placeholder="a number, then Enter")
-        answer.continuous_update = False
-    note = ipywidgets.Label(unit)
-
-    def keep(change: dict) -> None:
-        new = change["new"]
-        if not options:
-            try:
-                new = _number(str(new))
-            except ValueError:
-                note.value = f"{unit}  Type a number, such as {50 if unit == '%' else 0.5}."
-                return
-            new, note.value = new / 100 if unit == "%" else new, unit
-        _keep(name, guess=new)
-
-    answer.observe(keep, names="value")
-    return ipywidgets.VBox([title, ipywidgets.HBox([answer, note])])
-
-
-def _number(typed: str) -> float:
-    """A number as people type it: 4,000 and 4000 are the same, 0,5 and 0.5 too."""
-    grouped = re.fullmatch(r"[1-9]\d{0,2}(,\d{3})+(\.\d+)?", typed.strip())
-    return float(typed.replace(",", "" if grouped else ".").replace("−", "-"))
-
-
-def guesses() -> dict[str, dict]:
-    """Your predictions so far, by name: "guess", and, once the claim came, "truth" and "right"."""
-    path = Path(PREDICTIONS)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _keep(name: str, **facts: Any) -> None:
-    kept = guesses()
-    kept[name] = kept.get(name, {}) | facts
-    content = json.dumps(kept, indent=1, ensure_ascii=False) + "\n"
-    write_text(Path(PREDICTIONS), content)
-
-
-def _compare(name: str, truth: Any, unit: str) -> None:
-    """Print a guess beside the truth, and keep whether it was right: the option, or a number within a quarter."""
-    guess = guesses().get(name, {}).get("guess")
-    if guess is None:
-        return
-    right = abs(guess - truth) <= abs(truth) / 4 if isinstance(guess, float) else guess == truth
-    print(f"  your prediction: {shown(guess, unit)} {'✓' if right else FALSE}")
-    _keep(name, truth=truth, right=right)
-
-
-def calibration() -> None:
-    """Print how many of your predictions came true so far."""
-    judged = [kept["right"] for kept in guesses().values() if "right" in kept]
-    came_true = f"{sum(judged)} of {len(judged)} came true (a number: to within a quarter)"
-    print(f"Your predictions: {came_true}." if judged else "No predictions yet.")
+def spread(values: Iterable[Any], entry: Mapping = {}) -> str:
+    """The smallest and the largest, number by number; of words and heads' numbers, each different value once."""
+    measured, unit = [value for value in values if value is not None], entry.get("unit", "")
+    first = measured[0] if measured and entry.get("kind") not in ("equal", "list") else ""
+    if isinstance(first, dict):
+        keys = dict.fromkeys(key for value in measured for key in value)
+        return "; ".join(f"{key}: {spread([value.get(key) for value in measured], entry)}" for key in keys)
+    if isinstance(first, list):
+        return ", ".join(spread(each, entry) for each in zip_longest(*measured))
+    if isinstance(first, bool | str):
+        return "; ".join(dict.fromkeys(shown(value, unit, entry) or "none" for value in measured)) or "not measured"
+    ends = dict.fromkeys(shown(end, unit, entry) for end in (min(measured), max(measured)))
+    return " to ".join(ends).replace(f" {unit} to ", " to ")

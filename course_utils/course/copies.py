@@ -37,7 +37,7 @@ def workplace() -> Path:
 
 
 def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
-    """Copy the lessons and their solutions into a folder; a later call brings what is new.
+    """Copy the lessons, their solutions and the glossary into a folder; a later call brings what is new.
 
     A copy in which somebody has written something is left as it is, whatever becomes of its lesson; one that was only
     run counts as unwritten. Returns the names of the copies left although their lesson has changed. Raises OSError
@@ -45,7 +45,8 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
     """
     before = _record(folder)
     made, left = dict(before), []
-    sources = [*sorted(lessons.glob("[0-9]*.ipynb")), *sorted(lessons.glob("solutions/[0-9]*.ipynb"))]
+    patterns = ("GLOSSARY.md", "[0-9]*.ipynb", "solutions/[0-9]*.ipynb")
+    sources = [source for pattern in patterns for source in sorted(lessons.glob(pattern))]
     names = [source.relative_to(lessons).as_posix() for source in sources]
     for name, source in zip(names, sources, strict=True):
         copy, was, now = folder / name, before.get(name), _made(source)

@@ -38,7 +38,7 @@ class Overview:
     """The progress in a folder as a page with links, and as text where there is no page."""
 
     def __init__(self, folder: Path = Path()):
-        from course_utils.course import claims  # it brings torch, for which the command need not wait
+        from course_utils.course import bets  # it brings torch, for which the command need not wait
 
         saved = reader.read_all(folder)
         self.marks = _best(saved)
@@ -46,7 +46,9 @@ class Overview:
         for notebook in sorted(saved, key=lambda notebook: notebook.path.stat().st_mtime):
             if notebook.exercises:
                 self.notebooks[notebook.lesson] = notebook
-        self.guesses = claims.guesses()
+        made = bets.guesses()
+        self.predictions = bets.summary(made)
+        self.mistakes = {name: bets.markup(question) for name, question in bets.mistakes(made).items()}
 
     def next(self) -> tuple[Notebook, str]:
         """Where to go on: the first exercise that is not done in the lesson saved last, or else the next lesson."""
@@ -77,16 +79,18 @@ class Overview:
             )
             cells = _link(notebook, html.escape(notebook.title)), signs, _share(exercises)
             yield "<tr>" + "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells) + "</tr>"
-        yield f"</tbody></table><p>{_signs()} {self._predictions()}</p>"
+        yield f"</tbody></table><p>{_signs()} {self.predictions}</p>"
+        if self.mistakes:
+            again = "".join(f"<li>{self._lesson_of(name)}{asked}</li>" for name, asked in self.mistakes.items())
+            yield f"<p>You were sure, and it came out otherwise. Run these again, and bet again:</p><ul>{again}</ul>"
 
-    def _predictions(self) -> str:
-        judged = [guess["right"] for guess in self.guesses.values() if "right" in guess]
-        came_true = f", {sum(judged)} of {len(judged)} came true so far" if judged else ""
-        return f"Predictions: {len(self.guesses) or 'none'} made{came_true}."
+    def _lesson_of(self, prediction: str) -> str:
+        notebook = self.notebooks.get(prediction.partition("_")[0])
+        return f"{_link(notebook, html.escape(notebook.title))}: " if notebook else ""
 
     def __repr__(self) -> str:
         notebook, exercise = self.next()
-        return "\n".join([*_lines(self.marks), f"Go on: {notebook.path.name} {exercise}".strip(), self._predictions()])
+        return "\n".join([*_lines(self.marks), f"Go on: {notebook.path.name} {exercise}".strip(), self.predictions])
 
 
 def _link(notebook: Notebook, text: str, exercise: str = "", label: str = "") -> str:

@@ -10,6 +10,7 @@ from course_utils.author import authoring, links
 
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\(([^)\s]+)\)")
 ADDRESSES = {*links.SOURCES.values(), "https://distributed.dask.org"}  # sources, and what else lessons point at
+TERMS = {term.replace(" ", "-") for term in links.entries((NOTEBOOKS / links.GLOSSARY).read_text(encoding="utf-8"))}
 SOLUTIONS = authoring.lessons()
 COPIES = [copy for path in SOLUTIONS for copy in (path, authoring.learner_path(path))]
 copies = pytest.mark.parametrize("path", COPIES, ids=lambda path: path.stem)
@@ -32,6 +33,8 @@ def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
         elif address.startswith("#"):
             assert unquote(address) in anchors
         else:
+            address, _, anchor = address.partition("#")
+            assert not anchor or (address.endswith(links.GLOSSARY) and anchor in TERMS), anchor
             assert (path.parent / unquote(address)).is_file(), address
             assert (path.parent / unquote(address)).resolve().is_relative_to(NOTEBOOKS)
 

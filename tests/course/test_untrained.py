@@ -63,5 +63,6 @@ def test_no_statement_stands_in_two_tables():
 
 def test_every_entry_of_a_table_expects_something():
     for statement, entry in claims.expectations().items():
-        assert entry.keys() <= {"value", "tolerance", "least", "most", "control", "always", "source", "unit"}, statement
+        fields = {"value", "tolerance", "least", "most", "control", "always", "source", "unit", "kind", "because"}
+        assert entry.keys() <= fields, statement
         assert entry.keys() & {"value", "least", "most"} and ": " not in statement, statement

@@ -6,7 +6,7 @@ import textwrap
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils._files import get_back, lesson_of
+from course_utils._files import ROOT, get_back, lesson_of
 from course_utils.author import authoring
 from course_utils.course import reader
 
@@ -43,6 +43,37 @@ def test_derive_blanks_the_answer_and_keeps_the_rest():
     assert check.source.strip() == "print(1)" and check.outputs == [] and check.execution_count is None
     assert exercise.metadata.tags == ["claim"]
     assert [cell.id for cell in (heading, exercise, check)] == [cell.id for cell in solution.cells]
+
+
+@pytest.mark.parametrize("tag", ["claim", "identity", "bet", "folded"])
+def test_bookkeeping_is_folded_in_both_copies(tag):
+    science, folded = _executed("x = 1"), _executed('claim("one", x)', tags=[tag])
+    for notebook in (authoring.tidy(_solution(science, folded)), authoring.derive(_solution(science, folded))):
+        _, first, second = notebook.cells
+        assert "jupyter" not in first.metadata and second.metadata["jupyter"] == {"source_hidden": True}
+
+
+def test_what_follows_a_bet_is_folded_in_the_learners_copy():
+    claim = _executed('claim("one", 1, predicted="01_one")', tags=["claim"])
+    told, after = new_markdown_cell("It is **one**.\n\n## 2 · More\n\nOn."), new_markdown_cell("It is one.")
+    cells = authoring.derive(_solution(claim, told, after)).cells
+    head, _, rest = cells[2].source.partition("</details>\n\n")
+    assert head.startswith("<details><summary>") and "It is **one**." in head and rest == "## 2 · More\n\nOn."
+    assert cells[3].source == "It is one."
+    heading = new_markdown_cell("## 2 · More")
+    assert authoring.derive(_solution(claim, heading)).cells[2].source == heading.source
+
+
+def test_the_counts_are_those_in_contributing():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert authoring.count_table() in text, "python -m course_utils.author.authoring --count prints the table"
+
+
+def test_counts_leave_out_what_is_folded():
+    claim = _executed('claim("one", 1)\nidentity("two", 2, 2)', tags=["claim"])
+    hint = "<details><summary>Hint 1</summary>\n\nSix words that nobody counts here.\n</details>"
+    cells = [_executed("x = 1\n\ny = 2"), claim, new_markdown_cell(f"Three words here: $$x$$\n\n{hint}")]
+    assert authoring.counts(_solution(*cells)) == (2, 5, 2)  # with the title's two words
 
 
 def test_blank_stops_nothing_until_it_is_called():
@@ -146,13 +177,15 @@ def test_good_notebook_has_no_problems():
         (_executed("  "), "is empty"),
         (_executed("open('../data/x')"), "another from notebooks/solutions/"),
         (_executed("1  # NBVAL_SKIP\n# NBVAL_SKIP"), "switches nbval off"),
-        (_executed('claim("one", 1)', tags=["C3"]), "one of the tags claim, identity"),
+        (_executed('claim("one", 1)', tags=["C3", "folded"]), "one of the tags claim, identity"),
         (_executed('claim("one", 1)', tags=["C3", "claim", "identity"]), "one of the tags claim, identity"),
         (_executed("assert 1"), "a bare assert"),
-        (_executed("1", tags=["C3", "claim"]), "states nothing"),
         (new_markdown_cell("claim(1)", metadata={"tags": ["C3", "claim"]}), "states nothing"),
+        (_executed("1", tags=["claim"]), "mixes what is folded"),
+        (_executed('x = 1\nclaim("one", x)'), "mixes what is folded"),
+        (_executed('predict("01_one", "How many?")'), "mixes what is folded"),
         (_executed("1", tags=["C3d"]), 'unknown tag "C3d"'),
-        (_executed('claim("a", 1)', tags=["first-picture"]), "first-picture and holds an answer"),
+        (_executed('claim("a", 1)', tags=["claim", "first-picture"]), "first-picture and holds an answer"),
         (_executed("1", tags=["nbval-skip"]), 'unknown tag "nbval-skip"'),
         (_executed("1", tags=["nbval-ignore-output"]), "without interactive"),
         (new_code_cell("1"), "has not been executed"),

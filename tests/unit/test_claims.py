@@ -213,23 +213,25 @@ def test_what_a_stored_notebook_shows_of_a_prediction(monkeypatch):
 
 
 def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
-    def row(ours, *theirs, verdict):
-        return {"ours": ours, "siblings": {f"seed-{i}": value for i, value in enumerate(theirs)}, "verdict": verdict}
+    def row(ours, *theirs, agree, verdict):
+        siblings = {f"seed-{i}": value for i, value in enumerate(theirs)}
+        return {"ours": ours, "siblings": siblings, "agree": agree, "verdict": verdict}
 
     rows = {
-        "a share": row(0.968, 0.95, 0.99, 0.97, verdict="holds"),
-        "heads": row([3, 5], [1], [3, 5], verdict="ours alone"),
+        "a share": row(0.968, 0.95, 0.99, 0.97, agree=[3], verdict="holds"),
+        "scores": row([0.73, 0.69], [0.7, 0.2], [0.75, 0.7], [0.74, 0.3], agree=[3, 1], verdict="k of n"),
+        "a loss": row(3.5, None, 4.5, 4.5, agree=[0], verdict="ours alone"),
     }
-    rows |= {"a loss": row(3.5, None, 3.5, verdict="holds")}
     (tmp_path / "replication.json").write_text(json.dumps({"05_x": rows}), encoding="utf-8")
     write_checksums(tmp_path)
     monkeypatch.setattr(claims, "DATA", tmp_path)
     monkeypatch.setattr(claims, "table", lambda lesson: TABLE)
-    lines = claims.siblings("05_x", ["heads", "a share"]).data.splitlines()
-    assert lines[2:4] == ["| heads | 3, 5 | 1; 3, 5 | ours alone |", "| a share | 0.968 | 0.95 to 0.99 | holds |"]
-    assert (
-        lines[-1] == "Of the lesson's 3 claims about the trained model 2 hold, 0 differ in size and 1 are ours alone."
-    )
+    lines = claims.siblings("05_x", ["scores", "a share"]).data.splitlines()
+    assert lines[0] == "| claim | ours | 3 siblings | siblings that agree |"
+    assert lines[2] == "| scores | 0.73, 0.69 | 0.70 to 0.75, 0.20 to 0.70 | 3, 1 of 3 |"
+    assert lines[3] == "| a share | 0.968 | 0.950 to 0.990 | 3 of 3 |"
+    count = "1 hold on every sibling, 1 on some or for some of their numbers, and 1 are ours alone."
+    assert lines[-1] == f"Of the lesson's 3 claims about the trained model {count}"
     with pytest.raises(KeyError):
         claims.siblings("05_x", ["worst"])
 

@@ -8,7 +8,7 @@ import pytest
 from course_utils._files import NOTEBOOKS
 from course_utils.course import copies
 
-NAME, SOLUTION = "03_zero_layers.ipynb", "solutions/03_solution_zero_layers.ipynb"
+NAME, SOLUTION, GLOSSARY = "03_zero_layers.ipynb", "solutions/03_solution_zero_layers.ipynb", "GLOSSARY.md"
 
 
 def _notebook(*sources, outputs=(), **cell):
@@ -25,6 +25,7 @@ def lessons(tmp_path):
     (tmp_path / "lessons" / NAME).write_text(_notebook("blank"))
     (tmp_path / "lessons" / SOLUTION).write_text(_notebook("answer"))
     (tmp_path / "lessons" / "TEACHING.md").write_text("not for learners")
+    (tmp_path / "lessons" / GLOSSARY).write_text("for learners")
     return tmp_path / "lessons"
 
 
@@ -41,7 +42,7 @@ def _files(folder):
 
 def test_lessons_and_solutions_are_copied_and_a_second_start_changes_nothing(folder, lessons):
     before = _files(folder)
-    assert set(before) == {NAME, SOLUTION, copies.RECORD}
+    assert set(before) == {NAME, SOLUTION, GLOSSARY, copies.RECORD}
     assert before[NAME] == (lessons / NAME).read_bytes()
     times = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
     assert copies.renew(folder, lessons) == [] and _files(folder) == before
@@ -106,7 +107,7 @@ def test_a_lesson_of_another_name_leaves_no_blank_copy_behind(folder, lessons):
     (lessons / SOLUTION).unlink()
     (folder / SOLUTION).write_text(_notebook("answer", "and a note of mine"))
     assert copies.renew(folder, lessons) == []
-    assert {*_files(folder)} == {"03_none.ipynb", SOLUTION, copies.RECORD}
+    assert {*_files(folder)} == {"03_none.ipynb", SOLUTION, GLOSSARY, copies.RECORD}
 
 
 @pytest.mark.parametrize("record", [None, "", "{", "[]", "3", '{"03_zero_layers.ipynb": 3}'])

@@ -87,3 +87,58 @@ def test_links_made_twice_are_the_same_and_an_old_address_goes():
     twice = _linked(*once.cells)
     assert authoring.dumps(once) == authoring.dumps(twice)
     assert once.cells[2].source == f"See [Elhage et al. 2021]({links.SOURCES['Elhage et al. 2021']})."
+
+
+GLOSSARY = """# Glossary
+
+### head
+
+A part; also **attention head**.
+
+`hook_z` · lesson 01 · Elhage et al. 2021
+
+### logit lens
+
+A look.
+
+lesson 02
+"""
+
+
+def _with_glossary(folder, *cells):
+    (folder / "notebooks").mkdir(exist_ok=True)
+    (folder / "notebooks" / links.GLOSSARY).write_text(GLOSSARY, encoding="utf-8")
+    return _linked(TITLE, *cells, folder=folder)
+
+
+def test_a_term_is_a_link_where_its_lesson_first_has_it_in_bold(tmp_path):
+    cells = map(new_markdown_cell, ["A head.", "**Attention\nheads** and **heads**; **logit lens**.", "**head**"])
+    texts = [cell.source for cell in _with_glossary(tmp_path, *cells).cells[2:-1]]
+    first = "[**Attention\nheads**](../GLOSSARY.md#head) and **heads**; **logit lens**."
+    assert texts == ["A head.", first, "**head**"]
+
+
+@pytest.mark.parametrize(
+    "text", ["# A **head**", "`**head**`", "```\n**head**\n```", "$**head**$", "[a **head**](b.md)"]
+)
+def test_no_term_is_a_link_in_a_heading_code_a_formula_or_a_link(tmp_path, text):
+    cells = _with_glossary(
+        tmp_path, new_markdown_cell(text), new_code_cell("# **head**"), new_markdown_cell("**head**")
+    )
+    assert [cell.source for cell in cells.cells[2:-1]] == [text, "# **head**", "[**head**](../GLOSSARY.md#head)"]
+
+
+def test_terms_linked_twice_are_the_same_and_the_learners_copy_has_its_own_path(tmp_path):
+    once = _with_glossary(tmp_path, new_markdown_cell("A **head**."))
+    once = authoring.tidy(once)
+    twice = _with_glossary(tmp_path, *once.cells[2:-1])
+    assert authoring.dumps(twice) == authoring.dumps(once) and not authoring.source_problems(once)
+    assert authoring.derive(once).cells[2].source == "A [**head**](GLOSSARY.md#head)."
+
+
+def test_the_glossary_gets_links_on_lessons_and_papers():
+    once = links.linked_glossary(GLOSSARY, TITLES)
+    paper = links.SOURCES["Elhage et al. 2021"]
+    assert f"`hook_z` · [lesson 01](01_transformer.ipynb) · [Elhage et al. 2021]({paper})" in once
+    assert links.linked_glossary(once, TITLES) == once
+    assert links.names("head", links.entries(once)["head"]) == ["head", "attention head"]

@@ -2,7 +2,9 @@
 
 import base64
 import io
+import itertools
 import json
+import math
 import re
 import socket
 import warnings
@@ -17,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 from IPython.display import DisplayHandle
+from matplotlib.colors import to_rgb
 from PIL import Image
 
 from course_utils import plots
@@ -240,3 +243,60 @@ def test_a_written_text_has_a_box_for_each_piece_and_marks_new_pairs():
     assert left.patches[1].get_edgecolor()[:3] != left.patches[0].get_edgecolor()[:3]  # its pair never occurred
     assert len(right.patches) == 10
     plt.close("all")
+
+
+MACHADO = {  # Machado et al. 2009, severity 1: linear RGB as people of the three kinds of colour-blindness see it
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+XYZ = np.array(
+    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+)
+
+
+def linear(srgb):
+    return np.where(srgb <= 0.04045, srgb / 12.92, ((srgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb):
+    ratios = rgb @ XYZ.T / np.array([0.95047, 1, 1.08883])
+    f = np.where(ratios > 216 / 24389, np.cbrt(ratios), (24389 / 27 * ratios + 16) / 116)
+    return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
+
+
+def ciede2000(one, other):  # Sharma, Wu & Dalal 2005
+    (l1, a1, b1), (l2, a2, b2) = one, other
+    mean = (math.hypot(a1, b1) + math.hypot(a2, b2)) / 2
+    g = 1.5 - 0.5 * math.sqrt(mean**7 / (mean**7 + 25**7))
+    c1, c2 = math.hypot(g * a1, b1), math.hypot(g * a2, b2)
+    h1, h2 = (math.degrees(math.atan2(b, g * a)) % 360 for a, b in ((a1, b1), (a2, b2)))
+    dh = 2 * math.sqrt(c1 * c2) * math.sin(math.radians((h2 - h1 + 180) % 360 - 180) / 2)
+    level, chroma, hue = (l1 + l2) / 2, (c1 + c2) / 2, (h1 + h2) / 2 + 180 * (abs(h1 - h2) > 180)
+    terms = (-0.17, 1, -30), (0.24, 2, 0), (0.32, 3, 6), (-0.2, 4, -63)
+    t = 1 + sum(share * math.cos(math.radians(k * hue + shift)) for share, k, shift in terms)
+    sl = 1 + 0.015 * (level - 50) ** 2 / math.sqrt(20 + (level - 50) ** 2)
+    sc, sh = 1 + 0.045 * chroma, 1 + 0.015 * chroma * t
+    turn = math.radians(60 * math.exp(-(((hue - 275) / 25) ** 2)))
+    rt = -2 * math.sqrt(chroma**7 / (chroma**7 + 25**7)) * math.sin(turn)
+    parts = (l2 - l1) / sl, (c2 - c1) / sc, dh / sh
+    return math.sqrt(sum(part**2 for part in parts) + rt * parts[1] * parts[2])
+
+
+def on_dark(srgb):  # CSS: invert(.9) hue-rotate(180deg)
+    grey = np.array([0.213, 0.715, 0.072])
+    return np.clip((0.9 - 0.8 * srgb) @ (2 * np.tile(grey, (3, 1)) - np.eye(3)).T, 0, 1)
+
+
+@pytest.mark.parametrize("page", [lambda srgb: srgb, on_dark], ids=["white", "dark"])
+def test_every_colour_stands_out_from_the_page(page):
+    colours, ground = np.array([to_rgb(colour) for colour in plots.COLOURS]), np.ones((1, 3))
+    light, of_page = (linear(page(srgb)) @ XYZ[1] for srgb in (colours, ground))
+    low, high = np.minimum(light, of_page), np.maximum(light, of_page)
+    assert ((high + 0.05) / (low + 0.05)).min() >= 3
+
+
+@pytest.mark.parametrize("eyes", [np.eye(3), *map(np.array, MACHADO.values())], ids=["all", *MACHADO])
+def test_colours_are_told_apart(eyes):
+    seen = lab(np.clip(linear(np.array([to_rgb(colour) for colour in plots.COLOURS])) @ eyes.T, 0, 1))
+    assert min(ciede2000(one, other) for one, other in itertools.combinations(seen, 2)) >= 20

@@ -1,8 +1,4 @@
-"""What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts.
-
-Three of its measurements are here too, whose machinery would hide their idea: the plain tables that training is
-compared with, texts written in many ways, and questions of the kind king − man + woman.
-"""
+"""What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts."""
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate, combinations, permutations
@@ -22,9 +18,11 @@ from course_utils.making import gpt
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
-BLUE, ORANGE, GREEN = COLOURS[:3]
+BLUE, ORANGE, PLUM = COLOURS[:3]
 MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
 ALT = plots.alt_texts(__file__)
+ByPos = Float[Tensor, " pos"]
+Texts = Int[Tensor, "text pos"]
 
 
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
@@ -36,7 +34,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         axes.annotate("", (x, 7.2), (x, 0.3), arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"}, zorder=0)
         axes.text(x, -0.05, visible(name), ha="center", fontsize=11, **MONO)
         boxes = [(x, 0.85, "look up $W_E$", COLOURS[6]), (x, 6.35, "times $W_U$", COLOURS[6])]
-        boxes += [(x + side, 2.5, "attention", ORANGE), (x + side, 4.55, "MLP", GREEN)]
+        boxes += [(x + side, 2.5, "attention", ORANGE), (x + side, 4.55, "MLP", PLUM)]
         for at, y, words, colour in boxes:
             style = {"boxstyle": "round,pad=0.7", "facecolor": "white", "edgecolor": colour, "linewidth": 2}
             axes.text(at, y, words, ha="center", va="center", zorder=4, bbox=style)
@@ -72,8 +70,7 @@ def beside_line(values: Mapping[str, float], title: str, unit: str, line: float,
     """Bars for what was changed, that of `highlight` standing out, and a dashed line for nothing changed."""
     axes = plots.bars(values, title, unit, [highlight])
     axes.axvline(line, color="black", linestyle="--", label=label)
-    for number in axes.texts:  # the line must not run through a number
-        number.set(bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)
+    plt.setp(axes.texts, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)  # above the line
     axes.legend()
     return axes
 
@@ -120,9 +117,7 @@ def surprise_curve(chances: Mapping[str, float]) -> Axes:
     return axes
 
 
-def surprises(
-    names: Sequence[str], surprise: Float[Tensor, " pos"], title: str, entropy: Float[Tensor, " pos"] | None = None
-) -> Axes:
+def surprises(names: Sequence[str], surprise: ByPos, title: str, entropy: ByPos | None = None) -> Axes:
     """How much each token of a text surprised the model, in nats; `entropy` is the surprise it expected there."""
     shown, said = [visible(name) for name in names], "surprise: −log p of the token that came"
     axes = plots.grouped_bars({said: surprise}, shown, title, "nats", axes=plt.subplots(figsize=(9, 3.6))[1])
@@ -136,10 +131,7 @@ def surprises(
 def steps(
     names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"]], below: str, part: Float[Tensor, " column"]
 ) -> Sequence[Axes]:
-    """The tables of attention's steps, every number in its place, a row for each destination.
-
-    Below the last table stands one row more, a `part` of its last row; `below` is its label.
-    """
+    """The tables of attention's steps, a row for each destination; below the last one, called `below`, a `part`."""
     sizes = [table.shape[1] for table in tables.values()]
     figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.6), width_ratios=sizes)
     for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
@@ -162,10 +154,7 @@ def steps(
 
 
 def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]:
-    """Logits in a text's order and with the text shuffled, a panel for each model; dots on the line did not move.
-
-    Every 48th token is drawn; the title says how far the token that moves farthest moves.
-    """
+    """Logits in a text's order and with the text shuffled, a panel for each model; every 48th token is a dot."""
     drawn = plots.panels(logits, (2.7 * len(logits), 3.5), "logit in order, nats", "after shuffling")
     ends = [min(both.min().item() for both in logits.values()), max(both.max().item() for both in logits.values())]
     for axes, (ordered, other) in drawn:
@@ -234,15 +223,9 @@ def top_k(log_probs: Float[Tensor, "batch d_vocab"], k: Count = 40) -> Float[Ten
 
 
 def written(
-    model: HookedTransformer,
-    texts: Int[Tensor, "text pos"],
-    write: Callable[..., Tensor],
-    choices: Mapping[str, Callable[[Tensor], Tensor]],
-) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Int[Tensor, "text pos"]]]:
-    """The texts, their openings completed in every way by the lesson's `write`, and by beams; then the beams by width.
-
-    Each opening of 12 tokens is completed eight times, but once only by "greedy". The model has one layer.
-    """
+    model: HookedTransformer, texts: Texts, write: Callable[..., Tensor], choices: Mapping[str, Callable[..., Tensor]]
+) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Texts]]:
+    """The texts, openings of 12 tokens completed by `write` in every way (eight times, greedily once); the beams."""
 
     def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
         return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)

@@ -24,7 +24,7 @@ def stream() -> Axes:
     _, axes = plt.subplots(figsize=(9, 3.4))
     axes.set(xlim=(0, 9), ylim=(0, 3.4), title="What happens between a token and a logit?")
     axes.axis("off")
-    channel = {"arrowstyle": "-|>", "linewidth": 8, "color": COLOURS[5], "mutation_scale": 24}
+    channel = {"arrowstyle": "-|>", "linewidth": 8, "color": COLOURS[0], "alpha": 0.45, "mutation_scale": 24}
     axes.annotate("", (8.15, 0.6), (0.8, 0.6), arrowprops=channel)
     plots.box(axes, 0.6, 0.6, "W_E", "#FFF2CC")
     plots.box(axes, 8.4, 0.6, "W_U", "#FFF2CC")

@@ -34,7 +34,6 @@ direct_path = compared(
 
 
 def _weights(value: object, d_vocab: int, d_model: int | None = None) -> tuple[Tensor, Tensor]:
-    """W_E [d_vocab, d_model] and W_U [d_model, d_vocab]; without a d_model, whatever the answer chose."""
     weights = pair(value, "W_E and W_U")
     for name, weight in zip(("W_E", "W_U"), weights, strict=True):
         demand(isinstance(weight, Tensor) and weight.ndim == 2, f"{name} should be a tensor with two axes.")
@@ -63,10 +62,7 @@ def exact_weights(answer: Answer) -> None:
 
 @judged
 def alphabet_weights(answer: Answer) -> None:
-    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: each of n letters in a ring is followed by the next.
-
-    A circle that is turned, or gone round in another order, is right, too.
-    """
+    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: n letters follow each other, on any circle."""
     for n, scale in ((5, 3.0), (26, 50.0), (4, 1.0), (9, 20.0)):
         W_E, W_U = _weights(answer(n, scale), n, 2)
         demand(close(W_U.norm(dim=0), torch.ones(n)), "each column of W_U should have length 1: a point on a circle.")
@@ -109,7 +105,6 @@ def _finite(value: object) -> object:
 
 
 def _no_distribution(got: Tensor, right: Tensor, *_: object) -> str | None:
-    """What is said of a table whose rows are no log-probabilities."""
     p, ones = got.exp(), torch.ones(len(got))
     miss, row = (p.sum(1) - 1).abs().max(0)
     columns, base_2 = close(p.sum(0), ones), close((2**got).sum(1), ones)
@@ -144,9 +139,7 @@ bigram_logprobs = compared(
             lambda t, V, alpha: add_alpha(_N(t[t != 0], V), alpha),
             lambda t, V, alpha: add_alpha(_N(t, V, lambda a, b: a * b > 0), alpha),
         ),
-        "the last pair of the stream, (0, 3), does not count, and should.": (
-            lambda t, V, alpha: add_alpha(_N(t[:-1], V), alpha)
-        ),
+        "the last pair of the stream, (0, 3), does not count, and should.": lambda t, V, a: add_alpha(_N(t[:-1], V), a),
         "token 5 never occurs, so its row should be uniform.": lambda t, V, alpha: add_alpha(
             torch.where((N := _N(t, V)).sum(1, keepdim=True) > 0, N, N.sum(0)), alpha
         ),
@@ -181,7 +174,6 @@ def _experiment(d_vocab: int, seed: int) -> tuple[_Training, Tensor, Tensor]:
 
 
 def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
-    """The median of the chosen entries of each row (of each column with `dim` 0), kept as an axis of 1."""
     return table.masked_fill(~chosen, torch.nan).nanmedian(dim, keepdim=True).values
 
 
@@ -190,7 +182,7 @@ def _leading(
     level: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda table, absent, hidden: _medians(table, absent),
     leads: Callable[[Tensor, Tensor], Tensor] = torch.gt,
 ) -> Answer:
-    """Ours, with something to get wrong: what the pairs are compared with, how, and what becomes of those that lead."""
+    """Ours, with something to get wrong."""
 
     def answer(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
         table = train(counts * ~hidden)

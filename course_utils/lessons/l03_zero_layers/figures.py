@@ -31,10 +31,7 @@ SEEN = (
 def writing(
     tokens: Sequence[str], row: Float[Tensor, " V"], names: Sequence[str], seen: Int[Tensor, " pairs"] | None = None
 ) -> Sequence[Axes]:
-    """A written text, token by token, and beside it the next token's probabilities [V], the tokens called `names`.
-
-    `seen` says how often each token but the first followed the one before it in the training text: it colours them.
-    """
+    """A written text and the next token's probabilities; `seen`, how often each pair was read, colours the tokens."""
     figure = plt.figure(figsize=(10, 3.4), layout="none")
     left, right = figure.add_axes((0.01, 0.03, 0.62, 0.87)), figure.add_axes((0.75, 0.17, 0.24, 0.73))
     x = y = 0
@@ -93,7 +90,6 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
 
 
 def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes, bar: bool = True) -> None:
-    """Logits of a ring of letters as probabilities."""
     names = list(ascii_lowercase[: len(table)])
     p = table.detach().softmax(1)
     plots.heatmap(p, names, names, title, "current letter", "next letter", label="probability", bar=bar, axes=axes)
@@ -122,12 +118,10 @@ def own_factors(W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"]
     """Show a small model's two weights and the probabilities they make, with the numbers written in."""
     numbers = [str(i) for i in range(W_E.shape[1])]
     _, axes = plt.subplots(1, 3, figsize=(10.5, 3.2), width_ratios=[max(len(numbers), 3), len(words), len(words)])
-    for one, table, rows, columns, title in (
-        (axes[0], W_E, words, numbers, "$W_E$"),
-        (axes[1], W_U, numbers, words, "$W_U$"),
-        (axes[2], (W_E @ W_U).softmax(1), words, words, "probability of the next word"),
-    ):
-        plots.heatmap(table, rows, columns, title, centred=True, limit=3.0, numbers_from=0, bar=False, axes=one)
+    look: dict[str, Any] = {"centred": True, "limit": 3.0, "numbers_from": 0, "bar": False}
+    plots.heatmap(W_E, words, numbers, "$W_E$", axes=axes[0], **look)
+    plots.heatmap(W_U, numbers, words, "$W_U$", axes=axes[1], **look)
+    plots.heatmap((W_E @ W_U).softmax(1), words, words, "probability of the next word", axes=axes[2], **look)
     plots.show("Two small matrices and the table of probabilities they make, with their numbers written in.")
 
 
@@ -155,7 +149,6 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
 
 
 def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
-    """What others reach, as horizontal lines, and a legend for all that is drawn."""
     for (name, level), style in zip(lines.items(), (":", "--", "-"), strict=False):
         axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
     axes.legend(fontsize=9, loc=loc)
@@ -170,10 +163,9 @@ def reading(curve: Mapping[int, float], lines: ByName) -> None:
 
 
 class LiveTable:
-    """A picture of a table in training, drawn anew while you watch; it keeps what it measured.
+    """A picture of a table in training, drawn anew while you watch; it keeps how `like` others the table was.
 
-    `words` pick the rows and columns to be seen, by their place in the table; `counted` is the bigram table, `often`
-    says which of its pairs are compared, and `frequency` [V] how common each next token is.
+    `words` pick rows and columns, `often` the pairs of the bigram table `counted` that are compared.
     """
 
     STEPS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300)
@@ -192,28 +184,23 @@ class LiveTable:
         table = table.detach()
         for kept, other in ((self.like_bigrams, self.counted), (self.like_frequencies, self.frequencies)):
             kept[step] = bigrams.row_centred_correlation(table, other, self.often)
-        self._draw(table, f"step {step}: {loss:.2f} nats")
-        picture = plots.picture(ALT["live"], sharp=step == self.STEPS[-1])
-        if self.handle is None:
-            self.handle = display(picture, raw=True, display_id=True)
-        else:
-            self.handle.update(picture, raw=True)
-
-    def _draw(self, table: Tensor, title: str) -> None:
         _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 6.6), height_ratios=(1.6, 1))
-        orders({title: table, "counted": self.counted}, self.words, [axes["A"], axes["B"]])
+        tables = {f"step {step}: {loss:.2f} nats": table, "counted": self.counted}
+        orders(tables, self.words, [axes["A"], axes["B"]])
         like = {"with the bigram table": self.like_bigrams, "with tokens' frequencies alone": self.like_frequencies}
         lower, steps = axes["C"], (0, 1, 3, 10, 30, 100, 300)
         plots.curves(like, "correlation, rows centred", "step", "", markers=True, size=4, axes=lower, ylim=(-0.1, 1.02))
         lower.set_xscale("symlog", linthresh=1)
         lower.set(xticks=steps, xticklabels=steps, xlim=(-0.1, 400))
         lower.legend(loc="lower right", fontsize=9)
+        picture = plots.picture(ALT["live"], sharp=step == self.STEPS[-1])
+        if self.handle is None:
+            self.handle = display(picture, raw=True, display_id=True)
+        else:
+            self.handle.update(picture, raw=True)
 
 
-def _log_p(
-    table: Tensor, rows: Sequence[int], columns: Sequence[int], names: Any, title: str, axes: Axes, bar: bool = True
-) -> None:
-    """Log-probabilities of some tokens after some others, in one scale for all such pictures."""
+def _log_p(table: Tensor, rows: list[int], columns: list[int], names: Any, title: str, axes: Axes, bar: bool) -> None:
     picked = table.log_softmax(1)[rows][:, columns]
     words = [names[i] for i in rows], [names[i] for i in columns], title, "current token", "next token"
     plots.heatmap(picked, *words, label="log p, nats", bar=bar, axes=axes)
@@ -249,10 +236,7 @@ def agreement(x: Float[Tensor, " pair"], tables: Mapping[str, Float[Tensor, " pa
 
 
 def gains(names: Sequence[str], mean: Float[Tensor, " group"], share: Float[Tensor, " group"]) -> None:
-    """Show what a model saves over counts on a pair, and what that adds up to, by how often the pair was seen.
-
-    `share` says how many of the new text's pairs are in each group.
-    """
+    """Show what a model saves over counts on a pair, and in all, by how often it was seen; `share`: of new pairs."""
     ticks = [f"{name}\n{part:.0%}" for name, part in zip(names, share.tolist(), strict=True)]
     _, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 5.4), sharex=True)
     for axes, values, title, unit in (
@@ -264,9 +248,8 @@ def gains(names: Sequence[str], mean: Float[Tensor, " group"], share: Float[Tens
         axes.axhline(0, color="black", linewidth=0.8)
         axes.margins(y=0.18)
     lower.set_xlabel("how often the training text has the pair; and how many of the new text's pairs these are")
-    plots.show(
-        "The model saves much on pairs never seen, a little on pairs seen once, and loses a little on the others."
-    )
+    saves = "The model saves much on pairs never seen, a little on pairs seen once,"
+    plots.show(f"{saves} and loses a little on the others.")
 
 
 def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: Sequence[str]) -> None:
@@ -277,7 +260,7 @@ def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: S
         columns += [token for token in ahead if token not in columns][:4]
     rows = [token for group in groups for token in group]
     axes = plt.subplots(figsize=(10, 1.4 + 0.2 * len(rows)))[1]
-    _log_p(table, rows, columns, names, "Five tokens (bold), and those whose rows are most like theirs", axes)
+    _log_p(table, rows, columns, names, "Five tokens (bold), and those whose rows are most like theirs", axes, True)
     axes.tick_params(labelsize=9)
     for start in range(0, len(rows), len(groups[0])):
         axes.axhline(start - 0.5, color="white", linewidth=3)
@@ -286,7 +269,6 @@ def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: S
 
 
 def _by_rank(curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes) -> Axes:
-    """Curves against rank, one for each way to make a table."""
     ranks = list(next(iter(curves.values())))
     plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes).set_xscale("log", base=2)
     axes.set_xticks(ranks, [str(rank) for rank in ranks])
@@ -314,10 +296,7 @@ def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mappin
 
 
 def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: ByName) -> None:
-    """Show how the direct path of each model correlates with the bigram table, and what it loses by itself.
-
-    `lines` are what others lose.
-    """
+    """Show how models' direct paths correlate with the bigram table, and what they lose alone; `lines`: others."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
     models = list(correlations)
     groups = {"its own table": list(correlations.values()), "control: another token's row": list(controls.values())}

@@ -18,10 +18,7 @@ _NAMES = {_KEEP: "keep", _IN: "in", _AT: "at", _MIND: "mind", _BAY: "bay"}
 
 @judged
 def keep_in_mind(answer: Answer) -> None:
-    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: keep … in mind, keep … at bay, and no bugs.
-
-    Any tables that do it are right.
-    """
+    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: any that say in mind, at bay, and no bugs."""
     given, means = pair(answer(), "QK and OV"), ("[head, dest, src] for QK", "[head, src, out] for OV")
     sizes = [(len(table) if getattr(table, "ndim", 0) == 3 else 1, 6, 6) for table in given]
     QK, OV = map(tensor, given, sizes, means)

@@ -15,6 +15,7 @@ from course_utils.plots import COLOURS, HATCHES, LINES, written
 from course_utils.text import visible
 
 ALT = plots.alt_texts(__file__)
+Numbers = Float[Tensor, " n"]
 
 
 def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]) -> None:
@@ -26,9 +27,7 @@ def tables(panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str]
         axes.label_outer()
 
 
-def rank_one(
-    looks: Float[Tensor, " dest"], says: Float[Tensor, " out"], dests: Sequence[str], outs: Sequence[str]
-) -> None:
+def rank_one(looks: Numbers, says: Numbers, dests: Sequence[str], outs: Sequence[str]) -> None:
     """A schematic: attention down the side, effects along the top, and their products in the table, in one scale."""
     sizes = {"width_ratios": (1, len(outs)), "height_ratios": (1, len(dests))}
     _, grid = plt.subplots(2, 2, figsize=(9, 4), gridspec_kw=sizes)

@@ -15,6 +15,14 @@ from transformer_lens import HookedTransformer
 from course_utils import bigrams, circuits, heads, models
 from course_utils._arguments import Count, NotNegative, checked
 
+Logits = Float[Tensor, "*text out"]
+Stream = Int[Tensor, " pos"]
+Ids = Int[Tensor, " n"]
+Square = Float[Tensor, "d_vocab d_vocab"]
+Entries = Float[Tensor, "src out"]
+Frequency = Float[Tensor, " d_vocab"]
+Chosen = Bool[Tensor, "d_vocab pair"]
+
 
 @checked
 def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
@@ -24,20 +32,11 @@ def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
 
 
 @checked
-def fit(
-    weights: Sequence[Tensor],
-    logits: Callable[[], Float[Tensor, "*text out"]],
-    p: Float[Tensor, "*text out"],
-    rate: float,
-    steps: Count = 400,
-) -> float:
-    """Train `weights` so that `logits()` fits p, all texts at once: the loss above p's entropy, in nats.
-
-    Adam; the learning rate falls to 0 over the second half of the steps.
-    """
+def fit(weights: Sequence[Tensor], logits: Callable[[], Logits], p: Logits, rate: float, steps: Count = 400) -> float:
+    """Train `weights` by Adam so that `logits()` fits p, all texts at once: the loss above p's entropy, in nats."""
     optimizer = torch.optim.Adam(weights, lr=rate)
     for i in range(steps):
-        optimizer.param_groups[0]["lr"] = rate * min(1, 2 - 2 * i / steps)
+        optimizer.param_groups[0]["lr"] = rate * min(1, 2 - 2 * i / steps)  # it falls to 0 over the second half
         loss = -(p * logits().log_softmax(-1)).sum(-1).mean()
         optimizer.zero_grad()
         loss.backward()
@@ -68,49 +67,36 @@ class Triples(NamedTuple):
 
 
 @checked
-def count(
-    stream: Int[Tensor, " pos"], table: Float[Tensor, "d_vocab d_vocab"], window: Count = 16, least: Count = 2_000
-) -> Triples:
-    """Count triples with a among the `window` tokens up to the one before b; the start token is no a.
-
-    `table` [current, next] says which c often follow b: in 2 of 100 cases, 100 times in all, and b `least` times.
-    """
+def count(stream: Stream, table: Square, window: Count = 16, least: Count = 2_000) -> Triples:
+    """Count triples, a (no start token) in the `window` up to b, for b, seen `least` times, that c often follows."""
     total, d_vocab = table.sum(1, keepdim=True), len(table)
+    # c follows b in 2 of 100 cases, and 100 times in all
     b, c = ((table / total >= 0.02) & table.ge(100) & (total >= least)).nonzero().T
     pair = torch.full((d_vocab, d_vocab), -1)
     pair[b, c] = torch.arange(len(b))
     current, following = stream[:-1], stream[1:]
 
-    def before(labels: Int[Tensor, " pos"], wanted: Int[Tensor, " n"]) -> Int[Tensor, "a n"]:
+    def before(labels: Stream, wanted: Ids) -> Int[Tensor, "a n"]:
         labels = torch.where(torch.isin(labels, wanted), labels, -1)
         table = bigrams.preceded(current, labels, window, d_vocab)
-        return torch.nn.functional.pad(table, (0, max(d_vocab, len(b)) - table.shape[1]))[
-            :, wanted
-        ]  # some may never come
+        never = max(d_vocab, len(b)) - table.shape[1]  # the labels that never come
+        return torch.nn.functional.pad(table, (0, never))[:, wanted]
 
     came = before(pair[current, following], torch.arange(len(b)))  # a … b c
-    before_b = before(current, b)  # a … b, whatever follows
-    after_a = before(following, c)  # a … c
+    expected = before(current, b) * (table / total)[b, c]  # of a … b, whatever follows
     places = window * torch.bincount(current, minlength=d_vocab)[:, None]
     usual = torch.bincount(following, minlength=d_vocab)[c] / len(following)
-    likes = after_a >= usual * places
+    likes = before(following, c) >= usual * places  # a … c
     likes[0] = False
-    return Triples(b, c, before_b * (table / total)[b, c], came, likes)
+    return Triples(b, c, expected, came, likes)
 
 
 @checked
 @torch.no_grad()
 def expectation(
-    model: HookedTransformer,
-    tokens: Int[Tensor, "batch pos"],
-    triples: Triples,
-    chosen: Bool[Tensor, "d_vocab pair"],
-    window: Count = 16,
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], triples: Triples, chosen: Chosen, window: Count = 16
 ) -> tuple[float, int]:
-    """How often a model expects the c of a chosen triple on a text where a … b stands, and how often it comes.
-
-    For models without a last LayerNorm.
-    """
+    """How often a model, without a last LayerNorm, expects the c of a chosen triple after a … b; how often it comes."""
     x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]
     log_Z = torch.stack([(row @ model.W_U).logsumexp(-1) for row in x])
     before, truth = tokens.unfold(1, window, 1)[:, : x.shape[1]], tokens[:, window + 1 :]
@@ -127,13 +113,8 @@ def expectation(
 
 @checked
 @torch.no_grad()
-def typical_log_Z(
-    model: HookedTransformer, tokens: Int[Tensor, " n"], pos: Int[Tensor, " n"], frequency: Float[Tensor, " d_vocab"]
-) -> Float[Tensor, "head n"]:
-    """log Ẑ of each head of layer 0: the mean of Σ e^score over sources, if those in between were drawn by frequency.
-
-    For the destination `tokens` at position `pos`, from 1 on; the start token stands at position 0. Needs positions.
-    """
+def typical_log_Z(model: HookedTransformer, tokens: Ids, pos: Ids, frequency: Frequency) -> Float[Tensor, "head n"]:
+    """log Ẑ of heads of layer 0 at tokens and pos: the mean of Σ e^score if sources were drawn by frequency."""
     W_E, W_pos = model.W_E, model.W_pos
     places, here, result = torch.arange(len(W_pos)), W_E[tokens] + W_pos[pos], []
     between = (places > 0) & (places < pos[:, None])  # [n, pos]
@@ -153,14 +134,10 @@ def with_entries(
     tokens: Int[Tensor, "text pos"],
     at: Int[Tensor, "text n"],
     which: Sequence[int],
-    rank: Callable[[int, Float[Tensor, "src out"]], Mapping[str, Float[Tensor, "src out"]]],
+    rank: Callable[[int, Entries], Mapping[str, Entries]],
     shares: Sequence[float],
 ) -> dict[str, Float[Tensor, "share text n out"]]:
-    """What heads of layer 0 add to the logits at the positions `at`, if only the best entries of their OV tables count.
-
-    `rank(head, table)` gives one or more rankings by name, higher first; of each table each of `shares` is kept. The
-    limits are read off a sample, one entry in 37.
-    """
+    """What heads of layer 0 add to the logits `at` positions if OV tables keep `shares` of entries, as `rank` ranks."""
     A = heads.patterns(model, tokens)[0][:, torch.arange(len(tokens))[:, None], at]  # [head, text, n, src]
     added: dict[str, Tensor] = defaultdict(lambda: torch.zeros(len(shares), *at.shape, model.cfg.d_vocab_out))
     for head in which:
@@ -168,7 +145,7 @@ def with_entries(
         for name, ranks in rank(head, table).items():
             sample = ranks.flatten()[::37].sort(descending=True).values
             for i, share in enumerate(shares):
-                kept = table * (ranks >= sample[int(share * len(sample))])
+                kept = table * (ranks >= sample[int(share * len(sample))])  # a limit, read off one entry in 37
                 for text, row in enumerate(tokens):
                     added[name][i, text] += A[head, text] @ kept[row]
     return dict(added)

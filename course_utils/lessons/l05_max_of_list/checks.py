@@ -11,20 +11,19 @@ from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import Wrong, close, demand
 from course_utils.lessons.l05_max_of_list import max_of_list
 
+OTHER = {"d_head": 9, "d_vocab": 8}
 ONE_HEAD = {"n_layers": 1, "n_heads": 1, "positional_embedding_type": "standard"}
 
 
 @judged
 def by_hand(answer: Answer) -> None:
-    """`by_hand(line) → dict of six weights`: attention is the softmax of the line, each value votes for itself.
-
-    Many weights do this in many layouts of the stream, so what they do is judged, not what they are.
-    """
+    """`by_hand(line) → six weights`: any by which attention is the line's softmax, and each value votes for itself."""
     for values in (5, 7):
         line = (1 + random(values, seed=values).abs()).cumsum(0)
         weights = answer(line.clone())
-        kind = type(weights).__name__
-        demand(isinstance(weights, dict), f"it should return a dictionary of six matrices, not {kind}.")
+        demand(
+            isinstance(weights, dict), f"it should return a dictionary of six matrices, not {type(weights).__name__}."
+        )
         for name, weight in weights.items():
             demand(isinstance(weight, Tensor), f"{name} should be a tensor, not {type(weight).__name__}.")
         try:
@@ -32,30 +31,28 @@ def by_hand(answer: Answer) -> None:
         except (TypeError, ValueError) as error:
             raise Wrong(str(error)) from None
         demand(model.cfg.d_vocab == values, f"for a line of {values} values W_E should have {values} rows.")
-        lists = torch.tensor([[0, 4, 0, 0], [1, 1, 4, 1], [2, 2, 2, 2], [3, 1, 4, 0], [0, 3, 2, 4], [2, 4, 1, 3]])
-        lists = lists + values - 5
+        lists = values - 5 + torch.tensor([[0, 4, 0, 0], [1, 1, 4, 1], [2, 2, 2, 2], [3, 1, 4, 0], [2, 4, 1, 3]])
         logits, (_, cache) = model(lists), model.run_with_cache(lists)
         seen, wanted = cache["pattern", 0][:, 0, -1], line[lists].softmax(1)
         score, places = (_centred(one) for one in (cache["attn_scores", 0][:, 0, -1], line[lists]))
         given, votes = map(_centred, (logits[:, -1], torch.zeros(len(lists), values).scatter_add(1, lists, wanted)))
         ratio, scale, off_line = _times(score, places), _times(given, votes), not close(seen, wanted)
-        nothing, off_votes = torch.tensor(0.0), not close(given, scale * votes)
-        problems: dict[str, bool] = {
+        off_votes = not close(given, scale * votes)
+        for sentence, is_so in {
             "every source gets the same attention: the line is not used.": close(seen, torch.tensor(0.25)),
             f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, here "
             f"{model.cfg.d_head**0.5:.2f}.": off_line and close(score, ratio * places),
             "the score of a source should be its place on the line, whatever the last token is: one of W_Q's "
             "columns should read the constant 1, and the same one of W_K's the line.": off_line,
-            "no value votes for itself.": scale <= 0 or close(given, nothing),
+            "no value votes for itself.": scale <= 0 or close(given, 0.0),
             "the last token gets votes beyond its attention: the direct path, W_E W_U, speaks too. Let the head "
             "write where the embedding writes nothing, and W_U read only there.": off_votes
-            and not close(_centred(model.W_E @ model.W_U), nothing),
+            and not close(_centred(model.W_E @ model.W_U), 0.0),
             "each value's logit should be the attention that its copies get: W_V, W_O and W_U together should turn "
             "a value into a vote for itself and for nothing else.": off_votes,
             f"each value's logit is {scale:.2f} times the attention that its copies get: W_V, W_O and W_U "
             "together should leave the size of a vote as it is.": not close(given, votes),
-        }
-        for sentence, is_so in problems.items():
+        }.items():
             demand(not is_so, sentence)
 
 
@@ -64,12 +61,10 @@ def _centred(rows: Tensor) -> Tensor:
 
 
 def _times(a: Tensor, b: Tensor) -> float:
-    """How many times b is the nearest to a."""
     return ((a * b).sum() / (b * b).sum()).item()
 
 
 def _scores(model: HookedTransformer, q_pos: int | None, k_pos: int | None) -> Tensor:
-    """Scores of all values by all values, without a position where none is given."""
     q, k = (model.W_E if place is None else model.W_E + model.W_pos[place] for place in (q_pos, k_pos))
     return q @ model.W_Q[0, 0] @ model.W_K[0, 0].T @ k.T / model.cfg.d_head**0.5
 
@@ -79,12 +74,9 @@ def _other_scores(got: Tensor, right: Tensor, model: HookedTransformer, q_pos: i
         return f"the scores are wrong for a model of other sizes (d_head 9), from position {q_pos} to {k_pos}."
     if close(got, (ratio := _times(got, right)) * right):
         return f"your scores are {ratio:.2f} times the model's: TransformerLens divides them by √d_head, once."
-    if close(got[5, 2], right[5, 2]):
-        return None
-    return (
-        f"the model gives value 2 at position {k_pos} a score of {right[5, 2]:.2f} when value 5 at position {q_pos} "
-        f"looks at it; yours is {got[5, 2]:.2f}."
-    )
+    looks = f"when value 5 at position {q_pos} looks at it; yours is {got[5, 2]:.2f}."
+    said = f"the model gives value 2 at position {k_pos} a score of {right[5, 2]:.2f} {looks}"
+    return None if close(got[5, 2], right[5, 2]) else said
 
 
 qk_scores = compared(
@@ -93,7 +85,7 @@ qk_scores = compared(
     cases=lambda: {
         "one entry is the model's score, and others are not.": [
             (tiny_model(1.0, **ONE_HEAD, d_model=6, d_vocab=7, n_ctx=5), 3, 1),
-            *((tiny_model(1.0, **ONE_HEAD, d_head=9, d_vocab=8), *places) for places in ((0, 0), (8, 5))),
+            *((tiny_model(1.0, **ONE_HEAD | OTHER), *places) for places in ((0, 0), (8, 5))),
         ]
     },
     mistakes={
@@ -124,10 +116,8 @@ def _worst_list(got: float, right: float, lead: Tensor, largest: int) -> str:
         return "when the largest value is 0, all values are 0."
     lists = (one for one in itertools.product(range(largest + 1), repeat=len(lead)) if largest in one)
     worst = min(lists, key=lambda one: lead[range(len(lead)), one].sum().item())
-    return (
-        f"on leads, {len(lead)} × {lead.shape[1]}, the worst list with the largest value {largest} is {[*worst]}, with "
-        f"a lead of {right:.2f}; yours is {got:.2f}."
-    )
+    on = f"on leads, {len(lead)} × {lead.shape[1]}, the worst list with the largest value {largest} is {[*worst]}"
+    return f"{on}, with a lead of {right:.2f}; yours is {got:.2f}."
 
 
 worst_lead = compared(
@@ -196,10 +186,7 @@ move_key = compared(
     returns="one row of logits per list",
     cases=lambda: {
         "a push of zero should leave the logits at the last position as they are.": _key_case(3, 4, times=0.0),
-        "the logits differ from those of the model with moved keys.": [
-            _key_case(3, 4),
-            _key_case(6, 5, d_head=9, d_vocab=8, d_model=5),
-        ],
+        "the logits differ from those of the model with moved keys.": [_key_case(3, 4), _key_case(6, 5, **OTHER)],
     },
     mistakes={
         "the push changes nothing: does the hook return the keys? A push on all keys alike cancels in the softmax.": (

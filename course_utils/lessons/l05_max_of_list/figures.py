@@ -38,10 +38,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
 
 
 def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]) -> None:
-    """For each list: what each position gives the largest value, minus what it gives the value below, and the sum.
-
-    All bars of a list are divided by the longest of its positions'.
-    """
+    """For each list: what each position, and all, give the largest value minus the value below (the longest: 1)."""
     shown = dict(zip(titles, zip(cases, parts, strict=True), strict=True))
     unit = "votes for the largest, minus votes\nfor the value below (longest = 1)"
     for axes, (numbers, given) in plots.panels(shown, (10, 4), "value at each position", unit):
@@ -55,10 +52,7 @@ def ballots(cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos
 
 
 def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
-    """What each value at each position adds to the lead of the largest, and what the `last` one, just below, adds.
-
-    Boxes mark the worst value at each position, a dashed one the largest where it helps least. All divided by the most.
-    """
+    """What each value at each position adds to the largest's lead (the most: 1), and the `last` one; worst in boxes."""
     n, M = lead.shape[0], lead.shape[1] - 1
     shown = torch.full((n + 1, M + 1), torch.nan)  # grey: other values than the last one's
     shown[:n], shown[n, M - 1] = lead, last
@@ -205,10 +199,7 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
 
 
 def danger(step: Values, voice: Values, errors: Int[Tensor, " value"], room: int) -> None:
-    """Each largest value by its step in score and by how much louder it votes than its neighbour.
-
-    Named are the value with most errors, and those on the wrong side of the line on which `room` copies draw.
-    """
+    """Each largest value by its step in score and its voice; those on the wrong side of the line are named."""
     wrong, most = errors > 0, float(step.max())
     named = (step.exp() * voice < room) != wrong
     named[errors.argmax()] = True

@@ -64,7 +64,6 @@ virtual_head = compared(
 
 
 def _reads(names: str, n: int, d_model: int, d_head: int) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    """Random sources, each [n, d_model], and the query and key matrices of a head that reads them."""
     sources = {name: random(n, d_model, seed=seed) for seed, name in enumerate(names.split())}
     return sources, random(d_model, d_head, seed=8), random(d_model, d_head, seed=9)
 
@@ -130,7 +129,6 @@ READS = {"Q": "queries", "K": "keys", "V": "values"}
 
 
 def _score_cases() -> dict[str, Any]:
-    """Two heads, random but for a few directions of one that the other has, too; then heads of other sizes."""
     names = ("read first", "written first", *READS.values(), "written second")
     size = torch.tensor([0.5, 1, 1.5, 2])  # of each direction
     free = {name: torch.linalg.qr(random(64, 4, seed=seed)).Q * size for seed, name in enumerate(names)}
@@ -164,14 +162,11 @@ def _other_score(got: float, right: float, OV_w: Tensor, QK_r: Tensor, OV_r: Ten
         return f"the score should never be above 1, and is {got:.2f}."
     if not right / 2 < got < right * 2:  # it misses what is planted, or sees it where it should not
         return None
-    return (
-        f"mode {mode!r} finds the planted pairs, but {got:.3f} is not the ratio of Frobenius norms (d_model "
-        f"{len(OV_w)}): the root of the sum of all squared entries."
-    )
+    norms = f"the ratio of Frobenius norms (d_model {len(OV_w)}): the root of the sum of all squared entries."
+    return f"mode {mode!r} finds the planted pairs, but {got:.3f} is not {norms}"
 
 
 def _ratio(first: Tensor, second: Tensor, norm: Any = "fro") -> Any:
-    """Of the product's norm to its factors'; `norm` is one of torch's or a function."""
     size = norm if callable(norm) else lambda M: torch.linalg.matrix_norm(M, norm)
     return size(first @ second) / (size(first) * size(second))
 
@@ -220,10 +215,7 @@ composition = compared(
 
 @judged
 def one_door(answer: Answer) -> None:
-    """`one_door(W_O, door) → (W_Q, W_K, W_V)`: a reader that reads what the writer writes through one door only.
-
-    Any matrices do that span the right directions: what they read is judged.
-    """
+    """`one_door(W_O, door) → (W_Q, W_K, W_V)`: any that read what the writer writes through one door only."""
     for d_head, d_model, seed in ((3, 10, 0), (2, 9, 5), (1, 4, 8)):
         written = random(d_head, d_model, seed=seed)
         for door in READS:
@@ -234,7 +226,7 @@ def one_door(answer: Answer) -> None:
                 W = tensor(W, (d_model, d_head), f"W_{name} is [d_model, d_head]")
                 share = (written @ W).norm() / (written.norm() * W.norm())
                 beyond, is_door = W - torch.linalg.pinv(written) @ written @ W, name == door
-                problems = {
+                for sentence, is_so in {
                     f"W_{name} has less than rank {d_head}: its columns should be independent, so that no part of the "
                     "head is idle.": torch.linalg.matrix_rank(W, rtol=1e-3) < d_head,
                     f"W_{name} should read nothing of what the writer writes, but W_O @ W_{name} is not 0: take what "
@@ -243,8 +235,7 @@ def one_door(answer: Answer) -> None:
                     and close(W, beyond),
                     f"W_{name} also reads directions that the writer does not write: build its columns from the rows "
                     "of W_O.": is_door and beyond.norm() >= 1e-3 * W.norm(),
-                }
-                for sentence, is_so in problems.items():
+                }.items():
                     demand(not is_so, f"door {door!r}: {sentence}")
 
 
@@ -289,20 +280,16 @@ WRONG_CUTS: dict[str, Answer] = {
 }
 
 
-def _other_loss(
-    got: float, right: float, model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor
-) -> str | None:
+def _other_loss(got: float, right: float, model: HookedTransformer, tokens: Tensor, *of: Any) -> str | None:
     if model.cfg.n_heads == 4:
         return None
+    head, own = f"door {of[0]!r}, head 1.1:", model(tokens, return_type="loss")
     for sentence, wrong in WRONG_CUTS.items():
-        guess = wrong(model, tokens, door, who, instead)  # with one key at every source, the softmax sees no difference
+        guess = wrong(model, tokens, *of)  # with one key at every source, the softmax sees no difference
         if close(got, guess) and not close(guess, right):
-            return f"door {door!r}, head 1.1: {sentence}"
-    return (
-        f"door {door!r}, head 1.1: the loss is {got:.3f}, and that of the model as it is would be "
-        f"{model(tokens, return_type='loss'):.3f}. Only the sum that this door reads should change: what layer 0 wrote "
-        "goes out, `instead` comes in."
-    )
+            return f"{head} {sentence}"
+    sums = "Only the sum that this door reads should change: what layer 0 wrote goes out, `instead` comes in."
+    return f"{head} the loss is {got:.3f}, and that of the model as it is would be {own:.3f}. {sums}"
 
 
 def _shut_cases() -> dict[str, Any]:

@@ -27,11 +27,7 @@ ALT = plots.alt_texts(__file__)
 
 
 def doors(costs: Mapping[str, float] | None = None) -> None:
-    """Two positions and two layers: a head of layer 1 reads what layer 0 wrote through its query, key or value.
-
-    A door is a gap in the head's wall. With `costs` ("Q", "K" and "V", in nats) what comes through is as wide as its
-    cost, and says it.
-    """
+    """A head of layer 1 reads what layer 0 wrote through its query, key or value, as wide as its `costs` in nats."""
     axes = plt.subplots(figsize=(10, 4.4))[1]
     for layer, (low, high) in enumerate(((0.3, 2.5), (2.8, 6.1))):
         axes.axhspan(low, high, color=GROUND, zorder=0)
@@ -121,10 +117,7 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
 
 
 def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> None:
-    """The shares of each head's lead, a square for each pair of sources; the grounds of Q and K are ruled off.
-
-    The first two sources are embed and pos, the others heads of layer 0. Shares of 5 % and more have their number.
-    """
+    """Shares of each head's lead by pairs of sources: embed, pos, heads of layer 0; ruled off: the grounds of Q, K."""
     rows = -(-len(shares) // 4)
     squares = {f"1.{head}": 100 * share for head, share in enumerate(shares)}
     look: dict[str, Any] = {"centred": True, "limit": 50.0, "numbers_from": 5.0, "spec": ".0f", "bar": False}
@@ -153,10 +146,7 @@ def score_tables(scores: Scores, d_model: int) -> None:
 
 
 def against_chance(scores: Scores, null: Mapping[str, Float[Tensor, "sample head0 head1"]], d_model: int) -> None:
-    """Every pair's score as a point, a row for each mode, over the band that random directions reach.
-
-    Pairs of 1.6 times 1/√d_model and more have their name.
-    """
+    """Every pair's score as a point (named from 1.6/√d_model on), a row for each mode, over the band of chance."""
     axes = plt.subplots(figsize=(9, 3.8))[1]
     low, high = (torch.stack([one(null[mode]) for mode in scores]) for one in (torch.min, torch.max))
     axes.barh(range(len(scores)), high - low, 0.8, low, color="#d0d0d0", zorder=0, label="all random draws")

@@ -16,14 +16,12 @@ from course_utils.text import visible
 WIDTH = 100  # characters of a line
 DARK = COLOURS[0], "#a34700", "#00654a"  # of words beside an arrow: the first three colours, dark enough to read
 ALT = plots.alt_texts(__file__)
+Series = Mapping[str, Float[Tensor, " n"]]
+Table = Float[Tensor, "dest src"]
 
 
 def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] = ("", "", "")) -> None:
-    """Show the induction circuit: streams of three positions, and the three steps between them.
-
-    `tokens` are the earlier A, the earlier B, the second A and the prediction; what `steps` say of the three steps
-    stands below their names.
-    """
+    """Show the induction circuit: an earlier A and B, the second A, the prediction; `steps` are words for its steps."""
     first, second, again, to_come = tokens
     axes = plots.streams((first, second, again), to_come)
     names = "1  fetch from one back", f"2  “who came after {first}?”", f"3  copy {second}"
@@ -41,10 +39,7 @@ def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] =
 
 
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
-    """Show a text on its lines, each token coloured by what was added to its logit: orange above 0, blue below.
-
-    Below −`limit` / 5 a token is underlined, too; from `limit` on colours get no stronger.
-    """
+    """Show a text, each token coloured by what was `added` to its logit: orange, blue (below −`limit` / 5: a line)."""
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")  # the map's ends are too dark to read on
     axes = plt.subplots(figsize=(10.3, 3.1))[1]
     column, line = 0, 0
@@ -64,7 +59,7 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     plots.show(ALT["passage"])
 
 
-def scores(panels: Mapping[str, Mapping[str, Float[Tensor, " head"]]]) -> None:
+def scores(panels: Mapping[str, Series]) -> None:
     """Show a layer's prefix-matching scores in each panel, "two-layer 1", one bar for each way to draw tokens."""
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
@@ -78,15 +73,13 @@ def _heads(layer: object = 1) -> list[str]:
     return [f"{layer}.{head}" for head in range(8)]
 
 
-def by_head(values: Mapping[str, Float[Tensor, " head"]], title: str, unit: str, alt: str) -> None:
+def by_head(values: Series, title: str, unit: str, alt: str) -> None:
     """Show bars for each head of layer 1, one for each name in `values`; `alt` is the description's name."""
     plots.grouped_bars(values, _heads(), title, unit, "head").legend()
     plots.show(ALT[alt])
 
 
-def losses(
-    panels: Mapping[str, Mapping[str, Float[Tensor, " pos"]]], period: int, chance: float, step: int = 8
-) -> None:
+def losses(panels: Mapping[str, Series], period: int, chance: float, step: int = 8) -> None:
     """Show the loss by position in each panel, a line for each model, averaged in steps; dotted lines part passes."""
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.8), sharey=True)
     for panel, (title, models) in zip(axes, panels.items(), strict=True):
@@ -119,7 +112,7 @@ def said(direct: float, added: Float[Tensor, "layer head"], right: str, wrong: s
     plots.show(ALT["said"])
 
 
-def doors(by_door: Mapping[str, Float[Tensor, " head"]], of: Sequence[int]) -> None:
+def doors(by_door: Series, of: Sequence[int]) -> None:
     """Show the scores of the heads `of` layer 1, by the door through which they no longer hear 0.5."""
     bars = {f"head 1.{head}": [score[i].item() for score in by_door.values()] for i, head in enumerate(of)}
     title, unit = "What is left when one door to 0.5 is shut?", "prefix-matching score"
@@ -147,10 +140,7 @@ def writers(attention: Mapping[str, float]) -> None:
 
 
 def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], before: int, later: int) -> None:
-    """Show attention by place, counted from the earlier B: a panel for each of the heads `of`, a line for each state.
-
-    The lines begin `before` places ahead of B; the label moves `later` places on.
-    """
+    """Show heads' attention by place, from `before` ahead of the earlier B on; the label moves `later` places."""
     _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.6), sharex=True)
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
         attention = {name: dict(enumerate(line[:, i].tolist(), -before)) for name, line in lines.items()}
@@ -161,9 +151,7 @@ def moved(lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], b
     plots.show(ALT["moved"])
 
 
-def matches(
-    match: Float[Tensor, "dest src"], alike: Float[Tensor, "dest src"], tokens: Sequence[str], reader: str, writer: str
-) -> None:
+def matches(match: Table, alike: Table, tokens: Sequence[str], reader: str, writer: str) -> None:
     """Show two tables of scores on one scale: the match of `reader` through `writer`, and the reader's own QK."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
     for axes, table, title, end in (

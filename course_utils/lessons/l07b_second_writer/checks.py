@@ -11,19 +11,14 @@ from course_utils.course.questions import Unfit, Wrong, demand, four_circuits
 
 @judged
 def two_occurrences(answer: Answer) -> None:
-    """`two_occurrences(A, same, other, filler) → tokens`: A in two companies, then the first company, and A.
-
-    The filler can be spread in many ways.
-    """
-    for A, same, other, filler in (
-        (7, [11, 12, 13], [21, 22, 23], list(range(30, 38))),
-        (5, [61, 62, 63, 64, 65], [71, 72, 73, 74, 75], list(range(40, 49))),
-    ):
+    """`two_occurrences(A, same, other, filler) → tokens`: A in two companies, then the first one, and A."""
+    for A, n in ((7, 3), (5, 5)):
+        same, other, filler = ([*range(start, end)] for start, end in ((11, 11 + n), (21, 21 + n), (30, 40)))
         given = answer(A, list(same), list(other), list(filler))
         text = given.tolist() if isinstance(given, Tensor) else given
         if not isinstance(text, list | tuple) or not text or not all(isinstance(token, int) for token in text):
             raise Wrong("it should return one list of tokens, whole numbers.")
-        text, n = list(text), len(same)
+        text = list(text)
         places = [place for place, token in enumerate(text[:-1]) if token == A]
         first, second, *_ = [text[max(place - n, 0) : place] for place in places] + [[], []]
         last, after = text[-1 - n : -1], {text[place + 1] for place in places}
@@ -51,34 +46,25 @@ def two_occurrences(answer: Answer) -> None:
 
 @judged
 def pointers_by_hand(answer: Answer) -> None:
-    """`pointers_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: induction by a pointer, through the query.
-
-    Any that do it: scores and sizes are free, and so is what a pointer looks like.
-    """
+    """`pointers_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: any circuits that do induction by a pointer."""
     for V, period in ((7, 4), (10, 8)):
         n_ctx = 2 * period + 1
         circuits = four_circuits(answer(V, n_ctx), V + 2 * n_ctx, "V + 2 · n_ctx")
-        tokens, dest = passes(V, n_ctx, period), torch.arange(period + 1, n_ctx)
-        built, blind = (
-            models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx, positions)
-            for positions in ("standard", "shortformer")
-        )
+        QK, OV, tokens, dest = circuits[0::2], circuits[1::2], passes(V, n_ctx, period), torch.arange(period + 1, n_ctx)
+        built, blind = (models.from_circuits(QK, OV, V, n_ctx, seen) for seen in ("standard", "shortformer"))
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
         none = heads.patterns(blind, tokens)[1, 0][:, dest, dest - period + 1].mean().item()
         copies = first[:, dest, dest - period].mean().item()
-        moved = (run["resid_post", 0] - run["resid_pre", 0])[:, dest].abs().max().item()
+        brought = (run["resid_post", 0] - run["resid_pre", 0])[:, dest].abs().max().item() > 0.1
         before, at, after = (second[:, dest, dest - period + by].mean().item() for by in (-1, 0, 1))
         right = torch.equal(logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 2 :])
+        one = first.diagonal(-1, 1, 2)[:, 1:].mean().item()
         for sentence, holds in {
-            "the first head looks one back: that is lesson 07's circuit, and the pointer is another.": (
-                first.diagonal(-1, 1, 2)[:, 1:].mean().item() < 0.5
-            ),
+            "the first head looks one back: that is lesson 07's circuit, and the pointer is another.": one < 0.5,
             f"from the second A, the first head gives the earlier A {copies:.2f} of its attention: QK1 should fit a "
             "token to the same token, with large scores.": copies > 0.4,
-            "the first head brings nothing back: OV1 is [from, to], from the position part to the empty part.": (
-                moved > 0.1
-            ),
+            "the first head brings nothing back: OV1 is [from, to], from the position part to the empty part.": brought,
             "the second head looks at the earlier A, where the pointer points: it should look one further.": at < 0.5,
             "the second head looks one before the earlier A: the shift goes the other way.": before < 0.5,
             f"the second head gives the earlier B {after:.2f} of its attention: QK2 should fit a pointer to j to "

@@ -14,11 +14,11 @@ from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
 
+Measured = Float[Tensor, "pair measure axis"]
 LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 
 
 def _text(tokens: Sequence[str], axes: Axes, colours: Mapping[str, str] | None = None) -> None:
-    """Draw tokens in their boxes on a line; dots stand for what is left out."""
     for x, token in enumerate(tokens):
         if token.startswith("·"):
             axes.text(x, 0, token, ha="center", va="center")
@@ -28,11 +28,7 @@ def _text(tokens: Sequence[str], axes: Axes, colours: Mapping[str, str] | None =
 
 
 def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[str] = ("u", "v", "w", "x")) -> None:
-    """Show two occurrences of A with the same tokens before them, and how much of each token a blurred head writes.
-
-    `looks` is its attention to the token 0, 1, 2, … back: on the left what it writes at the earlier B, on the right at
-    the second A. A `question` stands below, at an arrow from the second A to B.
-    """
+    """Show two A in the same company, and what a blurred head, whose attention `looks` back, writes at B and at A."""
     axes = plt.subplots(figsize=(10.4, 4.3 if question else 3.5))[1]
     tokens = [*before, "A", "B", "· · ·", *before, "A", "?"]
     B, again = len(before) + 1, len(tokens) - 2
@@ -53,13 +49,8 @@ def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[
     plots.show(ALT["company"] + asked)
 
 
-def find_and_copy(
-    found: Float[Tensor, "head measure axis"], null: Float[Tensor, "n measure axis"], induction: Sequence[int]
-) -> None:
-    """Show how well the heads of layer 1, paired with 0.5, find and copy, by two measures, beside random pairs.
-
-    The first axis is to find, the second to copy. `null` has both measures of random pairs; a box holds all of them.
-    """
+def find_and_copy(found: Measured, null: Measured, induction: Sequence[int]) -> None:
+    """Show how well heads of layer 1, paired with 0.5, find and copy, by two measures; `null`: of random pairs."""
     _, panels = plt.subplots(1, 2, figsize=(10.4, 4.4))
     panels[0].set(xlim=(-0.6, 1.2), ylim=(-0.4, 1.25))
     panels[1].margins(0.12)
@@ -86,16 +77,13 @@ def find_and_copy(
     plots.show(ALT["find_and_copy"])
 
 
-def _bars(
-    bars: Mapping[str, Any], places: Sequence[str], title: str, unit: str, xlabel: str = "", height: float = 4.2
-) -> Axes:
+def _bars(bars: Mapping, places: Sequence[str], title: str, unit: str, xlabel: str = "", height: float = 4.2) -> Axes:
     axes = plt.subplots(figsize=(9, height))[1]
     plots.grouped_bars(bars, places, title, unit, xlabel, numbers=True, axes=axes).legend(ncols=len(bars))
     return axes
 
 
 def _panels(panels: Mapping[str, Mapping[str, Any]], places: Sequence[str], unit: str, xlabel: str, top: float) -> None:
-    """Groups of bars in panels, one above the other, by their titles."""
     for title, (axes, bars) in zip(panels, plots.panels(panels, (10.4, 6.2), rows=len(panels)), strict=True):
         plots.grouped_bars(bars, places, title, unit, xlabel, numbers=True, axes=axes)
         axes.label_outer()
@@ -131,10 +119,7 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
 
 
 def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) -> None:
-    """Show what is left of the prefix-matching scores of the heads `of`, a share of the whole, after each cut.
-
-    `left` has the shares by door; each writer of layer 0 was cut from it alone.
-    """
+    """Show by door what share of the prefix-matching scores of the heads `of` is left when one writer is cut off."""
     panels = {
         f"Cut from the {door}: what is left?": {f"1.{head}": shares[i] for i, head in enumerate(of)}
         for door, shares in left.items()

@@ -13,7 +13,7 @@ from torch import Tensor
 from course_utils import plots
 from course_utils.plots import COLOURS, LINES, MARKERS, written
 
-BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
+BLUE, ORANGE, PLUM, GREY = *COLOURS[:3], COLOURS[6]
 Curves = Sequence[Sequence[float]]
 ALT = plots.alt_texts(__file__)
 
@@ -42,7 +42,7 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> Axes
     for i, (words, name) in enumerate(zip(_names(numbers), ("one name", "the other"), strict=False)):
         places = [start + j for start in _places(numbers, words) for j in range(len(words))]
         left, under = [place % a_row - 0.5 for place in places], [-(place // a_row) - 0.36 for place in places]
-        style: Any = {"colors": (BLUE, GREEN)[i], "linestyles": LINES[i], "label": name, "lw": 3}
+        style: Any = {"colors": (BLUE, PLUM)[i], "linestyles": LINES[i], "label": name, "lw": 3}
         axes.hlines(under, left, [x + 1 for x in left], **style)
     axes.legend(loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
     axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - height, 0.5))
@@ -153,7 +153,7 @@ def match(
     reach = 1.1 * max(pair for pair, _ in ends)
     bounds = {"equal": {0: 0, reach: reach}, "half of it": {0: 0, reach: reach / 2}}
     plots.curves(bounds, "In the end", "lead of the pair", "lead of the best control", axes=panels[2], xlim=(0, reach))
-    panels[2].plot(*np.transpose(ends), "o", color=GREEN, ms=5, alpha=0.7)
+    panels[2].plot(*np.transpose(ends), "o", color=PLUM, ms=5, alpha=0.7)
     return panels[0]
 
 
@@ -209,7 +209,7 @@ def shortcut() -> Axes:
 
 def detour() -> Axes:
     """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from there."""
-    over = (0, 8, 1.0, "one head, 8 back: brings A", BLUE), (1, 8, 1.75, "another head, 7 back: brings B", GREEN)
+    over = (0, 8, 1.0, "one head, 8 back: brings A", BLUE), (1, 8, 1.75, "another head, 7 back: brings B", PLUM)
     below = 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE
     axes = _arches("ABCDEFGH·······A?", 3.2, 2.4, [*over, below])
     axes.text(16, 0.55, "B", ha="center", va="center", fontsize=12, weight="bold", color=ORANGE)

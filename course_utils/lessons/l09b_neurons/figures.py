@@ -20,11 +20,12 @@ Stars = Float[Tensor, "model feature 2"]
 Planes = Mapping[str, Float[Tensor, "_feature 2"]]
 Spikes = Mapping[str, Sequence[Float[Tensor, " _axis"]]]
 Fires = Float[Tensor, " place"]
+Where = Bool[Tensor, " place"]
+Series = Mapping[str, Sequence[float]]
 ALT = plots.alt_texts(__file__)
 
 
 def _arrow(axes: Axes, feature: int, end: Sequence[float], named_at: Sequence[float]) -> None:
-    """A feature as an arrow from the centre of a plane, its number a little beyond `named_at`."""
     arrow = {"arrowstyle": "-|>", "color": COLOURS[feature % len(COLOURS)], "lw": 2, "shrinkA": 0, "shrinkB": 0}
     axes.annotate("", (end[0], end[1]), (0, 0), arrowprops=arrow)
     if math.hypot(*named_at) > 0.5:
@@ -44,7 +45,7 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
         axes.axis("off")
 
 
-def prices(densities: Sequence[float], losses: Mapping[str, Sequence[float]]) -> None:
+def prices(densities: Sequence[float], losses: Series) -> None:
     """The loss per feature that is on, against the density (logarithmic), one line for each model."""
     says = "What does it cost?", "density: how often a feature is on", "loss per feature that is on"
     scale: Any = {"x": densities, "xscale": "log", "xticks": densities, "xticklabels": map("{:g}".format, densities)}
@@ -64,10 +65,7 @@ def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density 
 
 
 def interference(W: Stars, titles: Sequence[str]) -> None:
-    """What each feature that is on (rows) says about every feature (columns), before bias and ReLU.
-
-    Features stand in the order of their angles, those that are left out (shorter than 0.5) at the end.
-    """
+    """What features that are on (rows) say about others (columns), by their angles; those left out at the end."""
     panels = plt.subplots(1, len(W), figsize=(3.6 * len(W), 3.4), squeeze=False)[1][0]
     for axes, directions, title in zip(panels, W, titles, strict=True):
         angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
@@ -107,9 +105,6 @@ def squeeze() -> None:
         axes.text(x, y, said, ha="center", va="bottom", fontsize=12)
     axes.set(xlim=(-0.5, 8.5), ylim=(-0.5, 2.9))
     axes.axis("off")
-
-
-# Learnt late
 
 
 def _guessing(axes: Axes, end: int) -> None:
@@ -154,8 +149,6 @@ def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     ends: Any = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
     plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
 
-
-# Neurons of a language model
 
 LETTERS = 96  # in a line of an example
 
@@ -204,9 +197,7 @@ def neurons(parts: Mapping[str, str], trained: Spikes, untrained: Spikes, gains:
     panels[-1].set(title="One neuron off: how much the loss rises", xlabel="64 neurons, in order", ylabel="nats")
 
 
-def judgement(
-    levels: Sequence[float], curve: Float[Tensor, "level 2"], fires: Fires, rule: Bool[Tensor, " place"]
-) -> None:
+def judgement(levels: Sequence[float], curve: Float[Tensor, "level 2"], fires: Fires, rule: Where) -> None:
     """Left: precision and recall of a rule by the level from which firing counts. Right: how strongly, by the rule."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6))
     names = "of the rule's places, how many fire", "of what fires, how much the rule names"
@@ -228,9 +219,7 @@ def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -
     plots.bars(left_over, "How much variance is left over?", "share", list(left_over), axes=right)
 
 
-def side_by_side(
-    words: Sequence[str], units: Mapping[str, Fires], where: Sequence[int], fits: Mapping[str, Sequence[float]]
-) -> None:
+def side_by_side(words: Sequence[str], units: Mapping[str, Fires], where: Sequence[int], fits: Series) -> None:
     """The same pieces of text for each of several units; below, how well each fits a rule on two halves of a text."""
     height = 0.38 * len(units) * len(where)  # of the text, in inches
     _, (upper, lower) = plt.subplots(2, 1, figsize=(9.8, height + 3.6), height_ratios=[height + 0.5, 2.6])

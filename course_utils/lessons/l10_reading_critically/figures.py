@@ -16,8 +16,8 @@ from course_utils import plots
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
-BLUE, ORANGE, GREEN, GREY = *COLOURS[:3], COLOURS[6]
-MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", GREEN), "decides nothing": ("X", GREY)}
+BLUE, ORANGE, PLUM, GREY = *COLOURS[:3], COLOURS[6]
+MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", PLUM), "decides nothing": ("X", GREY)}
 ALT = plots.alt_texts(__file__)
 Point = tuple[float, float]
 
