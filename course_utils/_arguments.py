@@ -32,7 +32,7 @@ def checked(function: Callable[Params, Result]) -> Callable[Params, Result]:
     Tensors: kind of number, number of axes, axes of one name equally long, not empty, nothing that is not a number,
     and all on one device, the model's. Numbers: kind, and the least value in `Annotated[int, Ge(least)]`. Arguments
     called `tokens` and `stream` must hold ids of the vocabulary, where the call knows it: from a model, a task, an
-    argument `d_vocab` or an axis of that name.
+    argument `d_vocab` or an axis of that name, and no more of them than the model reads.
 
     Raises TypeError for the wrong kind of thing, ValueError for the wrong value.
     """
@@ -114,6 +114,9 @@ def _check_together(given: dict[str, Any], annotations: dict[str, Any]) -> None:
             axes = zip(reversed(annotations[name].dim_str.split()), reversed(value.shape), strict=False)
             sizes += [size for axis, size in axes if axis == "d_vocab"]
     d_vocab = next((size for size in sizes if size), math.inf)
+    n_ctx = min((model.cfg.n_ctx for model in models.values()), default=math.inf)
+    if "tokens" in tensors and (length := tensors["tokens"].shape[-1]) > n_ctx:
+        raise ValueError(f"tokens has texts of {length} tokens, and the model reads at most {n_ctx}: take a part.")
     for name in {"tokens", "stream"} & set(tensors):
         wrong = tensors[name][(tensors[name] < 0) | (tensors[name] >= d_vocab)]
         if len(wrong):

@@ -60,7 +60,14 @@ def eigenvalues(matrix: FactoredMatrix) -> Complex[Tensor, " d_head"]:
     """
     if matrix.ldim != matrix.rdim:
         raise ValueError(f"Only a square matrix has eigenvalues, not one of shape [{matrix.ldim}, {matrix.rdim}].")
-    return torch.linalg.eigvals(matrix.B @ matrix.A)
+    return _eigenvalues(matrix.B @ matrix.A)
+
+
+def _eigenvalues(small: Float[Tensor, "... d d"]) -> Complex[Tensor, "... d"]:
+    """LAPACK ends the process on a matrix that is not finite."""
+    if not small.isfinite().all():
+        raise ValueError("A matrix with infinities or NaN has no eigenvalues: did the training of this model diverge?")
+    return torch.linalg.eigvals(small)
 
 
 @checked
@@ -84,7 +91,7 @@ def copying_scores(model: HookedTransformer) -> Float[Tensor, "layer head"]:
     if model.cfg.n_layers == 0:
         raise ValueError("A model without layers has no heads, so there are no copying scores.")
     small = model.W_O @ (model.W_U @ model.W_E) @ model.W_V  # [layer, head, d_head, d_head]
-    return _positivity(torch.linalg.eigvals(small))
+    return _positivity(_eigenvalues(small))
 
 
 def _positivity(values: Complex[Tensor, "... d_head"]) -> Float[Tensor, "..."]:
@@ -160,50 +167,9 @@ def top_entries(matrix: FactoredMatrix, k: int) -> tuple[Float[Tensor, " k"], In
     values = matrix.A.new_empty(0)  # [at most k], the largest so far, as are their rows and columns
     rows = columns = torch.empty(0, dtype=torch.long, device=matrix.A.device)
     for some in candidates.split(max(1, BLOCK // n_columns)):
-        new, row, column = _top(matrix.A[some] @ matrix.B, k)  # of [row, n_columns], `row` counting within `some`
+        table = matrix.A[some] @ matrix.B  # [row, n_columns], whose rows are those of `some`
+        new, places = table.flatten().topk(min(k, table.numel()))
+        row, column = torch.unravel_index(places, table.shape)
         values, best = torch.cat([values, new]).topk(min(k, len(values) + len(new)))
         rows, columns = torch.cat([rows, some[row]])[best], torch.cat([columns, column])[best]
     return values, rows, columns
-
-
-def _top(
-    table: Float[Tensor, "row column"], k: int
-) -> tuple[Float[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"]]:
-    """The `k` largest entries of a table, or all if it has fewer, largest first: their values, rows and columns."""
-    values, places = table.flatten().topk(min(k, table.numel()))
-    rows, columns = torch.unravel_index(places, table.shape)
-    return values, rows, columns
-
-
-@checked
-def top_skip_trigrams(
-    model: HookedTransformer, layer: int, head: int, k: int
-) -> tuple[Float[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"], Int[Tensor, " k"]]:
-    """The `k` strongest skip-trigrams `source … destination → out` of a head: log strengths, sources, dests, outs.
-
-    The strength is exp(score) · effect: the attention that the destination pays to the source, in units of what it pays
-    to one with the average key, times what the source adds to the logit of the out. Of all d_vocab³ triples, exactly.
-    Token embeddings only. Raises ValueError for a `k` above d_vocab. After Elhage et al. 2021, "Interpretation as
-    Skip-Trigrams".
-
-    The log strength is score[src, dest] + effect[src, out]. Divide the triples into groups in any way: the `k` groups
-    with the best best triple hold the `k` best triples, because each of these groups holds one that is at least as good
-    as all in the other groups. With a group for each source, `k` sources are left; then, with a group for each source
-    and destination, `k` pairs. No triple needs more than its source's `k` best destinations, since each of them makes a
-    better triple with the same out, nor more than its `k` best outs.
-    """
-    if not 1 <= k <= model.cfg.d_vocab:
-        raise ValueError(f"k must be a whole number from 1 to {model.cfg.d_vocab:,}, not {k!r}.")
-    queries = model.W_E @ qk(model, layer, head).A  # [dest, d_head]
-    keys = model.W_E @ model.W_K[layer, head]  # [src, d_head]
-    scores = FactoredMatrix(keys - keys.mean(0), queries.T * model.cfg.d_head**-0.5)  # [src, dest]
-    effects = full_ov(model, layer, head)  # [src, out]
-    # the best triple of a source has its best destination and its best out
-    sources = (row_maxima(scores) + row_maxima(effects).clamp(min=0).log()).topk(k).indices  # [k], each a token
-    score, dests = (scores.A[sources] @ scores.B).topk(k)  # both [source, place]: place 0 is the source's best
-    effect, outs = (effects.A[sources] @ effects.B).clamp(min=0).log().topk(k)  # both [source, rank]
-    # the best triple of a source and a destination has the source's best out, rank 0
-    _, source, place = _top(score + effect[:, :1], k)  # [k] pairs: which of the sources, which of its destinations
-    strengths, pair, rank = _top(score[source, place, None] + effect[source], k)  # of [pair, rank]
-    source, place = source[pair], place[pair]
-    return strengths, sources[source], dests[source, place], outs[source, rank]

@@ -73,6 +73,8 @@ def score_parts(
     Sources are the earlier tokens; destinations, those from position `first` on. "mixed" sums two parts: token against
     position, and position against token. Needs positions that only queries and keys see, or that are added to tokens.
     """
+    if model.cfg.n_layers == 0:
+        raise ValueError("A model without layers has no heads, so there are no scores.")
     x, p = model.W_E[tokens], model.W_pos[: tokens.shape[1]]  # [batch, pos, d_model], [pos, d_model]
     allowed = torch.ones(len(p), len(p)).tril(-1)[first:]  # [dest, src]
     n = allowed.sum(-1)

@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -39,15 +40,19 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred over the
     vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
 
-    Raises ValueError for an unknown name or step, FileNotFoundError or OSError for a missing or damaged file,
+    Raises ValueError for an unknown name, step or device, FileNotFoundError or OSError for a missing or damaged file,
     ConnectionError when the hub can't be reached.
     """
+    try:
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, TypeError):
+        raise ValueError(f'torch finds no device {device!r} on this machine; "cpu" is always there.') from None
     if name in HUB:
         if step is not None:
             raise ValueError(f'Only the course\'s own models have snapshots; load("{name}") takes no step.')
         return _from_hub(name, device)
     known = bundled()  # these names come first, whatever folders stand in the working directory
-    is_folder = isinstance(name, Path) or (name not in known and Path(str(name)).is_dir())
+    is_folder = isinstance(name, Path) or (name not in known and os.path.isdir(str(name)))
     if not is_folder and not known:
         raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
     if not is_folder and name not in known:

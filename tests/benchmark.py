@@ -34,7 +34,7 @@ from course_utils.course import microscope, utf8_output
 from course_utils.course.microscope.widget import Microscope
 from course_utils.making import train
 
-K = 100  # entries, and skip-trigrams
+K = 100  # entries
 REACHED = 0.4  # the prefix-matching score that `--long` trains up to
 
 
@@ -145,18 +145,6 @@ def naive_top(matrix: FactoredMatrix, k: int) -> Tensor:
     return torch.cat(best).topk(k).values
 
 
-def naive_skip_trigrams(model: HookedTransformer, k: int) -> Tensor:
-    """The log strengths of the strongest skip-trigrams of head 0.0, from all triples."""
-    qk, ov = circuits.full_qk(model, 0, 0), circuits.full_ov(model, 0, 0)
-    scores = (qk.A @ qk.B).T  # [src, dest]
-    scores = scores - scores.mean(0)
-    effects = (ov.A @ ov.B).clamp(min=0).log()  # [src, out]
-    best = []
-    for score, effect in zip(scores, effects, strict=True):
-        best.append((score[:, None] + effect).flatten().topk(k).values)  # of all [dest, out] of one source
-    return torch.cat(best).topk(k).values
-
-
 def copying_loop(model: HookedTransformer) -> Tensor:
     """Copying scores [head] of all heads by TransformerLens's `FactoredMatrix.eigenvalues`, one after the other."""
     heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
@@ -215,21 +203,6 @@ def peak_memory(scale: Scale) -> None:
 
         size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(size / 1e9)
-
-
-def skip_trigrams(scale: Scale) -> list[dict[str, Any]]:
-    """The strongest triples of one head."""
-    small = replace(scale, d_vocab=min(150, scale.d_vocab)).model(n_layers=1)
-    work = f"top {K} skip-trigrams of a head, {scale.d_vocab:,} tokens"
-    same(circuits.top_skip_trigrams(small, 0, 0, K)[0], naive_skip_trigrams(small, K), 1e-4, work)
-    model = scale.model(n_layers=1)
-    products = circuits.full_qk(model, 0, 0), circuits.full_ov(model, 0, 0)
-    ways = {
-        "ours": lambda: circuits.top_skip_trigrams(model, 0, 0, K)[0],
-        "limit": lambda: bare_product(*products),
-    }
-    _, seconds = side_by_side(ways, min(3, scale.repetitions))
-    return [row(work, "the two bare products (the limit)", faster(seconds, "limit"), least=0.7)]
 
 
 def composition_scores(scale: Scale) -> list[dict[str, Any]]:
@@ -391,7 +364,7 @@ def _first_picture(lesson: str) -> str:
 def answers(scale: Scale) -> list[dict[str, Any]]:
     """How long the microscope takes to answer a press of a button: each head cut, and the cut taken back."""
     model, words = models.load("two-layer"), "lantern keeper sleeps. Wake lantern"
-    live = Microscope(microscope._scene(model, words, "attention", None, (), None, False))
+    live = Microscope(microscope.figure(model, words).scene)
     tokens, presses = model.to_tokens(words), 2 * [f"{layer}.{head}" for layer in range(2) for head in range(8)]
 
     def press() -> None:
@@ -481,13 +454,6 @@ def growth(scale: Scale) -> dict[str, dict[str, Any]]:
 
     return {
         f"top {K} entries": grown("tokens", vocabularies, lambda v: v * v * d, one_layer, entries),
-        f"top {K} skip-trigrams": grown(
-            "tokens",
-            vocabularies,
-            lambda v: 2 * v * v * d + 4 * v * D * d,  # two tables; the factors of both
-            one_layer,
-            lambda model: circuits.top_skip_trigrams(model, 0, 0, K),
-        ),
         "Q-composition scores": grown(
             "layers",
             layers,
@@ -540,7 +506,7 @@ SUITE = (
     ("the whole test suite", "ten minutes", 1),
 )
 Work = Callable[[Scale], list[dict[str, Any]]]
-WORK: tuple[Work, ...] = (top_entries, skip_trigrams, composition_scores, copying, training_step, imports, answers)
+WORK: tuple[Work, ...] = (top_entries, composition_scores, copying, training_step, imports, answers)
 
 
 def measured(work: Work, scale: Scale) -> list[dict[str, Any]]:

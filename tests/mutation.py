@@ -57,8 +57,6 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("circuits.top_entries", "→ (torch.empty(0, dtype=torch.long))»"): "counts on a GPU only; there is none in CI",
     ("circuits.top_entries", "max(«1 → (2)»"): "every size of the pieces gives the same numbers",
     ("circuits.top_entries", "→ (BLOCK % n_columns)»"): "every size of the pieces gives the same numbers",
-    ("circuits.top_skip_trigrams", "«layer: int"): "qk, which it calls first, checks the layer in the same words",
-    ("circuits.top_skip_trigrams", "«head: int"): "qk, which it calls first, checks the head in the same words",
     ("circuits.lead", "«@checked"): "leads, which it calls first, checks both in the same words",
     ("circuits.lead", "«matrix: "): "leads, which it calls first, checks the matrix in the same words",
     ("circuits.lead", "«pairs: "): "leads, which it calls first, checks the pairs in the same words",

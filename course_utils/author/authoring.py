@@ -280,6 +280,11 @@ def lessons() -> list[Path]:
     return sorted(SOLUTIONS.glob("*.ipynb"))
 
 
+def taught() -> list[str]:
+    """The names of the lessons with exercises: those have a plan in the guide, slides and a handout."""
+    return [lesson_of(path) for path in lessons() if "### Exercise" in path.read_text(encoding="utf-8")]
+
+
 def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     before = path.read_bytes()

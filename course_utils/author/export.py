@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from course_utils._files import NOTEBOOKS, get_back, lesson_of, write_text
-from course_utils.author import authoring, handout, links, slides, to_html
+from course_utils.author import authoring, handout, slides, to_html
 from course_utils.course import utf8_output
 
 MAKERS = {"slides": slides.slides, "handout": handout.handout}
@@ -36,8 +36,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)")
     options = parser.parse_args(arguments)
     utf8_output()
-    lessons = map(lesson_of, authoring.lessons())
-    names = options.lessons or [name for name in lessons if f"{name}.ipynb" != links.CONTENTS]
+    names = options.lessons or authoring.taught()
     if not names:
         parser.error(f"There is no lesson in {NOTEBOOKS}. {get_back('notebooks')}")
     options.out.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from nbformat.v4 import new_code_cell
 
 from course_utils._files import NOTEBOOKS, ROOT, lesson_of, write_text
 from course_utils.author import authoring, links, to_html
-from course_utils.course import utf8_output
+from course_utils.course import bets, claims, utf8_output
 
 START = Path(links.CONTENTS).stem  # the README's table stands in its place
 TEXTS = {  # what stands after the lessons: the name of the page → its file
@@ -29,14 +29,18 @@ TEXTS = {  # what stands after the lessons: the name of the page → its file
     "CONTRIBUTING": ROOT / "CONTRIBUTING.md",
     "CHANGELOG": ROOT / "CHANGELOG.md",
 }
+BET = re.compile(r'data-bet="(\w+)"')  # a card's still
+ANSWERED = re.compile(
+    r'\bclaim\(\s*"([^"]+)"(?:(?!\bclaim\()[\s\S])*?predicted="(\w+)"'
+)  # a claim's statement, the bet
 MARKED = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", re.MULTILINE)  # what a reader needs not see
 SETTINGS = {
     "project": "Transformer circuits, hands-on",
     "extensions": ["myst_nb", "course_utils.author.site"],
     "nb_execution_mode": "off",
     "nb_render_markdown_format": "myst",  # the default, commonmark, has no tables
-    "nb_code_prompt_show": "Show a solution",
-    "nb_code_prompt_hide": "Hide the solution",
+    "nb_code_prompt_show": "Show the code",
+    "nb_code_prompt_hide": "Hide the code",
     "myst_enable_extensions": ["amsmath", "dollarmath"],
     "myst_heading_anchors": 3,
     "suppress_warnings": ["myst.header"],  # an exercise is a heading of level 3, wherever it stands
@@ -121,10 +125,15 @@ def _linked(file: Path) -> str:
 def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNode]:
     """The cells of a page: before each answer its blank, and nothing that only Jupyter can show."""
     blanks = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "code"}
+    answers = _answers(solution.cells)
+    prose = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "markdown"}
     for cell in solution.cells:
         if cell.id in links.IDS or ("interactive" in cell.metadata.get("tags", []) and not cell.outputs):
             continue
-        cell.source = cell.source.replace(f"](../{links.GLOSSARY}#", f"]({links.GLOSSARY}#")
+        if cell.cell_type == "markdown":  # as learners have it: what tells a bet's answer is folded
+            cell.source = prose[cell.id]
+        if authoring.FOLDED & set(cell.metadata.get("tags", [])):
+            cell.metadata["tags"] = [*cell.metadata["tags"], "hide-input"]
         if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
             yield new_code_cell(blanks[cell.id])
             cell.source = MARKED.sub("", cell.source)
@@ -133,7 +142,25 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
             shown = output.get("data", {})
             if to_html.STILL in shown.get("text/html", ""):
                 shown["text/html"] = to_html.drawing(shown["text/html"])
+            for name in BET.findall(shown.get("text/html", "")):
+                if name in answers:
+                    shown["text/html"] += f"<details><summary>What came out</summary><p>{answers[name]}</p></details>"
         yield cell
+
+
+def _answers(cells: list[NotebookNode]) -> dict[str, str]:
+    """What came out for each bet, by name, with the reason if the lesson's table has it."""
+    found = {}
+    for cell in cells:
+        texts = (
+            output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])
+        )
+        told = "\n".join(texts)
+        for statement, name in ANSWERED.findall(cell.source):
+            because = claims.expectations().get(statement, {}).get("because", "")
+            for value in re.findall(f"^{claims.CLAIM} {re.escape(statement)}: (.*)$", told, re.MULTILINE):
+                found[name] = bets.markup(f"{value}. {because}".strip())
+    return found
 
 
 def setup(app: Any) -> dict[str, bool]:  # Sphinx calls it, since this module stands among the extensions

@@ -25,6 +25,7 @@ function render({ model, el }) {
 
   function draw() {
     const state = model.get("state");
+    const had = form.contains(document.activeElement);
     for (const name of ["answer", "confidence"]) {
       if (state[name] !== null) form.elements[name].value = state[name];
     }
@@ -32,10 +33,9 @@ function render({ model, el }) {
     form.querySelectorAll(".bet-answer em").forEach((mark, i) => (mark.textContent = state.marks[i] ?? ""));
     form.classList.toggle("bet-locked", !state.open);
     button.textContent = state.open ? "Lock my bet" : state.again ? "Bet again" : "Locked";
-    const had = document.activeElement === button;
     button.hidden = !state.open && !state.again;
     find(".bet-said").innerHTML = state.said;
-    if (had && button.hidden) find(".bet-said").focus();
+    if (had && !state.open) find(".bet-said").focus();
   }
 
   form.addEventListener("submit", (event) => {
@@ -47,11 +47,8 @@ function render({ model, el }) {
     model.send(open ? { answer: answer.value, confidence: confidence.value } : { again: true });
   });
   form.addEventListener("keydown", (event) => {
-    if (event.key !== "Enter" || event.target.tagName !== "INPUT" || event.shiftKey || event.ctrlKey) return;
-    event.preventDefault(); // JupyterLab takes this key, and the form would not hear of it
-    event.stopPropagation();
-    form.requestSubmit();
-  });
+    if (!event.ctrlKey && !event.metaKey && !(event.shiftKey && event.key === "Enter")) event.stopPropagation();
+  }); // JupyterLab would take the arrows and Enter
   model.on("change:state", draw);
   draw();
   el.append(form);

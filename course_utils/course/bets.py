@@ -11,7 +11,6 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 STYLE = (
     "<style>.jp-OutputArea-child:has(.bet-still)+.jp-OutputArea-child:has(.jupyter-widgets):not(:has(.bet-live))"
     "{display:none}.bet-still{max-width:44rem;box-sizing:border-box;border:1px solid #8886;border-radius:8px;"
-    "padding:.7em 1em}.bet-still>*{margin:.3em 0}</style>"
+    "padding:.7em 1em;margin:0 0 8px}.bet-still>*{margin:.4em 0!important}</style>"
 )
 EMPHASIS = {r"\*\*(.+?)\*\*": "b", r"\*(.+?)\*": "i"}  # Markdown → tag
 SCRIPTS = {r"_\{(.+?)\}": "sub", r"_(\w)": "sub", r"\^\{(.+?)\}": "sup", r"\^(\w)": "sup"}  # in formulas
@@ -55,7 +54,11 @@ def predict(
     """
     from IPython.display import display
 
-    card = _cards[name] = Card(_Question(name, question, list(options), unit, list(bands), within))
+    if (options or bands) and within is not None:
+        raise ValueError("within is for a number that is typed: an option or a band is right or wrong.")
+    if within is not None and not 0 < within < math.inf:
+        raise ValueError(f"within must be above 0, not {within!r}.")
+    card = _cards[name] = Card(name, question, _choices(options, bands, unit), unit, bands, within)
     card.still = display(card.drawn(), raw=True, display_id=True)
     display({WIDGET: {"version_major": 2, "version_minor": 0, "model_id": card.model_id}}, raw=True)
 
@@ -76,70 +79,25 @@ def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:
         card.tell(bet)
     if "guess" not in bet:
         return ""
-    return f"your bet{':' * isinstance(bet['guess'], str)} {_shown(bet['guess'], unit)} {'✓' if bet['right'] else '✗'}"
+    guess = _shown(bet["guess"], unit).replace("`", "")
+    return f"your bet{':' * isinstance(bet['guess'], str)} {guess} {'✓' if bet['right'] else '✗'}"
 
 
-@dataclass
-class _Question:
-    """What is asked, and how an answer is judged."""
-
-    name: str
-    text: str
-    options: list[str]
-    unit: str
-    bands: list[float]
-    within: float | None
-
-    def __post_init__(self) -> None:
-        choices, bands = self.options, self.bands
-        if choices and bands:
-            raise ValueError("Give options or bands, not both.")
-        if (choices or bands) and self.within is not None:
-            raise ValueError("within is for a number that is typed: an option or a band is right or wrong.")
-        if self.within is not None and not 0 < self.within < math.inf:
-            raise ValueError(f"within must be above 0, not {self.within!r}.")
-        if len(choices) == 1 or len({*choices}) < len(choices):
-            raise ValueError("A choice needs two options or more, each of them once.")
-        if any(low >= high for low, high in itertools.pairwise(bands)):
-            raise ValueError(f"bands must rise, as (0.2, 0.5, 0.8), and {tuple(bands)} do not.")
-
-    @property
-    def ranges(self) -> list[tuple[float | None, float | None]]:
-        """What each band is between; None where it has no end."""
-        return [*zip([None, *self.bands], [*self.bands, None], strict=True)] if self.bands else []
-
-    @property
-    def choices(self) -> list[str]:
-        edges, unit = [_plain_number(edge, self.unit) for edge in self.bands], f" {self.unit}".rstrip()
-        between = [f"{low} to {high}{unit}" for low, high in itertools.pairwise(edges)]
-        return [f"under {edges[0]}{unit}", *between, f"over {edges[-1]}{unit}"] if edges else self.options
-
-    @property
-    def about(self) -> str:
-        """What there is to say of a number that is typed."""
-        points = " percentage points" if self.unit == "%" else ""
-        off = "a quarter of the answer" if self.within is None else f"± {_plain_number(self.within, self.unit)}{points}"
-        return f"right within {off}"
-
-    def bet(self, answer: str, confidence: str) -> dict:
-        """The bet that a form says; ValueError with a sentence for the reader where it says none."""
-        if not answer.strip() or not confidence:
-            ask = "Choose an answer" if self.choices else "Type a number"
-            raise ValueError(f"{ask}, and say how sure you are.")
-        bet = {"question": self.text, "confidence": int(confidence) + 1}
-        if self.choices:
-            of_band = {"between": self.ranges[int(answer)]} if self.bands else {}
-            return bet | {"guess": self.choices[int(answer)]} | of_band
-        try:
-            guess = _number(answer)
-        except ValueError:
-            raise ValueError(f"Type a number, such as {50 if self.unit == '%' else 0.5}.") from None
-        return bet | {"guess": guess / 100 if self.unit == "%" else guess, "within": self.within}
-
-    def fits(self, bet: Mapping) -> bool:
-        """Whether a kept bet answers this question, which may have been another one."""
-        guess = bet.get("guess")
-        return guess in self.choices if self.choices else isinstance(guess, int | float)
+def _choices(options: Sequence[str], bands: Sequence[float], unit: str) -> list[dict]:
+    """The bets that one can choose from: "guess", and for a band what it is "between", None where it has no end."""
+    if options and bands:
+        raise ValueError("Give options or bands, not both.")
+    if len(options) == 1 or len({*options}) < len(options):
+        raise ValueError("A choice needs two options or more, each of them once.")
+    if any(low >= high for low, high in itertools.pairwise(bands)):
+        raise ValueError(f"bands must rise, as (0.2, 0.5, 0.8), and {tuple(bands)} do not.")
+    if not bands:
+        return [{"guess": option} for option in options]
+    edges, unit_of = [_plain_number(edge, unit) for edge in bands], f" {unit}".rstrip()
+    between = [f"{low} to {high}{unit_of}" for low, high in itertools.pairwise(edges)]
+    names = [f"under {edges[0]}{unit_of}", *between, f"over {edges[-1]}{unit_of}"]
+    ranges = itertools.pairwise([None, *bands, None])
+    return [{"guess": name, "between": ends} for name, ends in zip(names, ranges, strict=True)]
 
 
 class Card(anywidget.AnyWidget):
@@ -150,15 +108,22 @@ class Card(anywidget.AnyWidget):
     asked = traitlets.Dict().tag(sync=True)  # what the form is made of
     state = traitlets.Dict().tag(sync=True)  # what has become of it
 
-    def __init__(self, question: _Question):
+    def __init__(
+        self, name: str, text: str, choices: list[dict], unit: str, edges: Sequence[float], within: float | None
+    ):
         super().__init__()
-        self.question, self.still = question, None
-        kept = {} if _is_recorded() else guesses().get(question.name, {})
-        self.bet: dict = kept if question.fits(kept) else {}  # its truth may be there without a guess
-        self.may_again, self.again = "truth" in self.bet, False  # betting on what is known
-        choices = [markup(choice) for choice in question.choices]
-        form = {"choices": choices, "steps": STEPS, "unit": question.unit, "about": question.about}
-        self.asked = form | {"name": question.name, "question": markup(question.text)}
+        self.name, self.text, self.choices = name, text, choices
+        self.unit, self.edges, self.within = unit, edges, within
+        self.still: Any = None  # the handle of the output that is stored
+        self.guesses = [choice["guess"] for choice in choices]
+        kept = {} if _is_recorded() else guesses().get(name, {})
+        fits = kept.get("guess") in self.guesses if choices else isinstance(kept.get("guess"), int | float)
+        self.bet: dict = kept if fits else {}  # the kept one may be of another question; a truth may be without a guess
+        self.may_again, self.again = "truth" in self.bet, False  # whether one may bet on what is known, and does
+        points = " percentage points" if unit == "%" else ""
+        off = f"± {_plain_number(within, unit)}{points}" if within else "a quarter of the answer"
+        form = {"question": markup(text), "choices": [*map(markup, self.guesses)], "about": f"right within {off}"}
+        self.asked = form | {"name": name, "unit": unit, "steps": STEPS}
         self._draw()
         self.on_msg(lambda _, content, __: self.lock(**content))
 
@@ -168,7 +133,7 @@ class Card(anywidget.AnyWidget):
             self.again = self.may_again
         elif self.again or "guess" not in self.bet:
             try:
-                new = self.question.bet(answer, confidence)
+                new = self._read(answer, confidence)
             except ValueError as error:
                 return self._draw(f"<p>{error}</p>")
             if self.again:
@@ -176,8 +141,22 @@ class Card(anywidget.AnyWidget):
             elif "truth" in self.bet:  # pressed before it came, and heard after
                 new |= self.bet | {"right": _is_right(new, self.bet["truth"])}
             self.bet, self.again, self.may_again = new, False, False
-            _keep(self.question.name, new)
+            _keep(self.name, new)
         self._draw()
+
+    def _read(self, answer: str, confidence: str) -> dict:
+        """The bet that the form says; ValueError with a sentence for the reader where it says none."""
+        if not answer.strip() or not confidence:
+            ask = "Choose an answer" if self.choices else "Type a number"
+            raise ValueError(f"{ask}, and say how sure you are.")
+        bet = {"question": self.text, "confidence": int(confidence) + 1}
+        if self.choices:
+            return bet | self.choices[int(answer)]
+        try:
+            guess = _number(answer)
+        except ValueError:
+            raise ValueError(f"Type a number, such as {50 if self.unit == '%' else 0.5}.") from None
+        return bet | {"guess": guess / 100 if self.unit == "%" else guess, "within": self.within}
 
     def tell(self, bet: dict) -> None:
         """Show what came out."""
@@ -185,13 +164,11 @@ class Card(anywidget.AnyWidget):
         self._draw()
 
     def _draw(self, complaint: str = "") -> None:
-        bet, unit = self.bet, self.question.unit
-        answer, confidence = bet.get("guess"), bet.get("confidence")
+        answer, confidence = self.bet.get("guess"), self.bet.get("confidence")
         if answer is not None:
-            choices = self.question.choices
-            answer = str(choices.index(answer)) if choices else _plain_number(answer, unit)
+            answer = str(self.guesses.index(answer)) if self.choices else _plain_number(answer, self.unit)
         self.state = {
-            "open": self.again or not bet,
+            "open": self.again or not self.bet,
             "again": self.may_again and not self.again,
             "answer": answer,
             "confidence": str(confidence - 1) if confidence else None,
@@ -204,36 +181,38 @@ class Card(anywidget.AnyWidget):
 
     def _marks(self) -> list[str]:
         """What stands beside each choice: a sign and words."""
-        bet, marks = self.bet, []
-        for place, choice in enumerate(self.question.choices):
-            between = {"between": self.question.ranges[place]} if self.question.bands else {}
-            mine = choice == bet.get("guess")
-            came = "truth" in bet and _is_right({"guess": choice} | between, bet["truth"])
+        marks = []
+        for choice in self.choices:
+            mine = choice["guess"] == self.bet.get("guess")
+            came = "truth" in self.bet and _is_right(choice, self.bet["truth"])
             marks.append("✓ your bet came true" if mine and came else "✓ the answer" if came else "your bet" * mine)
         return marks
 
     def _said(self) -> str:
         """What has become of the bet, as HTML."""
-        bet, unit = self.bet, self.question.unit
-        mine = _in_words(bet, unit) if "guess" in bet else ""
+        bet, unit = self.bet, self.unit
+        step = f", {STEPS[bet['confidence'] - 1]}" if "confidence" in bet else ""
+        mine = markup(_shown(bet["guess"], unit)) + step if "guess" in bet else ""
         if "truth" not in bet:
             return f"<p>Locked: {mine}. Now run the next cells.</p>" if mine else ""
         verdict = f"<b>{'✓ Right.' if bet.get('right') else '✗ Not this time.'}</b> You bet {mine}."
         said = f"<p>{verdict if mine else 'You made no bet.'} The answer: {markup(_shown(bet['truth'], unit))}.</p>"
-        because = f"<p>{markup(bet['because'])}</p>" if bet.get("because") else ""
-        is_number = isinstance(bet["truth"], int | float) and not self.question.options
-        return said + (scale(bet, unit, self.question.bands) if is_number else "") + because
+        if isinstance(bet["truth"], int | float) and (self.edges or not self.choices):
+            said += scale(bet, unit, self.edges)
+        return said + (f"<p>{markup(bet['because'])}</p>" if bet.get("because") else "")
 
     def drawn(self) -> dict[str, str]:
         """The card where no kernel runs: what a stored notebook, GitHub and a printer show."""
-        asked, choices = self.question, self.question.choices
-        number = f"a number{f' in {asked.unit}' if asked.unit else ''}"
+        number = f"a number{f' in {self.unit}' if self.unit else ''}"
         marked = zip(self.asked["choices"], self._marks(), strict=True)
         items = "".join(f"<li>{choice}{f' – <b>{mark}</b>' if mark else ''}</li>" for choice, mark in marked)
-        form = f"<ul>{items}</ul>" if choices else f"<p>{escape(number)}, {asked.about}</p>"
+        form = f"<ul>{items}</ul>" if items else f"<p>{escape(number)}, {self.asked['about']}</p>"
         html = f"<p><b>Predict:</b> {self.asked['question']}</p>{form}{self._said()}"
-        text = f"Predict: {asked.text}\n" + (" · ".join(choices) if choices else number)
-        return {"text/html": f'<div class="bet-still" data-bet="{asked.name}">{html}</div>{STYLE}', "text/plain": text}
+        text = f"Predict: {self.text}\n" + (" · ".join(self.guesses) or number)
+        return {
+            "text/html": f'<div class="bet-still" data-bet="{escape(self.name)}">{html}</div>{STYLE}',
+            "text/plain": text,
+        }
 
 
 def scale(bet: Mapping, unit: str, edges: Sequence[float] = ()) -> str:
@@ -263,7 +242,7 @@ def scale(bet: Mapping, unit: str, edges: Sequence[float] = ()) -> str:
     parts, last = [line(2, 98, 34, 34)], -math.inf
     for tick in sorted({*edges, *((0, 1) if is_share else ())}):
         parts.append(line(at(tick), at(tick), 30, 38))
-        if at(tick) - last > 12:
+        if at(tick) - last > 12:  # room for its number
             last = at(tick)
             parts.append(label(last, 78, _shown(tick, unit), ' font-size="11" fill-opacity=".75"'))
     if shaded:
@@ -290,10 +269,6 @@ def markup(text: str) -> str:
             part = re.sub(pattern, rf"<{tag}>\1</{tag}>", part)
         parts[i] = part
     return "".join(parts)
-
-
-def _in_words(bet: Mapping, unit: str) -> str:
-    return markup(_shown(bet["guess"], unit)) + (f", {STEPS[bet['confidence'] - 1]}" if bet.get("confidence") else "")
 
 
 def _is_right(bet: Mapping, truth: Any) -> bool:
@@ -367,13 +342,9 @@ def summary(bets: Mapping[str, Mapping]) -> str:
 
 def mistakes(bets: Mapping[str, Mapping]) -> dict[str, str]:
     """The questions, by name, of bets that were sure and wrong, and were not made again and won."""
-    wrong = {name: bet for name, bet in bets.items() if bet.get("right") is False or "first" in bet}
-    first = {name: bet.get("first", bet) for name, bet in wrong.items() if not bet.get("right")}
-    return {
-        name: bet.get("question", name)
-        for name, bet in first.items()
-        if bet.get("right") is False and bet.get("confidence") == len(STEPS)
-    }
+    lost = {name: bet.get("first", bet) for name, bet in bets.items() if not bet.get("right")}
+    sure = {name: bet for name, bet in lost.items() if bet.get("confidence") == len(STEPS) and "right" in bet}
+    return {name: bet["question"] for name, bet in sure.items() if not bet["right"]}
 
 
 def calibration() -> None:

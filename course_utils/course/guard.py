@@ -13,6 +13,7 @@ import io
 import random
 import reprlib
 import threading
+import time
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -26,7 +27,8 @@ from transformer_lens import ActivationCache, FactoredMatrix
 from course_utils.course.questions import Wrong
 from course_utils.course.reader import BLANK
 
-SECONDS = 10.0  # that one call may take; ours take less than one
+SECONDS = 10.0  # of a processor's time that one call may take; ours take less than one
+SLOWED = 6  # so much longer it may wait, on a machine that is busy with something else
 PRINTED = 1_000  # characters that are shown of what a function prints
 LINE = 199  # characters of a sentence that is told
 
@@ -158,7 +160,7 @@ def _shortened(text: str, length: int) -> str:
 
 
 def _in_time(call: Callable[[], Any], seconds: float) -> Any:
-    """What `call()` returns; raises TooLong inside it after some seconds, and again each second while it is caught.
+    """What `call()` returns; raises TooLong inside it after some seconds at work, and each second while it is caught.
 
     It comes between two steps of Python: one long step of C, as `time.sleep(9999)`, is not cut short, and what waits
     in another thread is not reached; nor, in Python 3.10, a loop that holds a `try` and calls nothing.
@@ -168,9 +170,11 @@ def _in_time(call: Callable[[], Any], seconds: float) -> Any:
     lock, over, ended = threading.Lock(), threading.Event(), False
 
     def watch() -> None:
-        wait = seconds
+        until, last, wait = time.process_time() + seconds, time.monotonic() + SLOWED * seconds, seconds
         while not over.wait(wait):
-            wait = 1.0
+            wait = min(1.0, seconds)
+            if time.process_time() < until and time.monotonic() < last:
+                continue  # others have the processor
             with lock:
                 if not ended:
                     raise_in(thread, ctypes.py_object(TooLong))
@@ -202,49 +206,33 @@ class _Capped(io.StringIO):
 
 # --- what a call leaves behind ---
 
-SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any], str]] = [
-    (
-        torch.is_grad_enabled,
-        torch.set_grad_enabled,
-        "it leaves gradients switched on or off for the whole notebook: write `with torch.no_grad():` instead.",
-    ),
-    (
-        torch.get_default_dtype,
-        torch.set_default_dtype,
-        "it leaves torch with another default dtype for the whole notebook: give `dtype=` where it is needed.",
-    ),
-    (
-        torch.get_default_device,
-        torch.set_default_device,
-        "it leaves torch with another default device for the whole notebook: give `device=` where it is needed.",
-    ),
-    (
-        torch.get_num_threads,
-        torch.set_num_threads,
-        "it leaves torch with another number of threads for the whole notebook: leave that as it is.",
-    ),
-    (
-        torch.are_deterministic_algorithms_enabled,
-        torch.use_deterministic_algorithms,
-        "it leaves torch's deterministic algorithms switched for the whole notebook: leave them as they are.",
-    ),
-    (
-        torch.initial_seed,
-        lambda seed: None,  # `randomness_kept` sets back the whole generator
-        "it seeds torch's random numbers for the whole notebook: draw from a torch.Generator of its own.",
-    ),
+SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [  # what reads each, and what sets it back
+    (torch.is_grad_enabled, torch.set_grad_enabled),
+    (torch.get_default_dtype, torch.set_default_dtype),
+    (torch.get_default_device, torch.set_default_device),
+    (torch.get_num_threads, torch.set_num_threads),
+    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
+    (torch.initial_seed, lambda seed: None),  # `randomness_kept` sets back the whole generator
+]
+SWITCHED = [  # what is said of each, in the same order
+    "it leaves gradients switched on or off for the whole notebook: write `with torch.no_grad():` instead.",
+    "it leaves torch with another default dtype for the whole notebook: give `dtype=` where it is needed.",
+    "it leaves torch with another default device for the whole notebook: give `device=` where it is needed.",
+    "it leaves torch with another number of threads for the whole notebook: leave that as it is.",
+    "it leaves torch's deterministic algorithms switched for the whole notebook: leave them as they are.",
+    "it seeds torch's random numbers for the whole notebook: draw from a torch.Generator of its own.",
 ]
 
 
 @contextlib.contextmanager
 def _torch_restored() -> Iterator[list[str]]:
     """Set torch's switches back; the list is filled, at the end, with a sentence for each that was changed."""
-    before = [read() for read, _, _ in SWITCHES]
+    before = [read() for read, _ in SWITCHES]
     changed: list[str] = []
     try:
         yield changed
     finally:
-        for value, (read, write, sentence) in zip(before, SWITCHES, strict=True):
+        for value, (read, write), sentence in zip(before, SWITCHES, SWITCHED, strict=True):
             if read() != value:
                 write(value)
                 changed.append(sentence)

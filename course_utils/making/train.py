@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -21,26 +21,6 @@ from course_utils._arguments import checked
 from course_utils._files import write_atomically, write_checksums, write_text
 from course_utils.making import tasks
 from course_utils.models import initial, save_weights, snapshot_name
-
-
-class Recipe(Protocol):
-    """How one model is made: what the loop asks of a `TextRecipe`, of a `tasks.Task` and of lesson 08's `runs.Run`."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]  # a frozen dataclass: its fields are stored with the weights
-
-    @property
-    def steps(self) -> int: ...
-    @property
-    def snapshots(self) -> tuple[int, ...]: ...  # steps after which the weights are kept
-    @property
-    def adamw(self) -> dict[str, Any]: ...  # the options of torch.optim.AdamW, with the full learning rate
-    @property
-    def muon(self) -> dict[str, Any] | None: ...  # of torch.optim.Muon; None: AdamW trains the attention matrices too
-    @property
-    def warmup(self) -> int: ...  # steps up to the full learning rates
-    @property
-    def hold(self) -> float: ...  # until this share of the steps they stay there; then they fall to 0
-    def config(self) -> dict[str, Any]: ...  # the model, as `models.initial` takes it
 
 
 @dataclass(frozen=True)
@@ -89,6 +69,7 @@ class TextRecipe:
         }
 
 
+Recipe = TextRecipe | tasks.Task  # lesson 08's `runs.Run` is a TextRecipe
 ONE_LAYER = TextRecipe(n_layers=1, steps=8_000)
 RECIPES = {
     "zero-layer": TextRecipe(n_layers=0, steps=8_000, hold=1 / 2),
@@ -175,15 +156,6 @@ class Training(Protocol):
     def loss(self, step: int) -> Float[Tensor, ""]: ...  # of one batch, in nats; it depends on recipe and step alone
 
 
-class Recorded(Training, Protocol):
-    """The same, as `train` sees it, which keeps a history and writes a card."""
-
-    precision: str  # of the matrix products: "bfloat16" or "float32"
-
-    def measure(self) -> dict[str, Any]: ...  # what a history row holds
-    def card(self, steps: int) -> dict[str, Any]: ...  # what the card says of the data that so many steps saw
-
-
 @dataclass
 class State:
     """How far a training has come: all that it needs to go on, besides the weights and the optimizers."""
@@ -212,13 +184,10 @@ def loop(
         yield loss.detach()
 
 
-AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
-
-
 @checked
 def train(
-    kind: Callable[[AnyRecipe, str], Recorded],
-    recipe: AnyRecipe,
+    kind: Callable[[Any, str], "OnText | OnTask"],
+    recipe: Recipe,
     folder: Path,
     *,
     device: str = "cpu",
@@ -227,7 +196,7 @@ def train(
 ) -> dict[str, Any]:
     """Train one model into `folder` and return its last history row; an interrupted run goes on where it was.
 
-    `kind` is `OnText`, `OnTask` or another way to train by such a recipe. With `minutes`, the number of steps is what
+    `kind` is `OnText`, `OnTask` or a class made of one of them. With `minutes`, the number of steps is what
     fits, found from the speed of the first hundred. `until` ends the run early: at the first history row that it is
     true of. Raises FileExistsError if the folder holds a finished model, or a run of another recipe.
     """
@@ -265,7 +234,7 @@ def train(
     return state.history[-1]
 
 
-def _save(training: Recorded, state_file: Path, state: State) -> None:
+def _save(training: "OnText | OnTask", state_file: Path, state: State) -> None:
     """Write what `_resumed` reads."""
     everything = {
         "recipe": asdict(training.recipe),
@@ -277,7 +246,7 @@ def _save(training: Recorded, state_file: Path, state: State) -> None:
     write_atomically(state_file, lambda path: torch.save(everything, path))
 
 
-def _resumed(training: Recorded, state_file: Path, minutes: float | None) -> State:
+def _resumed(training: "OnText | OnTask", state_file: Path, minutes: float | None) -> State:
     """The state that an interrupted run had saved; model and optimizers are set back to it."""
     stored = torch.load(state_file, map_location=training.model.cfg.device, weights_only=True)
     if stored["recipe"] != asdict(training.recipe) or stored["state"]["minutes"] != minutes:
@@ -290,7 +259,7 @@ def _resumed(training: Recorded, state_file: Path, minutes: float | None) -> Sta
     return State(**stored["state"])
 
 
-def _finish(training: Recorded, folder: Path, state: State) -> None:
+def _finish(training: "OnText | OnTask", folder: Path, state: State) -> None:
     """Write what `models.load` reads: weights, configuration, history, checksums."""
     save_weights(training.model, folder / "model.safetensors")
     recipe = replace(training.recipe, steps=state.steps)

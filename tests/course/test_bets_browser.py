@@ -19,7 +19,7 @@ ASK = """import os
 os.environ.pop("COURSE_CLAIMS", None)  # a learner's kernel, not CI's
 from course_utils import claim, predict
 from course_utils.course import claims
-claims.expectations = lambda: {"left": {"value": 0.32, "tolerance": 0.01, "because": "Head `0.5` *writes* what is read."}}
+claims.expectations = lambda: {"left": {"value": 0.32, "tolerance": 0.01, "because": "Head `0.5` *writes* it."}}
 predict("00_left", "What is left of `per` without **one** head?", unit="%", within=0.1)
 predict("00_part", "Which part adds most to ·KeyError?", ["the embedding of ·la", "a head of layer 0", "`W_U` itself"])
 predict("00_band", "In how many documents does it happen?", bands=(0.2, 0.5, 0.8), unit="%")"""
@@ -57,21 +57,14 @@ def still(name):
 
 
 def active(page):
-    return page.evaluate("(e => e.closest('.bet-live')?.dataset.name + ' ' + (e.name ?? e.type))(document.activeElement)")
+    return page.evaluate(
+        "(e => e.closest('.bet-live')?.dataset.name + ' ' + (e.name || e.type))(document.activeElement)"
+    )
 
 
 def press(page, *keys):
     for key in keys:
         page.keyboard.press(key)
-
-
-SHOTS = __import__("os").environ.get("SHOTS")
-
-
-def shoot(page, name):
-    if SHOTS:
-        page.wait_for_timeout(800)
-        page.screenshot(path=f"{SHOTS}/{name}.png")
 
 
 def bet(page):
@@ -96,9 +89,7 @@ def bet(page):
 
 def test_a_bet_is_locked_by_keyboard_and_answered_on_its_card(page, server):  # noqa: F811
     folder, _ = server
-    shoot(page, "a")
     bet(page)
-    shoot(page, "b")
     page.wait_for_selector(still("00_part"), state="hidden")  # only one of the two is seen
     run(page, 1)
     page.wait_for_selector(f"{card('00_left')} >> text=✓ Right. You bet 30 %, likely. The answer: 32.1 %.")
@@ -107,7 +98,6 @@ def test_a_bet_is_locked_by_keyboard_and_answered_on_its_card(page, server):  # 
     page.wait_for_selector(f"{card('00_part')} label:has-text('a head of layer 0') >> text=✓ the answer")
     page.wait_for_selector(f"{card('00_band')} >> text=You made no bet. The answer: 87 %.")
     page.wait_for_selector("text=your bet 30 % ✓")
-    shoot(page, "c")
     kept = json.loads((folder / bets.PREDICTIONS).read_text(encoding="utf-8"))
     assert {name: (bet["guess"], bet["confidence"], bet["right"]) for name, bet in kept.items()} == {
         "00_left": (0.3, 2, True),
@@ -132,7 +122,6 @@ def test_a_card_survives_a_reload_a_restart_and_the_second_day(page, server, ope
     page.reload()  # the kernel lives on, and so does the card
     page.wait_for_selector(f"{card('00_left')} >> text=Locked: 30 %, likely.")
     page.wait_for_selector(still("00_left"), state="hidden")
-    shoot(page, "reloaded")
 
     menu(page, "Kernel", "Shut Down Kernel")
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=unknown]", state="attached")
@@ -142,7 +131,6 @@ def test_a_card_survives_a_reload_a_restart_and_the_second_day(page, server, ope
     assert not any(error.is_visible() for error in errors.all())
     page.wait_for_selector(f"{still('00_left')} >> text=Locked: 30 %, likely.")
     page.wait_for_selector(f"{still('00_part')} >> text=your bet")
-    shoot(page, "second")
     run(page, 0)
     page.wait_for_selector(f"{card('00_part')} >> text=Locked: W_U itself, sure.")
     run(page, 1)

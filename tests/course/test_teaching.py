@@ -16,14 +16,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from course_utils._files import ROOT, lesson_of
-from course_utils.author import assignment, authoring, export, grade, links, site
+from course_utils._files import ROOT
+from course_utils.author import assignment, authoring, export, grade, site
 from course_utils.course import reader
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
-LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
+LESSONS = authoring.taught()
 HOME = r"\*\*(?:At home|Quotations to share out)\.\*\*"
 PARTS = (r"\*\*Goal\.\*\*", r"\| minutes \| where \| what happens \|", HOME)
 PARTS += (r"\*\*What people get wrong\*\*", r"\*\*For discussion\*\*", r"\*\*On the board\*\*")

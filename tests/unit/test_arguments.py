@@ -97,7 +97,6 @@ GOOD = {  # a call of each function that is right
     circuits.copying_score: {"matrix": FACTORED},
     circuits.copying_scores: {"model": MODEL},
     circuits.row_maxima: {"matrix": FACTORED},
-    circuits.top_skip_trigrams: {**HEAD, "k": 3},
     circuits.copying_null: {"model": MODEL, "samples": 2, "seed": 0},
     circuits.self_rate: {"table": TABLE, "k": 2},
     circuits.lead: {"matrix": FACTORED, "pairs": torch.tensor([[0, 1]])},
@@ -271,6 +270,7 @@ GOOD = {  # a call of each function that is right
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
     measure.cost: {"model": MODEL, "cuts": [(1, 0)], "tokens": TOKENS},
+    measure.mean_and_error: {"values": torch.arange(4.0), "clusters": torch.tensor([0, 0, 1, 1])},
     measure.inserted: {
         "model": MODEL,
         "contexts": TOKENS,
@@ -312,6 +312,7 @@ GOOD = {  # a call of each function that is right
     text.held_out_documents: {"kind": "prose"},
     text.windows: {"stream": TOKENS[0], "n_ctx": 4},
     text.held_out_tokens: {"kind": "prose", "n_ctx": 8},
+    text.held_out_origins: {"kind": "prose", "n_ctx": 8},
     text.kinds_of_position: {"tokens": TOKENS},
     text.variants: {"change": str.capitalize},
     text.repeated_tokens: {"length": 3, "batch": 2, "repeats": 2, "weights": [0.0, 1.0, 2.0], "d_vocab": 3, "seed": 0},

@@ -14,7 +14,6 @@ from tests import benchmark
 ROW = {"work", "against", "value", "low", "high", "repetitions", "unit", "least", "most", "reached", "note", "machine"}
 WORK = [
     "top 100 entries of a full OV circuit",
-    "top 100 skip-trigrams of a head",
     "all Q-, K- and V-composition scores",
     "eigenvalue copying of",
     "training the two-layer model: tokens per second",
@@ -39,7 +38,7 @@ def _complete(results):
             assert found["repetitions"] >= 1 and 0 < found["low"] <= found["value"] <= found["high"]
     for start in WORK:
         assert any(found["work"].startswith(start) for found in results["rows"]), start
-    assert len(results["growth"]) == 4
+    assert len(results["growth"]) == 3
     for curve in results["growth"].values():
         assert len(curve["sizes"]) == len(curve["time"]) == 4 and max(curve["time"]) == 1
         assert math.isfinite(curve["exponent"]) and curve["expected"] > 0
@@ -87,7 +86,6 @@ def _off(result):
     ("module", "function", "work"),
     [
         (circuits, "top_entries", benchmark.top_entries),
-        (circuits, "top_skip_trigrams", benchmark.skip_trigrams),
         (composition, "scores", benchmark.composition_scores),
         (circuits, "copying_scores", benchmark.copying),
     ],

@@ -202,7 +202,7 @@ def test_using_a_model_and_a_cache_is_no_change():
     ],
 )
 def test_a_switch_of_torch_is_told_and_set_back(double, capsys, switch, sentence):
-    before = [read() for read, _, _ in guard.SWITCHES]
+    before = [read() for read, _ in guard.SWITCHES]
 
     def answer(x):
         switch()
@@ -210,7 +210,7 @@ def test_a_switch_of_torch_is_told_and_set_back(double, capsys, switch, sentence
 
     double(answer)
     assert sentence in capsys.readouterr().out
-    assert [read() for read, _, _ in guard.SWITCHES] == before
+    assert [read() for read, _ in guard.SWITCHES] == before
 
 
 def test_switches_are_set_back_after_an_exception(double):

@@ -1,5 +1,7 @@
 """One head's weights, against the products written out."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -297,49 +299,6 @@ def test_more_entries_than_there_are_is_a_sentence(k):
         circuits.top_entries(FactoredMatrix(torch.ones(2, 1), torch.ones(1, 3)), k)
 
 
-# Skip-trigrams
-
-
-@pytest.mark.parametrize("k", [1, 2, 7, 40])
-@pytest.mark.parametrize(("layer", "head"), [(0, 0), (1, 2)])
-@pytest.mark.parametrize("scale", [20, 2, 1])  # the scores decide, or what is written
-def test_top_skip_trigrams_are_those_of_all_triples(block, layer, head, k, scale):
-    model = models.initial(CONFIG).requires_grad_(False)
-    for weight in model.parameters():
-        weight *= scale  # at its initialisation a head's scores are all but 0
-    scores = circuits.full_qk(model, layer, head).AB  # [dest, src]
-    scores = (scores - scores.mean(1, keepdim=True)).T
-    effects = circuits.full_ov(model, layer, head).AB  # [src, out]
-    dense = scores[:, :, None] + effects.clamp(min=0).log()[:, None, :]  # [src, dest, out]
-    expected, places = dense.flatten().topk(k)
-    strengths, sources, dests, outs = circuits.top_skip_trigrams(model, layer, head, k)
-    torch.testing.assert_close(strengths, expected, atol=1e-3, rtol=1e-4)
-    torch.testing.assert_close(dense[sources, dests, outs], expected, atol=1e-3, rtol=1e-4)
-    assert len({*zip(sources.tolist(), dests.tolist(), outs.tolist(), strict=True)}) == k
-    assert strengths.unique().numel() < k or torch.equal((sources * 40 + dests) * 40 + outs, places)
-
-
-@pytest.mark.parametrize("k", [1, 3])
-def test_a_source_that_only_suppresses_starts_no_skip_trigram(block, k):
-    model = models.initial(CONFIG).requires_grad_(False)
-    model.unembed.W_U[:] = model.W_U[:, :1] * torch.linspace(1, 2, 40)  # a source raises every token, or lowers it
-    effects = circuits.full_ov(model, 0, 0).AB
-    assert 0 < (effects < 0).all(1).sum() < 40 and ((effects < 0).all(1) | (effects > 0).all(1)).all()
-    strengths, sources, _, outs = circuits.top_skip_trigrams(model, 0, 0, k)
-    assert (effects[sources, outs] > 0).all() and strengths.isfinite().all()
-
-
-@pytest.mark.parametrize("k", [0, -1, 41])
-def test_more_skip_trigrams_than_tokens_is_a_sentence(model, k):
-    with pytest.raises(ValueError, match="k must be a whole number from 1 to 40, not"):
-        circuits.top_skip_trigrams(model, 0, 0, k)
-
-
-def test_skip_trigrams_of_a_head_that_is_not_there(model):
-    with pytest.raises(IndexError, match="head must be a whole number from 0 to 2"):
-        circuits.top_skip_trigrams(model, 0, 3, 1)
-
-
 # Size
 
 
@@ -372,5 +331,15 @@ def test_no_function_makes_a_table_of_all_pairs():
     assert largest.entries <= d_vocab * 1024
     with _Largest() as largest:
         circuits.top_entries(circuits.full_ov(model, 0, 0), 1_000)
-        circuits.top_skip_trigrams(model, 0, 0, 100)
     assert circuits.SIDE**2 <= largest.entries <= circuits.BLOCK
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_weights_that_diverged_are_a_sentence(model, value):
+    broken = FactoredMatrix(torch.tensor([[value], [1.0]]), torch.ones(1, 2))
+    for function in (circuits.eigenvalues, circuits.copying_score):
+        with pytest.raises(ValueError, match=r"infinities or NaN|not a number \(NaN\)"):
+            function(broken)
+    model.blocks[0].attn.W_V.data[0, 0, 0] = value
+    with pytest.raises(ValueError, match="infinities or NaN"):
+        circuits.copying_scores(model)

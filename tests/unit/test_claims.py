@@ -1,4 +1,4 @@
-"""Claims, identities and predictions: what is printed, what fails, what is recorded, and what is kept of a guess."""
+"""Claims and identities: what is printed, what fails, what is recorded."""
 
 import json
 import math
@@ -156,62 +156,6 @@ def test_recorded_statements_raise_nothing(monkeypatch, tmp_path):
     assert lines[1]["value"] == [1, 2]
 
 
-# Predictions
-
-
-def test_a_prediction_shows_beside_its_claim(capsys, monkeypatch, tmp_path):
-    monkeypatch.delenv(claims.MODE)
-    claims._keep("door", guess="query")
-    claims._keep("gain", guess=0.4)
-    claims.claim("a word", "key", predicted="door")
-    claims.claim("a share", 0.968, predicted="gain")
-    claims.claim("a share", 0.45, predicted="gain")
-    out = capsys.readouterr().out
-    assert "  your prediction: query ✗\n" in out and "  your prediction: 0.4 ✗\n" in out
-    assert "▪ a share: 0.450\n  your prediction: 0.4 ✓\n" in out  # within a quarter
-    assert claims.guesses()["door"] == {"guess": "query", "truth": "key", "right": False}
-    claims.calibration()
-    assert capsys.readouterr().out == "Your predictions: 1 of 2 came true (a number: to within a quarter).\n"
-
-
-def test_a_blank_prediction_stops_nothing(capsys, monkeypatch):
-    monkeypatch.delenv(claims.MODE)
-    claims.claim("a word", "key", predicted="door")
-    claims.calibration()
-    assert capsys.readouterr().out == "▪ a word: key\nNo predictions yet.\n"
-
-
-def test_the_widget_keeps_what_is_chosen_and_typed():
-    box = claims._widget("door", "Which door?", ["query", "key"], "")
-    radio = box.children[1].children[0]
-    assert radio.value is None and claims.guesses() == {}
-    radio.value = "key"
-    assert claims.guesses() == {"door": {"guess": "key"}}
-    again = claims._widget("door", "Which door?", ["query", "key"], "")
-    assert again.children[1].children[0].value == "key"
-    text, note = claims._widget("gain", "How much?", [], "nats").children[1].children
-    text.value = "a lot"
-    assert "Type a number" in note.value and "gain" not in claims.guesses()
-    text.value = "−0,5"
-    assert note.value == "nats" and claims.guesses()["gain"] == {"guess": -0.5}
-    share = claims._widget("share", "How many?", [], "%").children[1].children[0]
-    share.value = "40"
-    assert claims.guesses()["share"] == {"guess": 0.4}
-    assert claims._widget("share", "How many?", [], "%").children[1].children[0].value == "40"
-
-
-def test_what_a_stored_notebook_shows_of_a_prediction(monkeypatch):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
-    claims.predict("door", "Which door?", ["query", "key"])
-    claims.predict("gain", "How much?", unit="nats")
-    assert [data["text/plain"] for data in shown] == [
-        "Predict: Which door?\nquery · key",
-        "Predict: How much?\na number in nats",
-    ]
-    assert all("application/vnd.jupyter.widget-view+json" in data for data in shown)
-
-
 def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
     def row(ours, *theirs, agree, verdict):
         siblings = {f"seed-{i}": value for i, value in enumerate(theirs)}
@@ -234,11 +178,3 @@ def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
     assert lines[-1] == f"Of the lesson's 3 claims about the trained model {count}"
     with pytest.raises(KeyError):
         claims.siblings("05_x", ["worst"])
-
-
-@pytest.mark.parametrize(
-    ("typed", "number"),
-    [("4,000", 4000), ("16,777,216", 16_777_216), ("0,5", 0.5), ("−1.5", -1.5), (" 12 ", 12), ("1,234.5", 1234.5)],
-)
-def test_a_number_is_read_as_people_type_it(typed, number):
-    assert claims._number(typed) == number

@@ -10,10 +10,10 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
-from course_utils._files import get_back, lesson_of
+from course_utils._files import get_back
 from course_utils.author import authoring, export, handout, slides, to_html
 
-START, *LESSONS = [lesson_of(path) for path in authoring.lessons()]  # the first has no exercise and no formula
+LESSONS = authoring.taught()
 KINDS = ("slides", "handout")
 LOADS = {"src", "srcset", "href", "data", "poster", "background", "action", "formaction", "xlink:href"}
 files = pytest.mark.parametrize(("kind", "lesson"), list(itertools.product(KINDS, LESSONS)))

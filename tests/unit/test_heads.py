@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils import heads, models, text
+from course_utils import heads, load, measure, models, text
 
 PERIOD, LENGTH = 5, 16  # a start token and three passes
 
@@ -131,3 +131,14 @@ def test_parts_of_a_score_vary_as_their_own_scores_do():
             found = [parts[name][head] for name in ("position–position", "mixed", "token–token")]
             torch.testing.assert_close(torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-8)
     assert not any(values.requires_grad for values in parts.values())
+
+
+@pytest.mark.parametrize("function", [heads.patterns, heads.value_weighted, measure.losses])
+def test_a_text_longer_than_the_context_is_a_sentence(function):
+    with pytest.raises(ValueError, match="texts of 300 tokens, and the model reads at most 256"):
+        function(load("one-layer"), torch.ones(1, 300, dtype=torch.long))
+
+
+def test_a_model_without_layers_has_no_scores():
+    with pytest.raises(ValueError, match="has no heads"):
+        heads.score_parts(load("zero-layer"), torch.ones(1, 5, dtype=torch.long), 2)

@@ -36,7 +36,7 @@ def tokens_of(name):
 
 def scene_of(name, view="attention", heads=None, cut=(), ask=None, weighted=False):
     given = LIST if name == "max-of-list" else TEXT
-    return microscope._scene(model_of(name), given, view, heads, cut, ask, weighted)
+    return microscope.figure(model_of(name), given, view, heads=heads, cut=cut, ask=ask, weighted=weighted).scene
 
 
 def drawn(scene):

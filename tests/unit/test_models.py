@@ -499,3 +499,14 @@ def test_circuits_without_room_or_with_unknown_positions_hear_of_it():
         models.from_circuits(two, two, d_vocab=3, n_ctx=3)
     with pytest.raises(ValueError, match="not 'rotary'"):
         models.from_circuits(two, two, d_vocab=2, n_ctx=3, positions="rotary")
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", ""])
+def test_a_device_that_is_not_there_is_a_sentence(device):
+    with pytest.raises(ValueError, match=r'torch finds no device .*; "cpu" is always there\.'):
+        models.load("zero-layer", device=device)
+
+
+def test_a_name_that_no_file_can_have_is_a_sentence():
+    with pytest.raises(ValueError, match="There is no model and no folder"):
+        models.load("x" * 300)

@@ -5,6 +5,7 @@ What they draw is a `paths.run`; what they cut, `interventions.cut` cuts.
 """
 
 import base64
+import re
 from collections.abc import Sequence
 from html import escape
 from numbers import Integral
@@ -29,8 +30,9 @@ __all__ = ["Figure", "figure", "show"]
 class Figure:
     """A drawing without a kernel: `svg` is its text, `alt` what it shows in words, `answers` what else it unfolds."""
 
-    def __init__(self, scene: Scene, live: bool = False):
-        self.live = live  # whether the live drawing follows
+    def __init__(self, scene: Scene):
+        self.scene = scene
+        self.live = False  # whether the live drawing follows
         self.svg = drawing.still(drawing.svg(scene))
         self.alt = in_words(scene)
         self.answers = _answers(scene)
@@ -84,7 +86,24 @@ def figure(
     weighted: bool = False,
 ) -> Figure:
     """The drawing as a picture with alt text; what it takes, and what it raises, is said at `show`."""
-    return Figure(_scene(model, text, view, heads, cut, ask, weighted))
+    if view not in VIEWS:
+        raise ValueError(f"view must be one of {', '.join(map(repr, VIEWS))}, not {view!r}.")
+    tokens = _tokens(model, text)
+    base = paths.run(model, tokens)
+    now = paths.run(model, tokens, *cut) if cut else base
+    position, token = ask if isinstance(ask, tuple | list) else (ask, None)
+    position = len(tokens) - 1 if position is None else position
+    if not 0 <= position < len(tokens):
+        raise ValueError(f"The text has the positions 0 to {len(tokens) - 1}, and {position} is none of them.")
+    token = _token(model, token) if token is not None else int(base.logits[position].argmax())
+    if heads is None:
+        heads = _strongest(model, base, position, token)
+    for head in heads:
+        if not (isinstance(head, tuple | list) and len(head) == 2):
+            raise TypeError(f"heads must be a list of pairs (layer, head), as [(0, 5)], and {head!r} is no pair.")
+        check_head(model, *head)
+    heads = [(int(layer), int(head)) for layer, head in heads]
+    return Figure(Scene(model, base, now, view, heads, position, token, weighted))
 
 
 @checked
@@ -113,43 +132,18 @@ def show(
 
     from course_utils.course.microscope.widget import Microscope  # slow to import, and only a live notebook needs it
 
-    scene = _scene(model, text, view, heads, cut, ask, weighted)
-    display(Figure(scene, live=True))
-    display(Microscope(scene).view(), raw=True)
-
-
-def _scene(
-    model: HookedTransformer,
-    text: Text,
-    view: str,
-    heads: Sequence[Head] | None,
-    cut: Sequence[Cut],
-    ask: int | tuple[int, str | int] | None,
-    weighted: bool,
-) -> Scene:
-    if view not in VIEWS:
-        raise ValueError(f"view must be one of {', '.join(map(repr, VIEWS))}, not {view!r}.")
-    tokens = _tokens(model, text)
-    base = paths.run(model, tokens)
-    now = paths.run(model, tokens, *cut) if cut else base
-    position, token = ask if isinstance(ask, tuple | list) else (ask, None)
-    position = len(tokens) - 1 if position is None else position
-    if not 0 <= position < len(tokens):
-        raise ValueError(f"The text has the positions 0 to {len(tokens) - 1}, and {position} is none of them.")
-    token = _token(model, token) if token is not None else int(base.logits[position].argmax())
-    if heads is None:
-        heads = _strongest(model, base, position, token)
-    for head in heads:
-        if not (isinstance(head, tuple | list) and len(head) == 2):
-            raise TypeError(f"heads must be a list of pairs (layer, head), as [(0, 5)], and {head!r} is no pair.")
-        check_head(model, *head)
-    return Scene(model, base, now, view, [(int(layer), int(head)) for layer, head in heads], position, token, weighted)
+    still = figure(model, text, view, heads=heads, cut=cut, ask=ask, weighted=weighted)
+    still.live = True
+    display(still)
+    display(Microscope(still.scene).view(), raw=True)
 
 
 def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, " pos"]:
     if isinstance(text, str):
         if model.tokenizer is None:
             raise ValueError("This model reads numbers: give it a list, as [5, 60, 3].")
+        if re.search(r"[\ud800-\udfff]", text):
+            raise ValueError("This text holds half of a character (a surrogate), which no token stands for.")
         tokens = model.to_tokens(text)[0]
     else:
         tokens = torch.as_tensor(text)

@@ -15,6 +15,7 @@ PARTS = {  # what each asks, and the lessons that answer; a companion ("02b") st
     "What can be read off its weights?": ("03", "04", "05"),
     "What do heads do together?": ("06", "07", "08"),
     "How far does it carry?": ("09", "10", "11"),
+    "And what do you believe?": ("12",),
 }
 ANSWER = "07"  # the lesson that says why head 0.5 matters
 ROOM, SIDE, GAP, LEFT, TOP = (228, 62), (190, 34), 22, 176, 16  # the drawing's measures, in pixels

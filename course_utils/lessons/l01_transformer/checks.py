@@ -16,18 +16,15 @@ from course_utils.course.guard import Guarded
 from course_utils.course.questions import Operations, Unfit, Wrong, close, demand, pair, tensor
 
 
-def _advised(
-    says: str, advice: Callable[..., str | None], training: Callable[[int], list[Tensor]] | None = None, **data: Any
-) -> Exercise:
+def _advised(says: str, advice: Answer, training: Answer | None = None, **data: Any) -> Exercise:
     """Compared; asks `advice(outcome, *arguments)`, a result's or an exception's; `training` is given positions."""
     made = compared(says, **{"mistakes": {}} | data)
     compares = made.check
 
     def check(answer: Answer) -> None:
         def advised(*arguments: Any) -> Any:
-            result, otherwise = None, ""
             try:
-                result = answer(*arguments)
+                result, otherwise = answer(*arguments), ""
             except Wrong as told:
                 result, otherwise = told.__cause__, str(told)
             if said := advice(result, *arguments) or otherwise:
@@ -327,10 +324,8 @@ transformer = _advised(
 
 
 def _truth_values(value: Any) -> Any:
-    if not isinstance(value, Tensor):
-        raise Wrong(f"it should return a tensor of truth values, not {type(value).__name__}.")
-    if value.dtype != torch.bool:
-        raise Wrong(f"it returns numbers ({value.dtype}): compare them with 1e-6.")
+    demand(isinstance(value, Tensor), f"it should return a tensor of truth values, not {type(value).__name__}.")
+    demand(value.dtype == torch.bool, f"it returns numbers ({value.dtype}): compare them with 1e-6.")
     return value
 
 
@@ -376,8 +371,8 @@ def top_p(answer: Answer) -> None:
         raw = answer(p, share)
         numbers = raw.nan_to_num(0, torch.inf) if isinstance(raw, Tensor) else raw
         result = tensor(numbers, (len(p),), "as the probabilities")
-        kept = result > 1e-7
-        found, total = int(kept.sum()), result.sum().item()
+        kept, total = result > 1e-7, result.sum().item()
+        found = int(kept.sum())
         wrong_end = found != count and not kept[p.argmax()]
         in_place = torch.where(kept, p, 1).min() >= torch.where(kept, 0, p).max()
         for said, holds in {
@@ -391,7 +386,6 @@ def top_p(answer: Answer) -> None:
             demand(bool(holds), f"of {p.tolist()} and a share of {share} {said}")
     for shape, share in (((7,), 0.6), ((3, 9), 0.9), ((2, 3, 6), 0.3), ((4, 5), 1.0), ((5, 30), 0.95)):
         p = (2 * random(*shape, seed=3)).softmax(-1)
-        demand(
-            close(tensor(answer(p, share), shape, "as the probabilities"), ours.find("top_p").function(p, share)),
-            f"it fails for probabilities of shape {list(shape)} and a share of {share}: each last axis by itself.",
-        )
+        got = tensor(answer(p, share), shape, "as the probabilities")
+        fails = f"it fails for probabilities of shape {[*shape]} and a share of {share}: each last axis by itself."
+        demand(close(got, ours.find("top_p").function(p, share)), fails)

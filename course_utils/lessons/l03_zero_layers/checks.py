@@ -178,30 +178,20 @@ def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
 
 
 def _leading(
-    share: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda x, counts, hidden: _mean(x[hidden]),
-    level: Callable[[Tensor, Tensor, Tensor], Tensor] = lambda table, absent, hidden: _medians(table, absent),
-    leads: Callable[[Tensor, Tensor], Tensor] = torch.gt,
+    share: Answer = lambda x, c, h: x[h].mean(),
+    level: Answer = lambda t, a, h: _medians(t, a),
+    leads: Answer = torch.gt,
 ) -> Answer:
-    """Ours, with something to get wrong."""
-
-    def answer(train: Answer, counts: Tensor, hidden: Tensor) -> Tensor:
-        table = train(counts * ~hidden)
-        return share(leads(table, level(table, counts == 0, hidden)), counts, hidden)
-
-    return answer
+    return lambda train, c, h: share(leads(table := train(c * ~h), level(table, c == 0, h)).float(), c, h)
 
 
-def _mean(holds: Tensor) -> Tensor:
-    return holds.float().mean()
-
-
-_SHARES = {  # of x, which pairs lead
+_SHARES = {  # of x, 1 where a pair leads
     "that is how many hidden pairs lead; their share is asked for, between 0 and 1.": lambda x, c, h: x[h].sum(),
-    "that is the share in per cent; return it as a number between 0 and 1.": lambda x, c, h: 100 * _mean(x[h]),
-    "that is a share of the whole table; it should be one of the hidden pairs.": lambda x, c, h: _mean(x & h),
-    "that is the share of all pairs that lead; only hidden ones should be counted.": lambda x, c, h: _mean(x),
+    "that is the share in per cent; return it as a number between 0 and 1.": lambda x, c, h: 100 * x[h].mean(),
+    "that is a share of the whole table; it should be one of the hidden pairs.": lambda x, c, h: (x * h).mean(),
+    "that is the share of all pairs that lead; only hidden ones should be counted.": lambda x, c, h: x.mean(),
     "each hidden pair should count once, however often it occurs.": lambda x, c, h: (c * h * x).sum() / (c * h).sum(),
-    "each hidden pair should count once, not each row.": lambda x, c, h: ((x & h).sum(1) / h.sum(1)).nanmean(),
+    "each hidden pair should count once, not each row.": lambda x, c, h: ((x * h).sum(1) / h.sum(1)).nanmean(),
 }
 _LEVELS = {  # of the table t, the absent pairs a and the hidden ones h
     "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not have.": (

@@ -18,7 +18,6 @@ from course_utils.plots import COLOURS
 from course_utils.text import visible
 
 ALT = plots.alt_texts(__file__)
-
 ByName = Mapping[str, float]
 WIDTH = 76  # characters on a line of a drawn text
 SEEN = (

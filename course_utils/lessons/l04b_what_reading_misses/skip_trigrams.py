@@ -19,7 +19,9 @@ Logits = Float[Tensor, "*text out"]
 Stream = Int[Tensor, " pos"]
 Ids = Int[Tensor, " n"]
 Square = Float[Tensor, "d_vocab d_vocab"]
-Entries = Float[Tensor, "src out"]
+Texts = Int[Tensor, "text pos"]
+Places = Int[Tensor, "text n"]
+Ranking = Callable[[int, Float[Tensor, "src out"]], Mapping[str, Float[Tensor, "src out"]]]
 Frequency = Float[Tensor, " d_vocab"]
 Chosen = Bool[Tensor, "d_vocab pair"]
 
@@ -130,12 +132,7 @@ def typical_log_Z(model: HookedTransformer, tokens: Ids, pos: Ids, frequency: Fr
 @checked
 @torch.no_grad()
 def with_entries(
-    model: HookedTransformer,
-    tokens: Int[Tensor, "text pos"],
-    at: Int[Tensor, "text n"],
-    which: Sequence[int],
-    rank: Callable[[int, Entries], Mapping[str, Entries]],
-    shares: Sequence[float],
+    model: HookedTransformer, tokens: Texts, at: Places, which: Sequence[int], rank: Ranking, shares: Sequence[float]
 ) -> dict[str, Float[Tensor, "share text n out"]]:
     """What heads of layer 0 add to the logits `at` positions if OV tables keep `shares` of entries, as `rank` ranks."""
     A = heads.patterns(model, tokens)[0][:, torch.arange(len(tokens))[:, None], at]  # [head, text, n, src]

@@ -20,14 +20,12 @@ def by_hand(answer: Answer) -> None:
     """`by_hand(line) → six weights`: any by which attention is the line's softmax, and each value votes for itself."""
     for values in (5, 7):
         line = (1 + random(values, seed=values).abs()).cumsum(0)
-        weights = answer(line.clone())
-        demand(
-            isinstance(weights, dict), f"it should return a dictionary of six matrices, not {type(weights).__name__}."
-        )
-        for name, weight in weights.items():
+        made = answer(line.clone())
+        demand(isinstance(made, dict), f"it should return a dictionary of six matrices, not {type(made).__name__}.")
+        for name, weight in made.items():
             demand(isinstance(weight, Tensor), f"{name} should be a tensor, not {type(weight).__name__}.")
         try:
-            model = max_of_list.built({name: weight.detach().float() for name, weight in weights.items()})
+            model = max_of_list.built({name: weight.detach().float() for name, weight in made.items()})
         except (TypeError, ValueError) as error:
             raise Wrong(str(error)) from None
         demand(model.cfg.d_vocab == values, f"for a line of {values} values W_E should have {values} rows.")

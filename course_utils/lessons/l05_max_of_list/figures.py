@@ -150,7 +150,6 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
 
 
 def _short(count: int) -> str:
-    """A count in three digits from a million on."""
     size, name = (1e9, "billion") if count >= 1e9 else (1e6, "million")
     return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
 

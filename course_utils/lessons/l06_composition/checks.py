@@ -40,6 +40,7 @@ def _moving_cases() -> dict[str, tuple]:
 
 
 PATH = "the reader looks from position 5 to 3, the writer from 3 to 2: what stood at 2 should arrive at 5"
+ONE_ROW = "one position gets what it should, others do not: go on row by row."
 virtual_head = compared(
     "`virtual_head(x, A_w, OV_w, A_r, OV_r) → [pos, d_model]`: what a head of a head moves.",
     returns="[pos, d_model]",
@@ -57,9 +58,7 @@ virtual_head = compared(
             lambda x, A, V, B, W: (B @ A).T @ x @ V @ W,
         ),
     },
-    explain=lambda got, right, *given: (
-        "one position gets what it should, others do not: go on row by row." if close(got[-1], right[-1]) else None
-    ),
+    explain=lambda got, right, *given: ONE_ROW if close(got[-1], right[-1]) else None,
 )
 
 

@@ -166,11 +166,9 @@ def mystery_targets(answer: Answer) -> None:
         fair += (pattern.sum(1) * rule.sum(1) / torch.arange(n).clamp(min=1)).sum().item()
         total += pattern.sum().item()
     share, times = caught / total, caught / fair
-    demand(
-        share >= CAUGHT and times >= TIMES,
-        f"your rule catches {share:.2f} of what head 1.0 does not leave on the start token, {times:.1f} times what "
-        f"even attention would give. Find one with {CAUGHT} and {TIMES} times at least.",
-    )
+    said = f"your rule catches {share:.2f} of what head 1.0 does not leave on the start token, {times:.1f} times what"
+    least = f"even attention would give. Find one with {CAUGHT} and {TIMES} times at least."
+    demand(share >= CAUGHT and times >= TIMES, f"{said} {least}")
 
 
 @cache

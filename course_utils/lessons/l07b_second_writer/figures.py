@@ -13,7 +13,6 @@ from course_utils import plots
 from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
-
 Measured = Float[Tensor, "pair measure axis"]
 LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 

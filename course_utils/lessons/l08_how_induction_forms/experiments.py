@@ -132,7 +132,6 @@ def pair(kept: Kept) -> tuple[int, int]:
     return chosen_head(kept["history"], "previous_token", 0), chosen_head(kept["history"], "prefix_matching", 1)
 
 
-WAYS = "textbook", "detour", "none"
 EVENTS = {  # curve → the rise below which nothing happened
     "positivity": 0.3,
     "lead": 0.5,
@@ -144,10 +143,10 @@ EVENTS = {  # curve → the rise below which nothing happened
 
 
 @checked
-def times(kept: Kept, share: float = 0.5) -> dict[str, float]:
-    """When each of EVENTS came in a run, in steps; not a number where it did not."""
+def times(kept: Kept) -> dict[str, float]:
+    """When each of EVENTS came in a run (half of its rise), in steps; not a number where it did not."""
     steps = [row["step"] for row in kept["history"]]
-    return {name: events.event_time(steps, curve(kept, name), share, least) for name, least in EVENTS.items()}
+    return {name: events.event_time(steps, curve(kept, name), least=least) for name, least in EVENTS.items()}
 
 
 def level_time(kept: Kept, baseline: Kept) -> float:
@@ -206,8 +205,8 @@ def comparison(results: Results, arm: str) -> dict[str, Any]:
     "mean" and "against" in steps; "differences" seed by seed, negative where the arm is earlier; "never" how many runs
     of the arm do not get there; "saves" what they save in the end, as shares of `spread`'s. See `level_time`.
     """
-    spread = by_seed(results["spread"])
-    pairs = [(kept, spread[seed]) for seed, kept in by_seed(results[arm]).items() if seed in spread]
+    spread = {kept["run"]["seed"]: kept for kept in results["spread"]}
+    pairs = [(kept, spread[kept["run"]["seed"]]) for kept in results[arm] if kept["run"]["seed"] in spread]
     a = [level_time(kept, baseline) for kept, baseline in pairs]
     b = [level_time(baseline, baseline) for _, baseline in pairs]
     return {
@@ -218,10 +217,6 @@ def comparison(results: Results, arm: str) -> dict[str, Any]:
         "never": sum(time >= kept["history"][-1]["step"] for time, (kept, _) in zip(a, pairs, strict=True)),
         "saves": [_saves_in_the_end(kept) / _saves_in_the_end(baseline) for kept, baseline in pairs],
     }
-
-
-def by_seed(made: list[Kept]) -> dict[int, Kept]:
-    return {kept["run"]["seed"]: kept for kept in made}
 
 
 def _saves_in_the_end(kept: Kept) -> float:
@@ -235,17 +230,6 @@ def left_without_best(kept: Kept) -> float:
     return kept["silenced"][best] / kept["history"][-1]["saves"]
 
 
-def taken_over(kept: Kept, baseline: Kept) -> float:
-    """How much of what a missing head was worth the others have taken over: 0 nothing, 1 all of it.
-
-    What it was worth: what repeating saves with the unaltered run's finished model, less what it saves when the head is
-    switched off there and nothing is trained after.
-    """
-    off = chosen_head(baseline["history"], "prefix_matching", 1, best=kept["run"]["silent"] == "best")
-    without = baseline["silenced"][off]
-    return (kept["history"][-1]["saves"] - without) / (baseline["history"][-1]["saves"] - without)
-
-
 # The tables: of each its heads, then its rows
 
 
@@ -256,10 +240,7 @@ def table(results: Results) -> str:
     parts = {
         "When each event came, spread": _events(found),
         "Which came first, spread": _orders(found),
-        "The match of the pair: size-free and in units of score, spread": _match(results["spread"], found),
         "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms(results),
-        "Which way, and how far back layer 0 looks": _ways(results),
-        "How much of the missing head's worth the others took over": _taken_over(results),
     }
     made = [f"## {title}\n\n{_markdown.table(next(rows), rows)}" for title, rows in parts.items()]
     return "\n\n".join(["# What came of the experiments", *made]) + "\n"
@@ -286,18 +267,6 @@ def _orders(found: list[dict[str, float]]) -> Rows:
             yield f"{first}, {second}", earlier, f"{sum(lags) / len(lags):+.0f}", *tests
 
 
-def _match(made: list[Kept], found: list[dict[str, float]]) -> Rows:
-    """Lead and chance when half of positivity's rise was made, and at the end."""
-    heads = "half of positivity", "lead then", "share of the last", "lead in the end", "best control", "3 × chance"
-    yield "seed", *heads
-    for kept, time in zip(made, found, strict=True):
-        if not math.isnan(step := time["positivity"]):
-            lead, controls, chance = (curve(kept, name) for name in ("lead", "controls", "chance"))
-            then = next(at for at, row in zip(lead, kept["history"], strict=True) if row["step"] >= step)
-            numbers = then, then / lead[-1], lead[-1], controls[-1], 3 * chance[-1]
-            yield kept["run"]["seed"], f"{step:.0f}", *(f"{number:.2f}" for number in numbers)
-
-
 def _arms(results: Results) -> Rows:
     """See `comparison`. It has no p: no test on n pairs gets below 2/2ⁿ, 0.12 for four seeds and 0.03 for six."""
     heads = "seeds", "mean step", "the same seeds, unaltered", "differences", "earlier", "saves in the end, share"
@@ -310,25 +279,3 @@ def _arms(results: Results) -> Rows:
         earlier = f"{sum(d < 0 for d in c['differences'])} of {c['seeds']}"
         share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
         yield arm, c["seeds"], mean, f"{c['against']:.0f}", differences, earlier, share
-
-
-def _ways(results: Results) -> Rows:
-    yield "arm", "runs", *WAYS, "far offsets", "the diagonal's end"
-    for arm, made in results.items():
-        if "savings" in made[0]:
-            ways = [way(kept) for kept in made]
-            far = ", ".join(str(far_offset(kept) or "–") for kept in made)
-            yield arm, len(made), *map(ways.count, WAYS), far, shown(map(diagonal_end, made))
-
-
-def shown(numbers: Iterable[float]) -> str:
-    """Whole numbers in a row, a dash for what is none."""
-    return ", ".join("–" if math.isnan(number) else f"{number:.0f}" for number in numbers)
-
-
-def _taken_over(results: Results) -> Rows:
-    yield "arm", "seed by seed"
-    baseline = by_seed(results["spread"])
-    for arm, made in results.items():
-        if made[0]["run"]["silent"]:
-            yield arm, ", ".join(f"{taken_over(kept, baseline[kept['run']['seed']]):.2f}" for kept in made)
