@@ -361,7 +361,8 @@ def counts(notebook: NotebookNode) -> tuple[int, int, int]:
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
     is_open = [not FOLDED & set(cell.metadata.get("tags", [])) for cell in code]
     shown = "\n".join(cell.source for cell, whether in zip(code, is_open, strict=True) if whether)
-    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.id not in links.IDS]
+    apart = (*links.IDS, "recall")  # what nobody reads for, and what one may skip
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.id not in apart]
     hints = r"(?s)<details>(?!<summary><b>When).*?</details>|\$\$.*?\$\$|\]\(.*?\)|```.*?```"
     words = re.findall(r"\w[\w’'.,-]*", re.sub(hints, " ", "\n".join(texts)))
     statements = sum(len(STATEMENT.findall(cell.source)) for cell in code)

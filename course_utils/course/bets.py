@@ -121,7 +121,7 @@ class Card(anywidget.AnyWidget):
         self.bet: dict = kept if fits else {}  # the kept one may be of another question; a truth may be without a guess
         self.may_again, self.again = "truth" in self.bet, False  # whether one may bet on what is known, and does
         points = " percentage points" if unit == "%" else ""
-        off = f"± {_plain_number(within, unit)}{points}" if within else "a quarter of the answer"
+        off = f"±\N{NO-BREAK SPACE}{_plain_number(within, unit)}{points}" if within else "a quarter of the answer"
         form = {"question": markup(text), "choices": [*map(markup, self.guesses)], "about": f"right within {off}"}
         self.asked = form | {"name": name, "unit": unit, "steps": STEPS}
         self._draw()

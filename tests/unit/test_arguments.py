@@ -410,7 +410,7 @@ def test_the_table_knows_every_public_function():
         function
         for module in MODULES
         for name, function in vars(module).items()
-        if inspect.isfunction(function) and function.__module__ == experiments.__name__ and not name.startswith("_")
+        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
     }
     without_arguments = {function for function in public if not inspect.signature(function).parameters}
     assert public - without_arguments - PERSONAL == set(GOOD)

@@ -6,7 +6,7 @@ import math
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
-from course_utils.author import site
+from course_utils.author import authoring, site
 from course_utils.course import bets, claims
 
 OPTIONS = ["the embedding of ·la", "a head of `0`"]
@@ -246,3 +246,22 @@ def test_the_site_folds_the_answer_below_the_card(ask):
     asked, _ = site._cells(page, new_notebook())
     folded = "<details><summary>What came out</summary><p>a head of <code>0</code>.</p></details>"
     assert asked.outputs[0].data["text/html"].endswith(folded)
+
+
+@pytest.mark.slow
+def test_a_stored_notebook_holds_the_question_and_nobodys_bet(tmp_path):
+    made = {"x": {"question": "Which?", "guess": "key", "confidence": 3}}
+    bets.Path(bets.PREDICTIONS).write_text(json.dumps(made), encoding="utf-8")
+    asks = 'from course_utils import claim, predict\npredict("x", "Which?", ["query", "key"])'
+    tells = (
+        "from course_utils.course import claims\nclaims.expectations = lambda: {'a': {'value': 'key'}}\n"
+        "claim('a', 'key', predicted='x')"
+    )
+    cells = [new_code_cell(asks, id="asks"), new_code_cell(tells, id="tells")]
+    stored = authoring.execute(new_notebook(cells=cells), tmp_path)
+    (still,) = stored.cells[0].outputs
+    assert still.data["text/plain"] == "Predict: Which?\nquery · key" and set(still.data) == {"text/plain", "text/html"}
+    assert "bet</b>" not in still.data["text/html"] and "Locked" not in still.data["text/html"]
+    assert authoring.output_problems(stored) == [] and authoring.dumps(stored) == authoring.dumps(
+        authoring.execute(stored, tmp_path)
+    )

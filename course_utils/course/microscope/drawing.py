@@ -33,34 +33,18 @@ def svg(scene: Scene) -> str:
         f".micro:has(.c{i}:is(:hover,:focus)) .arcs .d{i} text{{display:block}}"
         for i in range(layout.n)
     )
-    return document(
-        [
-            text(0, 12, f"{scene.view.capitalize()}: {VIEWS[scene.view]}{WEIGHTED * scene.weighted}", "s"),
-            *_bands(scene, layout),
-            *_columns(scene, layout),
-            *_lanes(scene, layout),
-            *below,
-        ],
-        height,
-        in_words(scene),
-        on,
-    )
+    title = text(0, 12, f"{scene.view.capitalize()}: {VIEWS[scene.view]}{WEIGHTED * scene.weighted}", "s")
+    parts = [title, *_bands(scene, layout), *_columns(scene, layout), *_lanes(scene, layout), *below]
+    return document(parts, height, in_words(scene), on)
 
 
 def still(drawn: str) -> str:
     """A drawing without what only a live one needs; its columns still answer the mouse and the Tab key."""
     drawn = re.sub(r'<(rect|path|circle)[^>]*class="(ring|edge)"[^>]*/>', "", drawn)
     drawn = re.sub(r'<g data-do="cut"[^>]*></g>|<g class="switch"[^>]*></g>', "", drawn)
-    drawn = re.sub(
-        r'(<g class="col [^"]*") data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button"',
-        r'\1 tabindex="0"',
-        drawn,
-    )
-    return re.sub(
-        r' data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button" aria-label="[^"]*"( aria-pressed="[^"]*")?',
-        "",
-        drawn,
-    )
+    button = r' data-do="[^"]*" data-key="[^"]*" tabindex="-1" role="button"'
+    drawn = re.sub(rf'(<g class="col [^"]*"){button}', r'\1 tabindex="0"', drawn)
+    return re.sub(rf'{button} aria-label="[^"]*"( aria-pressed="[^"]*")?', "", drawn)
 
 
 class Layout:
@@ -141,10 +125,9 @@ def _columns(scene: Scene, layout: Layout) -> Iterator[str]:
         label += f", before the cut {scene.called(was[i])} with {before[i, was[i]]:.2f}" if scene.now.cuts else ""
         style = f"col c{i}" + " sel" * (i == scene.position) + " shut" * (i in shut)
         yield act("select", str(i), label, "".join(inside), style)
-        if layout.pitch > 19 or i % 5 == 0 or i in shut:
-            mark = cross(x, layout.base + 13, 4) if i in shut else text(x, layout.base + 17, str(i), "s m small")
-        else:
-            mark = ""
+        mark = cross(x, layout.base + 13, 4) if i in shut else ""
+        if i not in shut and (layout.pitch > 19 or i % 5 == 0):
+            mark = text(x, layout.base + 17, str(i), "s m small")
         ring = rect(x - min(9, half), layout.base + 6, min(18, 2 * half), 15, "ring", ' rx="4"')
         words = "let" if i in shut else "no longer let"
         yield act("cut", str(i), f"{words} later positions read position {i}", f"{ring}{mark}")
@@ -237,9 +220,7 @@ def _curve(layout: Layout, src: int, dest: int, y: float, way: int) -> tuple[str
     if src == dest:
         reach = min(9, 0.4 * layout.pitch)
         rise = way * room * 0.36
-        return (
-            f"M{n(a)} {n(y)}c{n(-reach)} {n(-rise)} {n(reach)} {n(-rise)} 0 0",
-            y - rise - 2 if way > 0 else y - rise + 9,
-        )
+        path = f"M{n(a)} {n(y)}c{n(-reach)} {n(-rise)} {n(reach)} {n(-rise)} 0 0"
+        return path, y - rise - 2 if way > 0 else y - rise + 9
     path = f"M{n(a)} {n(y)}A{n((b - a) / 2)} {n(height)} 0 0 {1 if way > 0 else 0} {n(b)} {n(y)}"
     return path, y - height - 2 if way > 0 else y + height + 9

@@ -34,9 +34,8 @@ def _predictions(scene: Scene, y: float) -> tuple[list[str], float]:
     now, before = scene.now.logits[i].softmax(-1), scene.base.logits[i].softmax(-1)
     answer = int(answers.answers(scene.model, scene.base.tokens)[i])
     rows = now.topk(3).indices.tolist()
-    rows += [
-        token for token in {int(before.argmax()): 0, answer: 0, scene.token: 0} if token >= 0 and token not in rows
-    ]
+    others = dict.fromkeys((int(before.argmax()), answer, scene.token))
+    rows += [token for token in others if token >= 0 and token not in rows]
     cut = bool(scene.now.cuts)
     parts = [text(0, y, f"After {scene.names[i]}, position {i}", "b")]
     parts.append(text(300, y, "now (before)" if cut else "probability", "s small e"))
@@ -102,10 +101,8 @@ def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
     left: float = x
     for number_of, (step, title) in enumerate(zip(STEPS, TITLES, strict=True), 1):
         width = cell * len(columns[step])
-        inside = [
-            rect(left - 3, y - 13, width + 6, 114, "ring", ' rx="5"'),
-            text(left, y, f"{number_of} {title}", "b"),
-        ]
+        ring = rect(left - 3, y - 13, width + 6, 114, "ring", ' rx="5"')
+        inside = [ring, text(left, y, f"{number_of} {title}", "b")]
         for c, src in enumerate(columns[step]):
             middle = left + cell * (c + 0.5)
             above = str(src) if src is not None else "0" if first == 1 else f"Σ 0–{first - 1}"
@@ -223,9 +220,8 @@ def _paths(scene: Scene, y: float) -> tuple[list[str], float]:
             fill = f' opacity="{0.45 * abs(value) / largest:.2f}"'
             parts.append(rect(left + cell * c + 0.5, y - 12.5, cell - 1, ROW - 1, "cell l1", fill))
             parts.append(text(left + cell * (c + 0.5), y, number(value), "small m"))
-    parts.append(
-        text(WIDTH, y + ROW, "a bar of layer 1 is its row: what the values of the head were made from", "s small e")
-    )
+    words = "a bar of layer 1 is its row: what the values of the head were made from"
+    parts.append(text(WIDTH, y + ROW, words, "s small e"))
     return parts, max(low_y, y + ROW)
 
 
@@ -241,9 +237,8 @@ def _doors(scene: Scene, y: float) -> tuple[list[str], float]:
     columns = [(layer, head) for layer in range(later[0]) for head in range(cfg.n_heads)]
     x, cell = INDENT + 64, (WIDTH - INDENT - 64) / len(columns)
     y += 16
-    parts += [
-        text(x + cell * (c + 0.5), y, interventions.head_name(head), "mono s m") for c, head in enumerate(columns)
-    ]
+    names = map(interventions.head_name, columns)
+    parts += [text(x + cell * (c + 0.5), y, name, "mono s m") for c, name in enumerate(names)]
     y += 6
     if not scene.composition:
         scene.composition |= {path: composition.scores(scene.model, path.upper()) for path in "qkv"}

@@ -35,9 +35,7 @@ class Scene:
     token: int  # whose logit is taken apart
     weighted: bool = False
     step: int = len(STEPS)
-    composition: dict[str, torch.Tensor] = field(
-        default_factory=dict
-    )  # scores, once they are asked for; cuts keep them
+    composition: dict[str, torch.Tensor] = field(default_factory=dict)  # scores, once asked for; cuts keep them
 
     @cached_property
     def names(self) -> list[str]:
@@ -46,11 +44,6 @@ class Scene:
     def called(self, token: int) -> str:
         """A token as the picture names it."""
         return visible(str(self.model.to_string([token]))) if self.model.tokenizer else str(token)
-
-    @property
-    def values(self) -> torch.Tensor:
-        """What the curves show, [layer, head, dest, src]."""
-        return values_of(self.now, self.weighted)
 
     @property
     def chosen(self) -> Head | None:
@@ -68,6 +61,7 @@ class Scene:
 
 
 def values_of(run: Run, weighted: bool) -> torch.Tensor:
+    """What the curves show, [layer, head, dest, src]."""
     return run.value_weighted if weighted else run.pattern
 
 
@@ -111,9 +105,8 @@ def in_words(scene: Scene) -> str:
         logit = f"The logit of {scene.called(scene.token)} is {number(now.logits[i, scene.token].item())}"
         words.append(f"{logit}; largest terms: {terms}.")
     if now.cuts:
-        words.append(
-            f"Cut: {', '.join(map(interventions.in_words, now.cuts))}; before, it expected {_best(scene, before)}."
-        )
+        cuts = ", ".join(map(interventions.in_words, now.cuts))
+        words.append(f"Cut: {cuts}; before, it expected {_best(scene, before)}.")
     return " ".join(words)
 
 

@@ -9,9 +9,7 @@ WIDTH = 940  # of every drawing
 
 def n(value: float) -> str:
     """A coordinate: at most one decimal, so that the same drawing has the same bytes."""
-    return (
-        f"{value:.1f}".removesuffix(".0").replace("-0", "0") if abs(value) < 0.05 else f"{value:.1f}".removesuffix(".0")
-    )
+    return f"{0.0 if abs(value) < 0.05 else value:.1f}".removesuffix(".0")
 
 
 def number(value: float, digits: int = 2) -> str:

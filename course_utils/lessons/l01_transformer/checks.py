@@ -330,11 +330,14 @@ def _truth_values(value: Any) -> Any:
 
 
 def _parts(old: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
-    signs = torch.tensor([1.0, -1.0]).expand(old.shape[1], 2)
+    W, signs = random(old.shape[1], 2, seed=2), torch.tensor([1.0, -1.0]).expand(old.shape[1], 2)
     return {
         "the part returns each vector as it is: that position alone should notice.": torch.clone,
         "the part sums from left to right: it and all later ones should notice.": lambda x: x.cumsum(0),
         "the part sums from right to left: all up to it should notice.": lambda x: x.flip(0).cumsum(0).flip(0),
+        "the part moves all by one: the next position alone should notice.": lambda x: x.roll(1, 0),
+        "the part ignores x: nobody should notice.": lambda x: torch.ones(len(x), 5),
+        "vectors come out shorter: compare what the part returns, however wide it is.": lambda x: x @ W,
         "its entries change by opposite amounts: changes must not cancel: take them absolute.": lambda x: x @ signs,
         "all outputs fall: a fall is a change too.": lambda x: -(x - old).abs(),
         "only one entry changes: one entry is enough.": lambda x: F.pad(x.sum(-1, keepdim=True), (1, 1)),

@@ -19,18 +19,18 @@ def before_and_after() -> None:
     kept = {} if claims.MODE in os.environ else bets.guesses()  # nobody's bets are stored
     groups: dict[str, list[tuple[bool, bool]]] = {}
     wrong = []
-    for name, bet in sorted(kept.items()):
+    for name, bet in kept.items():
         before, after = kept.get(name.replace("12_", "12_before_", 1), {}), bet.get("first", bet)
         if not name.startswith("12_") or "truth" not in bet or "guess" not in before:
             continue
-        _, lesson, question = name.split("_")
+        lesson, number = name.split("_")[1], bet["question"].partition(".")[0]
         right = [one["guess"] == bet["truth"] for one in (before, after)]
         for group in ("all", lesson):
             groups.setdefault(group, []).append((right[0], right[1]))
         if not right[1]:
-            since = "already before" if before["guess"] == after["guess"] else "new"
-            wrong.append(f"{lesson}, {question}: “{after['guess']}” ({since}); the key: “{bet['truth']}”")
+            since = "as before" if before["guess"] == after["guess"] else "new"
+            wrong.append(f"question {number}, {since}: “{after['guess']}”; the key: “{bet['truth']}”")
     for group, pairs in groups.items():
         first, last = (sum(column) for column in zip(*pairs, strict=True))
-        print(f"{group:4} of {len(pairs)}: before {first}, after {last}")
+        print(f"{group:3} of {len(pairs):2}: before {first}, after {last}")
     print(*wrong or ["None is wrong any more." if groups else "No question is answered both times yet."], sep="\n")
