@@ -82,11 +82,10 @@ def copying_score(matrix: FactoredMatrix) -> float:
 
 @checked
 def copying_scores(model: HookedTransformer) -> Float[Tensor, "layer head"]:
-    """`copying_score` of the full OV circuit of every head.
+    """`copying_score` of the full OV circuit of every head; ValueError if the model has no layers.
 
     Its eigenvalues are those of W_O (W_U W_E) W_V, [d_head, d_head]: see `eigenvalues`. All heads share W_U W_E,
-    [d_model, d_model]; only making it costs something with the size of the vocabulary. Raises ValueError if the model
-    has no layers.
+    [d_model, d_model]; only making it costs something with the size of the vocabulary.
     """
     if model.cfg.n_layers == 0:
         raise ValueError("A model without layers has no heads, so there are no copying scores.")
@@ -133,10 +132,7 @@ def lead(matrix: FactoredMatrix, pairs: Int[Tensor, "pair 2"] | None = None) -> 
 
 @checked
 def leads(matrix: FactoredMatrix, pairs: Int[Tensor, "pair 2"] | None = None) -> Float[Tensor, " row"]:
-    """By how much each token's own entry beats the mean of its row, in units of the entries: a softmax sees no more.
-
-    With `pairs` of tokens, row and column, it is the entry of each pair that is compared.
-    """
+    """By how much each token's own entry beats its row's mean, in units of the entries; of `pairs`, row and column."""
     rows, columns = (slice(None), slice(None)) if pairs is None else pairs.T
     entry, mean = (matrix.A[rows] * matrix.B.mT[columns]).sum(-1), matrix.A[rows] @ matrix.B.mean(-1)
     return entry - mean

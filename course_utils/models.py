@@ -57,10 +57,8 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
         raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
     if not is_folder and name not in known:
         near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
-        hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(
-            f"There is no model and no folder {name!r}.{hint} Bundled: {known}; from the hub: {list(HUB)}."
-        )
+        tip = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        raise ValueError(f"There is no model and no folder {name!r}.{tip} Bundled: {known}; from the hub: {list(HUB)}.")
     folder = Path(name) if is_folder else DATA / name
     described = json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))
     model = initial(described["model"], device)
@@ -79,10 +77,7 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
 
 
 def history(name: str) -> list[dict]:
-    """How a bundled model was trained: a row for each measurement, the first of them before the first step.
-
-    Losses in nats; scores of heads as [layer][head] (see `measure`). Raises ValueError for an unknown name.
-    """
+    """How a bundled model was trained, a row per measurement: losses in nats, scores of heads as [layer][head]."""
     return _stored(name, "history.json")
 
 

@@ -5,8 +5,8 @@ learner's copy. Each exercise has a cell for the answer and one with its check, 
 hidden line raises where the check does not say ✓. Our own notebooks carry none of nbgrader's marks.
 """
 
-import argparse
 import re
+from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +26,7 @@ c.Execute.timeout = {runner.CELL_TIMEOUT}  # seconds for a cell
 
 
 def assignment(lesson: str) -> NotebookNode:
-    """The lesson as nbgrader's source: its learner's copy, and in it the solutions, with nbgrader's marks.
-
-    Raises FileNotFoundError if there is no such lesson.
-    """
+    """The lesson as nbgrader's source, its learner's copy with our solutions; FileNotFoundError if there is none."""
     path = authoring.solution_path(lesson)
     answers = {cell.id: cell for cell in authoring.read(path).cells if authoring.MARKERS[0] in cell.source}
     worth = grade.points().get(path.stem.split("_")[0], {})
@@ -60,9 +57,7 @@ def _marks(name: str, **kinds: bool) -> dict[str, Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_utils.author.assignment", description=__doc__.splitlines()[0]
-    )
+    parser = ArgumentParser(prog="python -m course_utils.author.assignment", description=__doc__.splitlines()[0])
     parser.add_argument("lessons", nargs="+", metavar="LESSON", help="a path or a name like 03_zero_layers")
     parser.add_argument("--out", type=Path, default=Path("runs/class"), help="nbgrader's folder (default: runs/class)")
     options = parser.parse_args(arguments)

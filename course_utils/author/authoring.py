@@ -4,12 +4,12 @@ Only `notebooks/solutions/` is edited by hand. This module executes those notebo
 the learner's copies in `notebooks/`: answers blanked, outputs cleared. The same input gives the same bytes.
 """
 
-import argparse
 import copy
 import itertools
 import re
 import sys
 import time
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,30 +81,23 @@ def _stored(output: NotebookNode, is_interactive: bool) -> bool:
     if output.get("metadata", {}).get("personal"):
         return False
     data = output.get("data", {})
-    if data.pop(WIDGET, None) and RAW.match(data.get("text/plain", "")):
-        del data["text/plain"]
+    dropped = data.pop(WIDGET, None)
     if is_interactive and "<script" in _html(output):
-        del data["text/html"]
-        if RAW.match(data.get("text/plain", "")):
-            del data["text/plain"]
+        dropped = data.pop("text/html")
+    if dropped and RAW.match(data.get("text/plain", "")):
+        del data["text/plain"]
     return data != {} or "data" not in output
 
 
 def dumps(notebook: NotebookNode) -> str:
-    """The text of a notebook's file, tidy.
-
-    Raises nbformat.ValidationError when it is not a valid notebook.
-    """
+    """The text of a notebook's file, tidy; nbformat.ValidationError when it is not a valid notebook."""
     notebook = tidy(notebook)
     nbformat.validate(notebook)
     return nbformat.v4.writes(notebook) + "\n"
 
 
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """A tidy copy of the notebook, run from top to bottom in a fresh kernel that works in `folder`.
-
-    Raises runner.CellFailed when a cell fails, takes too long, or kills the kernel.
-    """
+    """A tidy copy of the notebook, run in a fresh kernel that works in `folder`; runner.CellFailed if a cell fails."""
     return tidy(runner.run(tidy(notebook), folder, environment={claims.MODE: "strict"}))
 
 
@@ -289,9 +282,7 @@ def update(path: Path) -> list[str]:
     """Execute a solution notebook, store it and its learner copy; or write nothing and say what is wrong."""
     before = path.read_bytes()
     notebook = links.linked(read(path), path, titles())
-    if found := worked_in(path):
-        return found
-    if found := source_problems(notebook):
+    if found := worked_in(path) or source_problems(notebook):
         return found
     try:
         notebook = execute(notebook, path.parent)
@@ -320,10 +311,7 @@ def titles() -> dict[str, str]:
 
 
 def relink(path: Path, headings: dict[str, str]) -> list[str]:
-    """Write a lesson's links anew, in both copies, without executing anything; or say why not.
-
-    `headings` are the titles of all lessons, as `titles()` reads them.
-    """
+    """Write a lesson's links anew in both copies, executing nothing, or say why not; `headings` is `titles()`."""
     before = read(path)
     notebook = links.linked(copy.deepcopy(before), path, headings)
     if dumps(notebook) == dumps(before):
@@ -359,8 +347,7 @@ def out_of_step(path: Path) -> list[str]:
 def counts(notebook: NotebookNode) -> tuple[int, int, int]:
     """Of a learner's notebook: the lines of code that stand open, the words of open prose, the statements it prints."""
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    is_open = [not FOLDED & set(cell.metadata.get("tags", [])) for cell in code]
-    shown = "\n".join(cell.source for cell, whether in zip(code, is_open, strict=True) if whether)
+    shown = "\n".join(cell.source for cell in code if not FOLDED & set(cell.metadata.get("tags", [])))
     apart = (*links.IDS, "recall")  # what nobody reads for, and what one may skip
     texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown" and cell.id not in apart]
     hints = r"(?s)<details>(?!<summary><b>When).*?</details>|\$\$.*?\$\$|\]\(.*?\)|```.*?```"
@@ -377,9 +364,7 @@ def count_table() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_utils.author.authoring", description=__doc__.splitlines()[0]
-    )
+    parser = ArgumentParser(prog="python -m course_utils.author.authoring", description=__doc__.splitlines()[0])
     parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all")
     parser.add_argument("--links", action="store_true", help="execute nothing, write the links between lessons anew")
     parser.add_argument("--check", action="store_true", help="execute and write nothing, say what is out of step")

@@ -16,10 +16,7 @@ MAKERS = {"slides": slides.slides, "handout": handout.handout}
 
 
 def export(kind: str, lesson: str) -> str:
-    """One lesson, by the name of its notebook, as the HTML text of "slides" or "handout".
-
-    Raises ValueError when there is no such lesson or kind.
-    """
+    """One lesson, by its notebook's name, as the HTML of "slides" or "handout"; ValueError if either is unknown."""
     if kind not in MAKERS:
         raise ValueError(f'There is no "{kind}": choose {", ".join(MAKERS)}.')
     try:

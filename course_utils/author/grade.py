@@ -28,10 +28,7 @@ def points() -> dict[str, dict[str, int]]:
 
 
 def heard(folder: Path) -> dict[str, Said]:
-    """What the checks said to each student; of several notebooks of one lesson the last by name counts.
-
-    Raises FileNotFoundError if there is no notebook of a lesson with exercises in the folder.
-    """
+    """What the checks said to each student, in the last notebook of each lesson; FileNotFoundError if there is none."""
     found: dict[str, Said] = {}
     for path in sorted(folder.rglob("*.ipynb")):
         lesson, inside = path.name.split("_")[0], path.relative_to(folder)

@@ -24,10 +24,7 @@ NO_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|^ *#[^\n]*|\[[^]]*\]\([^)
 
 
 def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> NotebookNode:
-    """A solution notebook that stands at `path`, with its links; whatever links it had are made anew.
-
-    `titles` has the title of every lesson by its name, in the order of the course.
-    """
+    """A solution notebook that stands at `path`, its links made anew; `titles` by lesson, in the course's order."""
     solution.cells = [cell for cell in solution.cells if cell.get("id") not in IDS]
     texts = [cell for cell in solution.cells if cell.cell_type == "markdown"]
     for cell in texts:

@@ -11,11 +11,11 @@ takes the number of our head that it is most like. That changes nothing the mode
 head by its number meets the head with this role, where there is one. Where there is none, the sibling does not agree.
 """
 
-import argparse
 import itertools
 import json
 import shutil
 import sys
+from argparse import ArgumentParser
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -240,9 +240,7 @@ def page(result: Mapping[str, Mapping[str, Mapping]]) -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_utils.author.replicate", description=__doc__.splitlines()[0]
-    )
+    parser = ArgumentParser(prog="python -m course_utils.author.replicate", description=__doc__.splitlines()[0])
     parser.add_argument("--folder", type=Path, default=Path("runs/siblings"), help="where siblings are (runs/siblings)")
     parser.add_argument("--train", action="store_true", help="train the siblings that are missing first: hours")
     parser.add_argument("--judge", action="store_true", help="run nothing: count again what siblings have said")

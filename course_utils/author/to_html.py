@@ -22,10 +22,7 @@ STILL = "microscope-still"  # the class of the microscope's still drawing
 
 
 def mathml(formula: str, display: str = "block") -> str:
-    """A formula of LaTeX as MathML; `display` is "inline" or "block".
-
-    Raises ModuleNotFoundError without latex2mathml, which the extra `teach` brings.
-    """
+    """A formula of LaTeX as MathML, "inline" or "block"; ModuleNotFoundError without the extra `teach`."""
     try:
         from latex2mathml.converter import convert
     except ModuleNotFoundError as error:
@@ -53,10 +50,7 @@ def _rendered(source: str) -> str:
 
 
 def markdown(source: str) -> list[Tag]:
-    """The HTML elements that a Markdown cell is made of, in order.
-
-    Raises ModuleNotFoundError for a cell with formulas where latex2mathml is missing (the extra `teach` brings it).
-    """
+    """The HTML elements of a Markdown cell, in order; ModuleNotFoundError as `mathml` has it, where it has formulas."""
     return [block for block in BeautifulSoup(_rendered(source), "html.parser").contents if isinstance(block, Tag)]
 
 

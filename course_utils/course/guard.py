@@ -31,6 +31,7 @@ SECONDS = 10.0  # of a processor's time that one call may take; ours take less t
 SLOWED = 6  # so much longer it may wait, on a machine that is busy with something else
 PRINTED = 1_000  # characters that are shown of what a function prints
 LINE = 199  # characters of a sentence that is told
+ABSENT = object()  # stands for what is not there
 
 
 class Blank(Exception):
@@ -144,16 +145,12 @@ def _told(error: BaseException, function: Callable[..., Any]) -> Exception:
         return Blank()
     reason = next(iter(str(error).strip().splitlines()), "") or "no message"
     lines = [
-        entry.line
+        entry.line if len(entry.line) <= 60 else entry.line[:59] + "…"
         for entry, frame in zip(traceback.extract_tb(error.__traceback__), frames, strict=True)
         if code and entry.line and frame.f_code.co_filename == code.co_filename
     ]
-    where = f" in the line `{_shortened(lines[-1], 60)}`" if lines else ""
+    where = f" in the line `{lines[-1]}`" if lines else ""
     return Wrong(f"your function stopped{where} with {type(error).__name__}: {reason}")
-
-
-def _shortened(text: str, length: int) -> str:
-    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 # --- time and print ---
@@ -303,7 +300,7 @@ def _module_parts(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
 
 def _compare(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise Wrong with a sentence that names what was changed, if anything was."""
-    changed = [path for path in before | after if not _same(before.get(path, _Absent), after.get(path, _Absent))]
+    changed = [path for path in before | after if not _same(before.get(path, ABSENT), after.get(path, ABSENT))]
     if not changed:
         return
     path = min(changed, key=len)
@@ -316,10 +313,6 @@ def _compare(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     if path.endswith(".grad"):
         raise Wrong(f"it leaves a gradient in `{name}{path[:-5]}`: take gradients with torch.autograd.grad.")
     raise Wrong(f"it changes {place}, which it was given: leave arguments as they are, and work on a copy.")
-
-
-class _Absent:
-    """Stands for what is not there."""
 
 
 def _same(a: Any, b: Any) -> bool:

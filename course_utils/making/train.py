@@ -292,10 +292,9 @@ def batch_of(stream: Int[Tensor, " n"], recipe: TextRecipe, step: int) -> Int[Te
 
 
 def precision() -> str:
-    """What this processor multiplies a text model's matrices in: "bfloat16" if it has units for that.
+    """What this processor multiplies a text model's matrices in: "bfloat16" if it has units for that, else "float32".
 
-    Without such units a bfloat16 product takes three times as long as one in float32, so there it is "float32".
-    Sums, optimizers and the stored weights are float32 in both.
+    Without such units bfloat16 takes three times as long. Sums, optimizers and stored weights are float32 in both.
     """
     able = torch.cpu.get_capabilities()
     units = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))  # the last is what ARM calls them

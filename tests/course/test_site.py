@@ -81,7 +81,7 @@ def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
     for answer in folded:
         blank = answer.find_parent("div", class_="cell").find_previous_sibling("div", class_="cell")
         assert "NotImplementedError" in blank.text
-        assert "SOLUTION" not in answer.text and "Show a solution" in answer.summary.text
+        assert "SOLUTION" not in answer.text and "Show the code" in answer.summary.text
     stored = [output for cell in cells for output in cell.get("outputs", [])]
     figures = [data["text/html"] for data in (output.get("data", {}) for output in stored) if "text/html" in data]
     pictures = sum(html.count("<img") for html in figures if "microscope-still" not in html)

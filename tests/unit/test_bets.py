@@ -2,12 +2,14 @@
 
 import json
 import math
+import re
 
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from course_utils._files import NOTEBOOKS
 from course_utils.author import authoring, site
-from course_utils.course import bets, claims
+from course_utils.course import bets, claims, progress
 
 OPTIONS = ["the embedding of ·la", "a head of `0`"]
 
@@ -209,6 +211,10 @@ def test_what_is_counted_and_offered_again(capsys):
         "  Sure, and not so (lesson 02): A?",
     ]
     assert list(bets.mistakes(made)) == ["01_a", "02_f"]
+    page = progress.Overview(NOTEBOOKS)._repr_mimebundle_()[0]["text/html"]
+    assert "2 of 6 came true so far" in page and re.search(
+        r'<li><a href="01_transformer.ipynb">[^<]+</a>: A\?</li>', page
+    )
 
 
 @pytest.mark.parametrize(

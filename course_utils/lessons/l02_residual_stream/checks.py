@@ -223,10 +223,7 @@ patch_stream = compared(
 
 @judged
 def bias_head(answer: Answer) -> None:
-    """`bias_head(model, token, amount) → (W_V, W_O)`: a head at rest on the start token that raises one logit.
-
-    Many heads do: x W_V may be any vector, if W_O makes `amount` of it.
-    """
+    """`bias_head(model, token, amount) → (W_V, W_O)`: a head at rest on the start token that raises one logit."""
     for config, token, amount in (({}, 7, 2.0), ({}, 3, -1.5), (OTHER, 11, 0.0), (OTHER, 0, 30.0)):
         model = tiny_model(**config)
         d_model, d_head = model.cfg.d_model, model.cfg.d_head

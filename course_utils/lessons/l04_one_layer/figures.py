@@ -92,10 +92,7 @@ def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor,
 
 
 def gains(changes: Mapping[str, Float[Tensor, " n"]], medians: Mapping[str, Any], rises: Mapping[str, Any]) -> None:
-    """Show by what factor inserted sources change P(out), a dot for each case; `changes` are logarithms, in nats.
-
-    `medians` are of the factors, and `rises` are the shares of cases in which P(out) grows.
-    """
+    """Show by what factors inserted sources change P(out), a dot a case: `changes` in nats, `medians` of factors."""
     _, axes = plt.subplots(figsize=(10, 4.2))
     for i, (marker, (name, values)) in enumerate(zip(MARKERS, changes.items(), strict=False)):
         spread = torch.linspace(-0.32, 0.32, 11).repeat(len(values))[: len(values)]  # side by side, to be seen

@@ -29,10 +29,7 @@ def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0
 
 @checked
 def reached(steps: Sequence[float], values: Sequence[float], level: float, rising: bool = True) -> float:
-    """When a curve gets to a level for good, in steps, by straight lines between measurements.
-
-    The first step if it never is on the wrong side; not a number if it ends there.
-    """
+    """When a curve is at a level for good, in steps, by straight lines; not a number if it ends on the wrong side."""
     short = [i for i, value in enumerate(values) if (value < level if rising else value > level)]
     if not short:
         return float(steps[0])
@@ -44,10 +41,7 @@ def reached(steps: Sequence[float], values: Sequence[float], level: float, risin
 
 @checked
 def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """How often a fair coin gives an order at least as one-sided as that of these pairs, two-sided.
-
-    Ties are left out, and pairs in which something is not a number: one of the two did not happen.
-    """
+    """How often a fair coin gives an order at least as one-sided, two-sided; without ties and what is no number."""
     later = [b > a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
     n, rarer = len(later), min(sum(later), len(later) - sum(later))
     return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)

@@ -68,10 +68,7 @@ def compact(name: str, kept: Kept) -> Kept:
 
 
 def write(results: dict[str, Kept], folder: Path) -> Path:
-    """Write what `stored` reads, the results of runs that `planned` names, and say where.
-
-    One line for each run, numbers to four digits.
-    """
+    """Write what `stored` reads, a line for each run, numbers to four digits, and say where."""
     arms: dict[str, list[str]] = {}
     for name, kept in results.items():
         made = json.dumps(compact(name, kept))
@@ -125,10 +122,7 @@ def text_curves(history: list[Kept]) -> dict[str, list[float]]:
 
 
 def pair(kept: Kept) -> tuple[int, int]:
-    """The heads that a run is followed by, chosen at its end.
-
-    Of layer 0 the one with the best previous-token score, of layer 1 the one with the best prefix matching.
-    """
+    """The heads a run is followed by, best at its end: by previous token in layer 0, by prefix matching in layer 1."""
     return chosen_head(kept["history"], "previous_token", 0), chosen_head(kept["history"], "prefix_matching", 1)
 
 
@@ -150,11 +144,7 @@ def times(kept: Kept) -> dict[str, float]:
 
 
 def level_time(kept: Kept, baseline: Kept) -> float:
-    """When a run saves half of what the same seed's unaltered run saves in the end; the last step if it never does.
-
-    A run that never gets there is at least as late as the last step, so differences of such times are too small, and
-    their signs are right.
-    """
+    """When a run saves half of what its seed's unaltered run saves in the end; the last step (or later) if never."""
     steps = [row["step"] for row in kept["history"]]
     time = events.reached(steps, curve(kept, "saves"), _saves_in_the_end(baseline) / 2)
     return float(steps[-1]) if math.isnan(time) else time

@@ -66,10 +66,7 @@ def _names(tokens: list[int]) -> list[list[int]]:
 
 
 class Watching:
-    """Two panels that are drawn again and again while a model trains: hand it to `train` as `watch`.
-
-    `table` is the loss of a bigram table, `steps` how long the training lasts.
-    """
+    """Two panels, drawn again while a model trains: give it to `train` as `watch`. `table`: a bigram table's loss."""
 
     def __init__(self, table: float, steps: int):
         self.figure, self.panels = plt.subplots(1, 2, figsize=(9.6, 3.8))
@@ -138,10 +135,7 @@ def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
 def match(
     steps: Sequence[float], positivity: Curves, lead: Curves, ends: Sequence[tuple[float, float]], half: float
 ) -> Axes:
-    """Positivity and lead over training, a thin line per run, and each run's end: the pair's lead, its best control's.
-
-    A dotted line stands at the step `half`.
-    """
+    """Positivity and lead over training, a line per run; each run's end beside its best control; dots at `half`."""
     _, panels = plt.subplots(1, 3, figsize=(9.8, 3.6), gridspec_kw={"wspace": 0.32})
     drawn = ("Positivity", positivity, "Σλ / Σ|λ|"), ("Lead", lead, "units of score")
     for axes, (title, found, unit) in zip(panels, drawn, strict=False):
@@ -158,10 +152,7 @@ def match(
 
 
 def _arches(tokens: str, height: float, top: float, arches: Sequence[tuple[float, float, float, str, str]]) -> Axes:
-    """Letters in boxes, one unit apart, "·" for any token, and squared arrows over or under them.
-
-    Of each arrow from where to where it goes, how high (below the row if negative), its words and its colour.
-    """
+    """Letters in boxes, and squared arrows: from, to, how high (below the row if negative), words and colour."""
     _, axes = plt.subplots(figsize=(8.8, height))
     for x, token in enumerate(tokens):
         plots.box(axes, x, 0, token, "#eeeeee" if token == "·" else "white")
@@ -234,10 +225,7 @@ def clamp() -> Axes:
 
 
 def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
-    """How many steps earlier (left) or later each arm got there, a mark per seed, from `experiments.comparison`s.
-
-    Where a seed never got there, words say so: then there is no difference to draw.
-    """
+    """How many steps earlier (left) or later each arm got there, a mark per seed; words where one never got there."""
     shown, words = {}, []
     for name, arm in arms.items():
         never, differences = arm["never"] == arm["seeds"], arm["differences"]

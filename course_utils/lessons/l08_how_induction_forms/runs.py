@@ -21,7 +21,7 @@ from course_utils._files import write_text
 from course_utils.lessons.l08_how_induction_forms import measures
 from course_utils.lessons.l08_how_induction_forms.events import chosen_head
 from course_utils.lessons.l08_how_induction_forms.forward import held_logits, logits
-from course_utils.lessons.l08_how_induction_forms.language import D_VOCAB, LENGTH, N_CTX, documents, predictable
+from course_utils.lessons.l08_how_induction_forms.language import D_VOCAB, LENGTH, N_CTX, documents
 from course_utils.making.train import Optimizers, State, TextRecipe, loop
 from course_utils.models import initial, sinusoids
 
@@ -31,10 +31,7 @@ TOGETHER = 25  # steps whose documents are made together
 
 @dataclass(frozen=True)
 class Run(TextRecipe):
-    """One training run on the synthetic language: all that its history depends on, but for rounding.
-
-    Batch and steps were chosen on the seeds 0, 101 and 102, which no experiment has.
-    """
+    """All that a run's history depends on, but for rounding. Batch and steps: chosen on the seeds 0, 101 and 102."""
 
     n_layers: int = 2
     steps: int = 400
@@ -72,10 +69,9 @@ class Run(TextRecipe):
 def previous_token_weights(
     W_pos: Float[Tensor, "pos d_model"], d_head: Count, scale: float = 4.0, back: Count = 1
 ) -> tuple[Float[Tensor, "d_model d_head"], Float[Tensor, "d_model d_head"]]:
-    """W_Q and W_K of a head that looks at the previous token, from sinusoids alone (see `models.sinusoids`).
+    """W_Q and W_K of a head that looks `back` places back, from sinusoids alone (see `models.sinusoids`).
 
-    Or at the token `back` places back, just as sharply: the same scores, shifted. The turn is found in float64: in
-    float32 its last digits differ from one start of Python to the next.
+    The turn is found in float64: in float32 its last digits differ from one start of Python to the next.
     """
     fast = W_pos[:, :d_head].double()
     W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
@@ -103,7 +99,6 @@ class OnLanguage:
         self.recipe, self.model = run, start(run)
         self.optimizers = Optimizers(self.model, run)
         self.held_out, self.repeated = run.documents(64, seed=-1), text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
-        self.known = predictable(self.held_out)
         self.first, self.batches = -1, ()  # the step of the first batch at hand, and those made with it
         if run.held:
             self.other = finished(run.unaltered())[0] if run.held_as == "end" else start(run).requires_grad_(False)
@@ -142,8 +137,6 @@ class OnLanguage:
         if self.recipe.n_layers == 2:
             row |= {name: found.tolist() for name, found in measures.matches(self.model).items()}
         row |= measures.offsets(self.model, self.repeated, PERIOD, most=12)
-        found = self.logits(self.held_out, step)[:, :-1]
-        row["predictable_loss"] = F.cross_entropy(found[self.known], self.held_out[:, 1:][self.known]).item()
         row["saves"] = measures.saving(self.logits(self.repeated, step), self.repeated, PERIOD)
         return row
 
@@ -155,9 +148,8 @@ def train(
     """Train one model; returns it and its history, a row for every `run.every` steps, which `watch` sees as it grows.
 
     Losses are in nats, on documents that are not trained on and on random tokens repeated every PERIOD. Scores of heads
-    are lists [layer][head]; those of pairs, `match`, `lead` and `chance` (see `measures`), [head 1][head 2]. Two are of
-    the run as it is, with all that is held or off, where the others are of the model alone: "predictable_loss", on the
-    documents' predictable tokens, and "saves", what repeating saves.
+    are lists [layer][head]; those of pairs, `match`, `lead` and `chance` (see `measures`), [head 1][head 2]. What
+    repeating "saves" is of the run as it is, with all that is held or off; the others are of the model alone.
     """
     training, state = OnLanguage(run), State(run.steps)
 

@@ -58,7 +58,7 @@ def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int
     return next((sentence for sentence, is_so in holds.items() if not is_so), None)
 
 
-_ruler, _parts = functools.partial(_changed, "wave_neurons"), functools.partial(_changed, "preactivations")
+_ruler, _part = functools.partial(_changed, "wave_neurons"), functools.partial(_changed, "preactivations")
 wave_neurons = compared(
     "`wave_neurons(n, period, m) → curves [n, m], votes [m, n]`: m neurons of one ruler, phases evenly spread.",
     returns=("the curves [value, neuron]", "the votes [neuron, output]"),
@@ -137,16 +137,14 @@ preactivations = compared(
         "it fails for another model, with 1 texts of length 1.": _other(1, 1),
     },
     mistakes={
-        "the residual path is missing: the last token itself reaches the MLP.": _parts(lambda r, h: (0 * r, h)),
-        "the two parts are there, in the wrong order: the residual path comes first.": _parts(lambda r, h: (h, r)),
+        "the residual path is missing: the last token itself reaches the MLP.": _part(lambda r, h: (0 * r, h)),
+        "the two parts are there, in the wrong order: the residual path comes first.": _part(lambda r, h: (h, r)),
         "these parts come before the ReLU, not after.": (
-            _parts(lambda r, h: (r.relu(), h.relu())),
-            _parts(lambda r, h: (r, h.relu())),
-            _parts(lambda r, h: (r.relu(), h)),
+            _part(lambda r, h: (r.relu(), h.relu())),
+            _part(lambda r, h: (r, h.relu())),
+            _part(lambda r, h: (r.relu(), h)),
         ),
-        "the head's part holds the residual path as well; each path should count once.": _parts(
-            lambda r, h: (r, r + h)
-        ),
+        "the head's part holds the residual path as well; each path should count once.": _part(lambda r, h: (r, r + h)),
         "the head's part does not use the attention that this model pays: mix with `attention`, not in equal parts.": (
             lambda m, t: _mixed(m, t, torch.full(t.shape, 1 / t.shape[1])),
             lambda m, t: _mixed(m, t, torch.full(t.shape, 0.5)),

@@ -181,10 +181,7 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
 
 
 def misses(cuts: Mapping[str, addition.Cut]) -> None:
-    """Errors by size without each ruler, as a share of all errors: up without it, down without as many at random.
-
-    The triangle marks what was foretold, and the text says what came.
-    """
+    """Errors by size, as a share of all: up without each ruler, down without as many at random; ▼ what was foretold."""
     named = {f"without {name}  {'✓' if cut.holds else '✗'}": cut for name, cut in cuts.items()}
     xlabel = "off by          (▼ foretold from frequencies and heights)"
     for axes, cut in plots.panels(named, (9.6, 1.5 * len(cuts) + 0.8), xlabel, rows=len(cuts)):
@@ -221,10 +218,7 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
 
 @plain_lines
 def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> None:
-    """Left: right answers by the number of waves kept. Right: what 8 waves leave over of each value.
-
-    The lines are the first seed, the bands all of them; the right panel is about the first alone.
-    """
+    """Left: right answers by waves kept (line: first seed, band: all). Right: what 8 waves leave over (the first)."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2))
     for i in range(len(addition.KINDS)):
         left.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)

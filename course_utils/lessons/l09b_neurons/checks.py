@@ -46,9 +46,7 @@ only_waves = compared(
     mistakes={
         "the table came back as it was.": lambda table, f: table,
         "this is what is left without the waves: return the waves.": lambda table, f: table - _waves(table, f),
-        "these are the means by sum; of them only the waves at `frequencies` should stay.": lambda table, f: _means(
-            table
-        ),
+        "these are the means by sum; of them only the waves at `frequencies` should stay.": lambda t, f: _means(t),
         "the constant of each answer is missing: keep it.": lambda table, f: _waves(table - table.mean((0, 1)), f),
         "these are waves of a − b; they should be waves of the sum.": (
             lambda table, f: _waves(table[:, -torch.arange(len(table))], f)[:, -torch.arange(len(table))]
@@ -66,10 +64,7 @@ only_waves = compared(
 
 @judged
 def polygon(answer: Answer) -> None:
-    """`polygon(n) → W [n, 2], b [n]`: any feature that is on alone is read back exactly, and no other.
-
-    Many answers are right: the star may be turned, its features stand in another order, or its arrows be longer.
-    """
+    """`polygon(n) → W [n, 2], b [n]`: any feature that is on alone is read back exactly, and no other."""
     for n in (5, 3, 4, 8, 13):
         likes = torch.zeros(n, 2), torch.zeros(n)
         W, b = read(answer(n), likes, ("the directions [feature, dimension]", "one bias for each feature"))
@@ -151,10 +146,7 @@ def _neuron() -> tuple[list[str], Tensor]:
 
 @judged
 def about(answer: Answer) -> None:
-    """`about(tokens) → list of bool`: where the neuron should fire strongly, by your rule.
-
-    Many answers are right: every rule that the neuron follows well enough.
-    """
+    """`about(tokens) → list of bool`: where the neuron should fire strongly, by any rule that it follows well."""
     words, strongly = _neuron()
     said = read(answer(words.copy()), [], "a list with one True or False for each token")
     demand(len(said) == len(words), f"{len(words)} tokens need as many verdicts, and there are {len(said)}.")

@@ -112,10 +112,7 @@ def key_frequencies(one: Float[Tensor, "a b answer"]) -> list[int]:
 
 @checked
 def restricted(one: Float[Tensor, "a b answer"], frequencies: Sequence[int]) -> Float[Tensor, "a b answer"]:
-    """A table of which waves of the sum a + b at these frequencies are left, and a constant for each answer.
-
-    Nanda et al. 2023, section 5: its loss is the restricted loss.
-    """
+    """Of a table the waves of a + b at these frequencies, and a constant for each answer: Nanda et al. 2023, § 5."""
     return fourier.projected(by_sum(one), frequencies)[SUMS]
 
 
@@ -183,10 +180,7 @@ def _place(
 
 @checked
 def place(model: HookedTransformer) -> Place:
-    """Gradient symmetricity and distance irrelevance of a model, on all its pairs.
-
-    These are 53 · 53 for a model of the clock face, and those with a sum up to 127 for an adder of lesson 09.
-    """
+    """Gradient symmetricity and distance irrelevance of a model, on all its pairs: 53 · 53, or sums up to 127."""
     n = model.cfg.d_vocab
     pairs = PAIRS if n == P else tasks.sequences(2, n)
     return _place(after_embedding(model), model.W_E[pairs], model(pairs)[:, -1], pairs)
@@ -260,9 +254,8 @@ def stored() -> list[dict]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train all runs and store what was measured, in `data/`."""
-    argparse.ArgumentParser(
-        prog="python -m course_utils.lessons.l09b_neurons.grokking", description=main.__doc__
-    ).parse_args(arguments)
+    prog = "python -m course_utils.lessons.l09b_neurons.grokking"
+    argparse.ArgumentParser(prog=prog, description=main.__doc__).parse_args(arguments)
     rows = [json.dumps(measured(run)) for run in tqdm(RUNS, unit="run")]
     write_text(STORED, "[\n" + ",\n".join(rows) + "\n]\n")
     write_checksums(DATA)

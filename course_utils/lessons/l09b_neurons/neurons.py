@@ -15,10 +15,7 @@ HOOK = "blocks.0.mlp.hook_post"
 
 @checked
 def spikes(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[str, list[Tensor]]:
-    """Kurtosis along the axes and along axes rotated at random: of the stream, before the ReLU, after it.
-
-    Excess kurtosis is 0 for a bell curve, and large for what is nearly always small and sometimes big.
-    """
+    """Excess kurtosis, 0 for a bell curve, along axes and rotated ones: of the stream, before the ReLU, after it."""
     generator, found, cache = torch.Generator().manual_seed(0), {}, model.run_with_cache(tokens)[1]
     for name in ("resid_mid", "pre", "post"):
         x = cache[name, 0][:, 1:].flatten(0, 1)

@@ -45,10 +45,7 @@ def probabilities(x: Float[Tensor, "case n"], density: float) -> Float[Tensor, "
 def losses(
     W: Float[Tensor, "*model n m"], b: Float[Tensor, "*model n"], densities: Sequence[float], relu: bool = True
 ) -> list[float]:
-    """The loss at each density, of one model at all of them, or of as many models at one each.
-
-    It is the expected squared error per feature that is on: 1 for a model that always says 0.
-    """
+    """The loss at each density, of one model at all of them or of as many at one each; 1 for always saying 0."""
     x = cases(W.shape[-2])
     W, b = (part.expand(len(densities), *part.shape[-k:]) for part, k in ((W, 2), (b, 1)))
     return [

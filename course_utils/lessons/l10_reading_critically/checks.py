@@ -90,10 +90,7 @@ verdict = compared(
 
 @judged
 def undo_scaling(answer: Answer) -> None:
-    """`undo_scaling(model) → model`: a copy whose scores are not divided by √d_head.
-
-    A function, because many models are right: queries, keys or both may have grown.
-    """
+    """`undo_scaling(model) → model`: a copy whose scores are not divided by √d_head; there are many."""
     lower = torch.ones(2, 1, 6, 6).tril() > 0
     for sizes in ({"d_head": 4}, {"d_head": 5, "n_heads": 2, "n_layers": 3, "d_model": 12}):
         model, root = tiny_model(0.5, **sizes), sizes["d_head"] ** 0.5
@@ -177,10 +174,7 @@ attention_by_gap = compared(
 
 @judged
 def copier(answer: Answer) -> None:
-    """`copier(n) → [n, n]`: every token raises itself most, and yet an eigenvalue is negative.
-
-    Many matrices are right.
-    """
+    """`copier(n) → [n, n]`: every token raises itself most, and yet an eigenvalue is negative; there are many."""
     for n in (4, 6, 10):
         matrix = tensor(answer(n), (n, n), "[source, out]")
         diagonal, others = matrix.diagonal(), matrix.masked_fill(torch.eye(n) > 0, -math.inf).amax(1)

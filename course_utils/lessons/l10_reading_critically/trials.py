@@ -21,8 +21,7 @@ def across(
     """One head on random tokens, the token `between`, and the same tokens again: a pattern, and attention across.
 
     The pattern is of the first of eight such rows. The second is the share of the second pass's attention that goes to
-    the first pass, of all that does not go to the start token, on average. Raises IndexError for a head that the model
-    does not have.
+    the first pass, of all that does not go to the start token, on average.
     """
     check_head(model, layer, head)
     random = torch.randint(1, model.cfg.d_vocab, (8, length), generator=torch.Generator().manual_seed(0))
@@ -35,10 +34,7 @@ def across(
 
 @checked
 def guesses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> tuple[float, float]:
-    """The share of a model's first guesses that are right, and the mean entropy of its predictions in nats.
-
-    What follows the start token is left out.
-    """
+    """The share of first guesses that are right, and the mean entropy in nats; not of what follows the start token."""
     log_p = model(tokens)[:, 1:-1].log_softmax(-1)  # [batch, pos, d_vocab]
     right, entropy = log_p.argmax(-1) == tokens[:, 2:], -(log_p.exp() * log_p).sum(-1)
     return right.float().mean().item(), entropy.mean().item()

@@ -114,10 +114,8 @@ def _does_not_matter(box: Box, when: tuple, head: Head) -> Verdict | str:
 
 
 def _needs(box: Box, when: tuple, reader: Head, writer: Head, door: str) -> Verdict | str:
-    if writer[0] >= reader[0]:
-        raise Wrong(
-            f"{head_name(reader)} can't need {head_name(writer)}: only a head of an earlier layer is there to be read."
-        )
+    otherwise = "only a head of an earlier layer is there to be read."
+    demand(writer[0] < reader[0], f"{head_name(reader)} can't need {head_name(writer)}: {otherwise}")
     this = (writer, DOORS[door], reader)
     cost = box.cost(this, *when)
     if cost >= MATTERS:
