@@ -1,4 +1,4 @@
-"""What a lesson states: `claim` (true of the trained model), `identity` (true of any weights), `predict` (your guess).
+"""What a lesson states: `claim` (true of the trained model) and `identity` (true of any weights).
 
 The expected values stand in one table per lesson, `claims.json` in the lesson's folder, and not in the cells: a
 reader meets no answer before the question. An entry is named by its statement and says what must come out:

@@ -103,7 +103,7 @@ path_terms = compared(
 TEXTS = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
 
 
-def _look(change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None) -> Answer:
+def _looking(change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None) -> Answer:
     """An answer that makes another pattern of A, [batch, dest, src] of one head or of those `forced`, with E = I."""
 
     def answer(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
@@ -117,7 +117,7 @@ def _look(change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced
 
 def _why_fixed(got: Tensor, right: Tensor, model: HookedTransformer, tokens: Tensor, head: int) -> str | None:
     for other in range(model.cfg.n_heads):
-        if close(got, _look()(model, tokens, other)):
+        if close(got, _looking()(model, tokens, other)):
             return f"head {other} was forced, and head {head} was asked for."
     if close(got[:, 1:], right[:, 1:]):
         return "it is right from position 1 on; the start token itself can look at nothing else either."
@@ -136,23 +136,25 @@ fixed_on_start = compared(
     },
     explain=_why_fixed,
     mistakes={
-        "the head is silenced: it should go on attending, all of it to the start token.": _look(lambda A, E: 0 * A),
-        "the head still looks at other tokens too: set the rest of each row to 0.": _look(lambda A, E: A.maximum(E[0])),
-        "sources and destinations are swapped: every row [dest] should be 1 followed by zeros.": _look(
+        "the head is silenced: it should go on attending, all of it to the start token.": _looking(lambda A, E: 0 * A),
+        "the head still looks at other tokens too: set the rest of each row to 0.": _looking(
+            lambda A, E: A.maximum(E[0])
+        ),
+        "sources and destinations are swapped: every row [dest] should be 1 followed by zeros.": _looking(
             lambda A, E: E[:, :1]
         ),
-        "the attention to the start token is as it was; the head should pay it all of its attention.": _look(
+        "the attention to the start token is as it was; the head should pay it all of its attention.": _looking(
             lambda A, E: A * E[0]
         ),
-        "each position looks at itself; it should look at position 0.": _look(lambda A, E: E),
-        "the head looks at position 1; the start token stands at position 0.": _look(lambda A, E: E[1]),
-        "the head looks at the last position; the start token stands at position 0.": _look(lambda A, E: E[-1]),
+        "each position looks at itself; it should look at position 0.": _looking(lambda A, E: E),
+        "the head looks at position 1; the start token stands at position 0.": _looking(lambda A, E: E[1]),
+        "the head looks at the last position; the start token stands at position 0.": _looking(lambda A, E: E[-1]),
         "these are the logits of the model as it was: has your hook run, and does it return the pattern?": (
             lambda m, t, h: m(t)
         ),
-        "all heads were forced; only the head asked for should be.": _look(forced=slice(None)),
-        "these are probabilities; asked for are the logits.": lambda *a: _look()(*a).softmax(-1),
-        "these are log-probabilities; asked for are logits.": lambda *a: _look()(*a).log_softmax(-1),
+        "all heads were forced; only the head asked for should be.": _looking(forced=slice(None)),
+        "these are probabilities; asked for are the logits.": lambda *a: _looking()(*a).softmax(-1),
+        "these are log-probabilities; asked for are logits.": lambda *a: _looking()(*a).log_softmax(-1),
     },
 )
 

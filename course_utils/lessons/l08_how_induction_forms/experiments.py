@@ -45,10 +45,9 @@ FULL_ROW = (*LEAN_ROW, "held_out_loss", "in_context_learning", "previous_token",
 
 @checked
 def planned(arms: Iterable[str] = tuple(ARMS)) -> dict[str, Run]:
-    """Every arm with every one of its seeds, named like "planted 1 back 3".
+    """Every arm with all of its seeds, named like "planted 1 back 3": the unaltered runs first, then seed by seed.
 
-    The unaltered runs come first. Then seed by seed, so that runs which hold on to the end of the same unaltered run
-    follow each other, and find it made (see `runs.finished`).
+    So runs that hold on to the end of the same unaltered run follow each other, and find it made: `runs.finished`.
     """
     chosen = {name: ARMS[name] for name in arms}
     runs = [(f"{name} {n}", replace(run, seed=n)) for name, (run, seeds) in chosen.items() for n in range(1, seeds + 1)]

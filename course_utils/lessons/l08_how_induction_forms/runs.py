@@ -69,10 +69,7 @@ class Run(TextRecipe):
 def previous_token_weights(
     W_pos: Float[Tensor, "pos d_model"], d_head: Count, scale: float = 4.0, back: Count = 1
 ) -> tuple[Float[Tensor, "d_model d_head"], Float[Tensor, "d_model d_head"]]:
-    """W_Q and W_K of a head that looks `back` places back, from sinusoids alone (see `models.sinusoids`).
-
-    The turn is found in float64: in float32 its last digits differ from one start of Python to the next.
-    """
+    """W_Q and W_K of a head that looks `back` places back, from sinusoids; found in float64, or last digits vary."""
     fast = W_pos[:, :d_head].double()
     W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
     W_Q[:d_head] = scale * torch.linalg.lstsq(fast[back:], fast[:-back]).solution

@@ -122,10 +122,7 @@ def mistakes(pairs: Pairs, foretold: Which, found: Which, off: Int[Tensor, " pai
 
 @plain_lines
 def neurons(yours: tuple[Tensor, Tensor], others: Mapping[str, tuple[Numbers, Numbers, Numbers]]) -> None:
-    """Your first neuron beside others: what it receives, for which pairs it fires, and what it says then.
-
-    The others are `addition.portraits`; of the last one, the finest, the first 21 values are shown.
-    """
+    """Your first neuron and `addition.portraits`: what each receives, where it fires, its votes; the last up to 20."""
     columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
     _, panels = plt.subplots(3, len(columns), figsize=(9.6, 7.0), height_ratios=(2, 3, 2), squeeze=False)
     for (top, middle, bottom), (title, (first, second, votes)) in zip(panels.T, columns.items(), strict=True):

@@ -1,14 +1,13 @@
 """The keys of the twenty-four questions: the option that holds, and your bets before and after."""
 
 import os
-from collections.abc import Sequence
 
 from torch import Tensor
 
 from course_utils.course import bets, claims
 
 
-def true_one(asked: tuple[str, Sequence[str]], *holds: bool | Tensor) -> str:
+def true_one(asked: tuple[str, list[str]], *holds: bool | Tensor) -> str:
     """Of a question and its options the one option that holds, each tested by itself; else how many do."""
     true = [option for option, one in zip(asked[1], holds, strict=True) if one]
     return true[0] if len(true) == 1 else f"{len(true)} of these"
