@@ -259,9 +259,12 @@ def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
         assert part in printed
 
 
-@pytest.mark.parametrize("between", [[], [_executed("x = 1")], [_executed('claim("one", 1, predicted="03_one")')]])
+TOLD = 'claim("one", 1, predicted="03_one")'
+
+
+@pytest.mark.parametrize("between", [[], [_executed("x = 1")], [_executed(TOLD, tags=["claim"])]])
 def test_no_figure_under_a_prediction_says_in_words_what_it_shows(between):
-    asks, told = _executed('predict("03_one", "How many?")'), _executed('claim("one", 1, predicted="03_one")')
+    asks, told = _executed('predict("03_one", "How many?")', tags=["bet"]), _executed(TOLD, tags=["claim"])
     shows, hides = _executed('plots.show("One.")'), _executed('plots.show(draw.ALT["one"])')
     (problem,) = authoring.source_problems(_solution(asks, *between, shows, told))
     assert "ALT" in problem

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils import circuits, models, paths
+from course_utils import circuits, heads, load, models, paths
 
 CONFIG = {"n_layers": 1, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "attn_only": True}
 CONFIG |= {"normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
@@ -88,3 +88,80 @@ def test_heads_given_as_tables_are_the_models_when_positions_are_zero(model):
     assert paths.of_tables(*smaller, torch.tensor([0, 1])).shape == (2, 2)
     with pytest.raises(ValueError, match="from 0 to 1"):
         paths.of_tables(*smaller, torch.tensor([0, 2]))
+
+
+TRAINED = ["zero-layer", "one-layer", "one-layer-ln", "two-layer", "max-of-list"]
+
+
+def trained(name):
+    """A model of the course, and what it reads."""
+    model = load(name)
+    is_text = model.tokenizer is not None
+    text = "def lantern_row(path):\n    return path\n\ndef lantern_row"
+    return model, model.to_tokens(text)[0] if is_text else torch.tensor([5, 60, 3, 61, 12, 1])
+
+
+@pytest.mark.parametrize("name", TRAINED[1:])
+def test_patterns_and_what_is_given_are_those_of_the_package(name):
+    model, tokens = trained(name)
+    run = paths.run(model, tokens)
+    torch.testing.assert_close(run.pattern, heads.patterns(model, tokens[None])[:, :, 0])
+    torch.testing.assert_close(
+        run.value_weighted, heads.value_weighted(model, tokens[None])[:, :, 0], atol=2e-4, rtol=1e-4
+    )
+    torch.testing.assert_close(run.logits, model(tokens[None])[0])
+    _, cache = model.run_with_cache(tokens)
+    future = torch.ones(len(tokens), len(tokens)).triu(1).bool()
+    for layer in range(model.cfg.n_layers):
+        scores = cache["attn_scores", layer][0]
+        torch.testing.assert_close(run.scores[layer].masked_fill(future, -torch.inf), scores, atol=2e-4, rtol=1e-4)
+    assert run.scores[:, :, future].isfinite().all()  # what the mask hides
+
+
+@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("cuts", [(), (3,), ((0, 0),)])
+def test_the_terms_sum_to_the_logit(name, cuts):
+    model, tokens = trained(name)
+    if cuts == ((0, 0),) and not model.cfg.n_layers:
+        return
+    run = paths.run(model, tokens, *cuts)
+    for position, token in ((len(tokens) - 1, 5), (2, 60)):
+        terms = paths.terms(model, run, position, token)
+        assert sum(terms.values()) == pytest.approx(run.logits[position, token].item(), abs=1e-3)
+        assert len([name for name in terms if "." in name]) == model.cfg.n_layers * model.cfg.n_heads
+        assert ("bias" in terms) == (name == "one-layer-ln")
+        if cuts == ((0, 0),):
+            assert terms["0.0"] == 0
+
+
+def test_the_terms_of_one_layer_are_its_paths():
+    model, tokens = trained("one-layer")
+    direct, of_heads = paths.path_terms(model, tokens)
+    terms = paths.terms(model, paths.run(model, tokens), 9, 77)
+    assert terms.pop("direct") == pytest.approx(direct[9, 77].item(), abs=1e-4)
+    assert list(terms.values()) == pytest.approx(of_heads[:, 9, 77].tolist(), abs=1e-4)
+
+
+DOORS = [((0, 5), "k", (1, 6)), ((0, 5), "v", (1, 6)), ((0, 2), "q", (1, 1)), ((0, 0), "v", (1, 4))]
+
+
+@pytest.mark.parametrize("cuts", [(), (DOORS[1], DOORS[3], (1, 2)), (*DOORS, (0, 5), 4)])
+def test_the_pairs_of_two_layers_sum_to_the_terms_of_the_later_heads(cuts):
+    model, tokens = trained("two-layer")
+    run = paths.run(model, tokens, *cuts)
+    pairs, terms = paths.pairs(model, run, 20, 12), paths.terms(model, run, 20, 12)
+    assert pairs.shape == (8, 9)
+    assert pairs.sum(1).tolist() == pytest.approx([terms[f"1.{head}"] for head in range(8)], abs=1e-3)
+    if cuts:
+        assert pairs[6, 1 + 5] == pairs[4, 1] == 0 and pairs[0, 1].abs() > 0
+
+
+def test_a_pair_is_a_virtual_head():
+    """A₂ A₁ W_E OV₁ OV₂ W_U, with the patterns of the run, made of matrices that `pairs` never forms."""
+    model, tokens = trained("two-layer")
+    model.double()
+    run = paths.run(model, tokens)
+    first = model.W_V[0, 3] @ model.W_O[0, 3]
+    second = model.W_V[1, 6] @ model.W_O[1, 6]
+    virtual = run.pattern[1, 6] @ run.pattern[0, 3] @ model.W_E[tokens] @ first @ second @ model.W_U[:, 12]
+    assert paths.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(virtual[20].item(), abs=1e-8)

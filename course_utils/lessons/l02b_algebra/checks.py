@@ -105,7 +105,7 @@ def _frozen(model: Model, soft: Tensor, A: Tensor, wrong: str) -> Tensor:
     return x @ model.W_U
 
 
-def _ours(*given: Any) -> Tensor:
+def _linear(*given: Any) -> Tensor:
     return ours.find("frozen_logits").function(*given)
 
 
@@ -132,18 +132,18 @@ frozen_logits = compared(
     returns="[pos, d_vocab]",
     cases=_frozen_cases,
     mistakes={
-        "these are log-probabilities; the function returns logits.": lambda *given: _ours(*given).log_softmax(-1),
-        "these are probabilities; the function returns logits.": lambda *given: _ours(*given).softmax(-1),
+        "these are log-probabilities; the function returns logits.": lambda *given: _linear(*given).log_softmax(-1),
+        "these are probabilities; the function returns logits.": lambda *given: _linear(*given).softmax(-1),
         "other patterns give the same logits: are they computed anew from the stream?": (
             lambda model, soft, A: model(soft.argmax(1)[None])[0]
         ),
-        "the patterns of layer 0 make no difference.": lambda m, s, A: _ours(m, s, A[1:].expand_as(A)),
-        "the patterns of layer 1 make no difference.": lambda m, s, A: _ours(m, s, A[:1].expand_as(A)),
+        "the patterns of layer 0 make no difference.": lambda m, s, A: _linear(m, s, A[1:].expand_as(A)),
+        "the patterns of layer 1 make no difference.": lambda m, s, A: _linear(m, s, A[:1].expand_as(A)),
         "positions are in the stream; here they only ever entered the patterns.": (
             lambda m, s, A: _frozen(m, s, A, "positions")
         ),
-        NOT_LINEAR: lambda m, s, A: _ours(m, s.softmax(-1), A),
-        "the patterns are transposed: rows are destinations.": lambda m, s, A: _ours(m, s, A.mT),
+        NOT_LINEAR: lambda m, s, A: _linear(m, s.softmax(-1), A),
+        "the patterns are transposed: rows are destinations.": lambda m, s, A: _linear(m, s, A.mT),
         "a head reads what its neighbour in the same layer wrote; all heads of a layer read the same stream.": (
             lambda m, s, A: _frozen(m, s, A, "one by one")
         ),
@@ -151,7 +151,9 @@ frozen_logits = compared(
             lambda m, s, A: _frozen(m, s, A, "reads the embedding")
         ),
         "the stream itself is lost: a layer adds its heads to it.": lambda m, s, A: _frozen(m, s, A, "no residual"),
-        "the layers have each other's patterns: A[0] belongs to layer 0.": lambda m, s, A: _ours(m, s, A.flip(0)),
-        "the heads have each other's patterns: A[layer, 0] belongs to head 0.": lambda m, s, A: _ours(m, s, A.flip(1)),
+        "the layers have each other's patterns: A[0] belongs to layer 0.": lambda m, s, A: _linear(m, s, A.flip(0)),
+        "the heads have each other's patterns: A[layer, 0] belongs to head 0.": lambda m, s, A: _linear(
+            m, s, A.flip(1)
+        ),
     },
 )
