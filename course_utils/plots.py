@@ -88,8 +88,8 @@ def picture(alt: str, sharp: bool = True) -> dict[str, str]:
     figure.savefig(file, dpi=scale * figure.dpi, bbox_inches="tight")
     plt.close(figure)
     drawn = Image.open(file).convert("RGB")
-    if sharp:  # 160 colours, chosen with care (k-means), take a third of the bytes, and no reader sees a difference
-        drawn = drawn.quantize(160, kmeans=1, dither=Image.Dither.NONE)
+    if sharp:  # 112 colours, chosen with care (k-means), take a third of the bytes, and no reader sees a difference
+        drawn = drawn.quantize(112, kmeans=1, dither=Image.Dither.NONE)
     file = io.BytesIO()
     drawn.save(file, "PNG", optimize=sharp)
     source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"

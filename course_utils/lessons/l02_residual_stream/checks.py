@@ -17,11 +17,7 @@ from course_utils.lessons.l02_residual_stream import methods
 Model = HookedTransformer
 
 
-def _ours(name: str) -> Answer:
-    return lambda *given: ours.find(name).function(*given)
-
-
-_terms, _drop, _replaced, _shares = map(_ours, ("stream_terms", "predicted_drop", "replaced", "patch_stream"))
+_terms, _drop, _replaced, _shares = map(ours.answer, ("stream_terms", "predicted_drop", "replaced", "patch_stream"))
 
 
 def _reordered(*order: int) -> Answer:

@@ -13,6 +13,8 @@ from course_utils.course.exercises import Answer, Cases, compared, judged
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import Unfit, Wrong, close, demand, pair, tensor
 
+_ours = ours.answer("skip_trigrams")
+
 OTHER = {"n_heads": 2, "d_head": 7, "d_vocab": 13, "d_model": 8}
 FAILS = "it is right for one small model, and wrong for another with other sizes and"
 
@@ -229,10 +231,6 @@ def _asked() -> Cases:
     fails = "it is right for one model and k = 4, but not for another with 13 tokens, head"
     others = {f"{fails} {head} and k = {k}.": (other, head, s, k) for head, s, k in ((3, 12, 1), (0, 0, 13), (2, 5, 6))}
     return {"the answer is wrong for head 1, source 4 and k = 4.": (model, 1, 4, 4)} | others
-
-
-def _ours(*arguments: Any) -> tuple[Tensor, Tensor]:
-    return ours.find("skip_trigrams").function(*arguments)
 
 
 skip_trigrams = compared(

@@ -15,6 +15,8 @@ from course_utils.course.fixtures import random, tiny_model
 from course_utils.lessons.l08_how_induction_forms import events
 from course_utils.models import sinusoids
 
+_ours = ours.answer("previous_token_weights")
+
 Numbers = list[float]
 STRAIGHT, FLAT = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0]
 
@@ -129,10 +131,6 @@ paired_test = compared(
 )
 
 
-def _ours(*arguments: Any) -> tuple[Tensor, Tensor]:
-    return ours.find("previous_token_weights").function(*arguments)
-
-
 def _looks_elsewhere(got: Any, right: Any, W_pos: Tensor, d_head: int, scale: float, back: int) -> str | None:
     W_Q, W_K = got
     scores = (W_pos @ W_Q) @ (W_pos @ W_K).T
@@ -172,7 +170,9 @@ previous_token_weights = compared(
             lambda *arguments: _ours(*arguments)[::-1],
         ),
         "each position looks at itself: nothing turns the queries back by one.": lambda *all: [_ours(*all)[1]] * 2,
-        "with back = 3 the head still looks at the token before: use `back`.": lambda *all: _ours(*all[:3], 1),
+        "with back = 3 the head still looks at the token before: use `back`.": lambda *all: ours.answer(
+            "previous_token_weights"
+        )(*all[:3], 1),
     },
 )
 

@@ -29,16 +29,16 @@ def _other(batch: int, length: int, *more: Any) -> tuple:
     return _model(d_model=9, d_head=3, d_mlp=5, d_vocab=11, n_ctx=7), tokens, *more
 
 
-def _ours(name: str) -> Answer:
-    return lambda *given: ours.find(name).function(*given)
-
-
-_two_parts, _forced, _silent = _ours("preactivations"), _ours("with_attention"), _ours("without_neurons")
+_two_parts, _forced, _silent = (
+    ours.answer("preactivations"),
+    ours.answer("with_attention"),
+    ours.answer("without_neurons"),
+)
 
 
 def _changed(name: str, change: Callable[[Tensor, Tensor], Any]) -> Answer:
     """Our answer with the two things that it returns changed."""
-    return lambda *given: change(*_ours(name)(*given))
+    return lambda *given: change(*ours.answer(name)(*given))
 
 
 def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int) -> str | None:

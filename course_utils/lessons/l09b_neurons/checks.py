@@ -16,12 +16,7 @@ from course_utils.course.questions import close, demand, read
 from course_utils.lessons.l09b_neurons import neurons
 from course_utils.making import fourier
 
-
-def _ours(name: str) -> Answer:
-    return lambda *given: ours.find(name).function(*given)
-
-
-_waves, _error, _without = _ours("only_waves"), _ours("pair_error"), _ours("without_direction")
+_waves, _error, _without = ours.answer("only_waves"), ours.answer("pair_error"), ours.answer("without_direction")
 
 
 def _means(table: Tensor) -> Tensor:

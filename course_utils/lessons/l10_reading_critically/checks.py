@@ -14,6 +14,8 @@ from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import tiny_model
 from course_utils.course.questions import Wrong, close, demand, tensor
 
+_ours = ours.answer("attention_by_gap")
+
 FIRST, SECOND, FINAL = "blocks.0.ln1.hook_scale", "blocks.1.ln1.hook_scale", "ln_final.hook_scale"
 TEXTS = torch.tensor([[0, 1, 2, 3, 4, 5, 6], [7, 3, 9, 9, 1, 2, 8]])
 DIVISORS: dict[str, dict[str, float]] = {
@@ -147,10 +149,6 @@ def _why_gaps(got: Tensor, right: Tensor, model: Any, head: int, source: int, de
     return None
 
 
-def _ours(*arguments: Any) -> Tensor:
-    return ours.find("attention_by_gap").function(*arguments)
-
-
 attention_by_gap = compared(
     "`attention_by_gap(model, head, source, dest, fillers) → [gap]`: attention to a source that moves away.",
     returns="[gap], from 0 to the number of fillers",
@@ -164,7 +162,9 @@ attention_by_gap = compared(
             lambda m, h, *others: _ours(m, 0, *others),
             lambda m, h, *others: _ours(m, 1, *others),
         ),
-        "the second row of fillers makes no difference: average over all rows.": lambda *a: _ours(*a[:-1], a[-1][:1]),
+        "the second row of fillers makes no difference: average over all rows.": lambda *a: ours.answer(
+            "attention_by_gap"
+        )(*a[:-1], a[-1][:1]),
         "the order of the rows of fillers should not matter: average over all of them.": (
             lambda *a: _ours(*a[:-1], a[-1][-1:])
         ),
