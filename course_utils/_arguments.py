@@ -115,7 +115,8 @@ def _check_together(given: dict[str, Any], annotations: dict[str, Any]) -> None:
             sizes += [size for axis, size in axes if axis == "d_vocab"]
     d_vocab = next((size for size in sizes if size), math.inf)
     n_ctx = min((model.cfg.n_ctx for model in models.values()), default=math.inf)
-    if "tokens" in tensors and (length := tensors["tokens"].shape[-1]) > n_ctx:
+    reads = _is_tensor(annotations.get("tokens")) and annotations["tokens"].dim_str.endswith("pos")
+    if "tokens" in tensors and reads and (length := tensors["tokens"].shape[-1]) > n_ctx:
         raise ValueError(f"tokens has texts of {length} tokens, and the model reads at most {n_ctx}: take a part.")
     for name in {"tokens", "stream"} & set(tensors):
         wrong = tensors[name][(tensors[name] < 0) | (tensors[name] >= d_vocab)]

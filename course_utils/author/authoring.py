@@ -107,14 +107,14 @@ def derive(solution: NotebookNode) -> NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = reader.blank(cell.source)
-            if not _is_first_picture(cell):
+            if FIRST_PICTURE not in cell.metadata.get("tags", []):
                 cell.update(outputs=[], execution_count=None)
             answered = answered or "predicted=" in cell.source
         elif answered and cell.id not in links.IDS:  # what a bet's answer is read to mean
             cell.source, answered = _after_bet(cell.source), False
         if cell.id in links.IDS:
             cell.source = links.for_learner(cell.source)
-        cell.source = cell.source.replace(f"](../{links.GLOSSARY}#", f"]({links.GLOSSARY}#")
+        cell.source = cell.source.replace(f"](../{links.GLOSSARY}", f"]({links.GLOSSARY}")
     return notebook
 
 
@@ -124,10 +124,6 @@ def _after_bet(source: str) -> str:
     summary = "<summary><b>When it has run:</b> what came, and why</summary>"
     folded = f"<details>{summary}\n\n{told.strip()}\n</details>" if told.strip() else ""
     return "\n\n".join(filter(None, [folded, *rest]))
-
-
-def _is_first_picture(cell: NotebookNode) -> bool:
-    return FIRST_PICTURE in cell.metadata.get("tags", [])
 
 
 def problems(notebook: NotebookNode) -> list[str]:
@@ -192,7 +188,7 @@ def _tag_problems(cell: NotebookNode) -> Iterator[str]:
 
 
 def _code_problems(cell: NotebookNode) -> Iterator[str]:
-    if "../" in cell.source.replace(f"](../{links.GLOSSARY}#", "") and cell.get("id") not in links.IDS:
+    if "../" in cell.source.replace(f"](../{links.GLOSSARY}", "") and cell.get("id") not in links.IDS:
         yield 'has "../", which is one place from notebooks/ and another from notebooks/solutions/.'
     if cell.cell_type != "code":
         return
@@ -214,8 +210,7 @@ def output_problems(notebook: NotebookNode) -> list[str]:
     found = []
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
-            complaints = (*_output_problems(cell), *_picture_problems(cell))
-            found += [f"{runner.where(number, cell)} {complaint}" for complaint in complaints]
+            found += [f"{runner.where(number, cell)} {complaint}" for complaint in _output_problems(cell)]
     if (size := len(dumps(notebook).encode())) > MAX_BYTES:
         found.append(f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller pictures.")
     return found
@@ -235,9 +230,6 @@ def _output_problems(cell: NotebookNode) -> Iterator[str]:
             yield "stores JavaScript: tag it interactive, and store a static picture beside it."
         if address := ADDRESS.search(output.get("text", "") + output.get("data", {}).get("text/plain", "")):
             yield f"stores the memory address {address[0]}, another on every run: end the last line with a semicolon."
-
-
-def _picture_problems(cell: NotebookNode) -> Iterator[str]:
     if "interactive" in cell.metadata.get("tags", []) and not cell.outputs:
         yield "shows nothing where it is stored: it needs a picture or a line of text beside what is interactive."
     for output in cell.outputs:
@@ -300,7 +292,8 @@ def worked_in(path: Path) -> list[str]:
     """A sentence if somebody has worked in the learner's copy of a solution, which must not be written over."""
     learner = learner_path(path)
     cells = read(learner).cells if learner.is_file() else []
-    if not any(cell.get("execution_count") for cell in cells if not _is_first_picture(cell)):
+    run = [cell for cell in cells if cell.get("execution_count")]
+    if all(FIRST_PICTURE in cell.metadata.get("tags", []) for cell in run):
         return []
     return [f"Somebody has worked in notebooks/{learner.name}: move it away, and run this again."]
 
@@ -323,9 +316,7 @@ def relink(path: Path, headings: dict[str, str]) -> list[str]:
 
 
 def _store(notebook: NotebookNode, path: Path) -> None:
-    """Write a solution and its learner's copy."""
-    texts = {path: dumps(notebook), learner_path(path): dumps(derive(notebook))}
-    for target, text in texts.items():
+    for target, text in ((path, dumps(notebook)), (learner_path(path), dumps(derive(notebook)))):
         write_text(target, text)
 
 

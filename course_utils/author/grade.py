@@ -76,11 +76,8 @@ def _plain(words: str) -> str:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_utils.author.grade",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = argparse.ArgumentParser(prog="python -m course_utils.author.grade", description=__doc__)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("folder", type=Path, help="nbgrader's folder autograded/")
     parser.add_argument("--out", type=Path, default=Path("class.md"), help="a file (default: class.md)")
     options = parser.parse_args(arguments)

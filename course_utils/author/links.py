@@ -16,7 +16,8 @@ from nbformat.v4 import new_markdown_cell
 from course_utils._files import lesson_of, solution_file
 
 IDS = ("links-top", "links-end")  # of the two cells that hold the line
-CONTENTS = "00_start.ipynb"
+START = "00_start"  # the lesson that holds the contents
+CONTENTS = f"{START}.ipynb"
 GLOSSARY = "GLOSSARY.md"  # beside the learner's copies
 SOURCES = json.loads(Path(__file__).with_name("sources.json").read_text(encoding="utf-8"))  # name → address
 LESSON, SOLUTION = "The lesson, with blanks", "The solution"  # what the links to the other copy say
@@ -33,7 +34,7 @@ def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> Notebo
     _link_terms(texts, lesson_of(path), glossary.read_text(encoding="utf-8") if glossary.is_file() else "")
     text = line(lesson_of(path), titles, contents=(path.parent.parent / CONTENTS).is_file())
     top, end = (new_markdown_cell(text, id=name) for name in IDS)
-    solution.cells[1:1] = [top] if not _is_contents(lesson_of(path)) else []
+    solution.cells[1:1] = [top] if lesson_of(path) != START else []
     solution.cells.append(end)
     return solution
 
@@ -42,7 +43,7 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
     """The line of a solution: the lesson before, the contents if there are any, the learner's copy, what comes next."""
     before, after = neighbours(lesson, list(titles))
     parts = [f"[← {titles[name]}]({solution_file(name)})" for name in before]
-    if not _is_contents(lesson):
+    if lesson != START:
         parts += [f"[Contents](../{CONTENTS})"] if contents else []
         parts += [f"[{LESSON}](../{lesson}.ipynb)"]
     parts += [f"[{titles[name]} →]({solution_file(name)})" for name in after]
@@ -52,17 +53,13 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
 def neighbours(lesson: str, lessons: Sequence[str]) -> tuple[list[str], list[str]]:
     """What comes before and after a lesson: nothing or one lesson before; after it its companion ("02b_…"), too."""
     place = lessons.index(lesson)
-    before = [name for name in lessons[:place] if not _is_companion(name) and not _is_contents(name)][-1:]
+    before = [name for name in lessons[:place] if not _is_companion(name) and name != START][-1:]
     after = []
     for name in lessons[place + 1 :]:
         after.append(name)
         if not _is_companion(name):
             break
     return before, after
-
-
-def _is_contents(lesson: str) -> bool:
-    return f"{lesson}.ipynb" == CONTENTS
 
 
 def _is_companion(lesson: str) -> bool:

@@ -21,7 +21,6 @@ from course_utils._files import NOTEBOOKS, ROOT, lesson_of, write_text
 from course_utils.author import authoring, links, to_html
 from course_utils.course import bets, claims, utf8_output
 
-START = Path(links.CONTENTS).stem  # the README's table stands in its place
 TEXTS = {  # what stands after the lessons: the name of the page → its file
     "GLOSSARY": NOTEBOOKS / links.GLOSSARY,
     "TEACHING": NOTEBOOKS / "TEACHING.md",
@@ -30,9 +29,7 @@ TEXTS = {  # what stands after the lessons: the name of the page → its file
     "CHANGELOG": ROOT / "CHANGELOG.md",
 }
 BET = re.compile(r'data-bet="(\w+)"')  # a card's still
-ANSWERED = re.compile(
-    r'\bclaim\(\s*"([^"]+)"(?:(?!\bclaim\()[\s\S])*?predicted="(\w+)"'
-)  # a claim's statement, the bet
+ANSWERED = re.compile(r'\bclaim\(\s*"([^"]+)"(?:(?!\bclaim\()[\s\S])*?predicted="(\w+)"')  # a statement, its bet
 MARKED = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", re.MULTILINE)  # what a reader needs not see
 SETTINGS = {
     "project": "Transformer circuits, hands-on",
@@ -91,7 +88,9 @@ def build(out: Path) -> Path:
 
 def _write_sources(folder: Path) -> None:
     """Everything that Sphinx reads, as it reads it."""
-    lessons = [name for name in map(lesson_of, authoring.lessons()) if name != START]
+    lessons = [
+        name for name in map(lesson_of, authoring.lessons()) if name != links.START
+    ]  # the README is in its place
     for lesson in lessons:
         solution, learner = to_html.both(lesson)
         solution.cells = list(_cells(solution, learner))
@@ -152,10 +151,8 @@ def _answers(cells: list[NotebookNode]) -> dict[str, str]:
     """What came out for each bet, by name, with the reason if the lesson's table has it."""
     found = {}
     for cell in cells:
-        texts = (
-            output.get("text") or output.get("data", {}).get("text/plain", "") for output in cell.get("outputs", [])
-        )
-        told = "\n".join(texts)
+        outputs = cell.get("outputs", [])
+        told = "\n".join(output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs)
         for statement, name in ANSWERED.findall(cell.source):
             because = claims.expectations().get(statement, {}).get("because", "")
             for value in re.findall(f"^{claims.CLAIM} {re.escape(statement)}: (.*)$", told, re.MULTILINE):

@@ -209,10 +209,8 @@ class Card(anywidget.AnyWidget):
         form = f"<ul>{items}</ul>" if items else f"<p>{escape(number)}, {self.asked['about']}</p>"
         html = f"<p><b>Predict:</b> {self.asked['question']}</p>{form}{self._said()}"
         text = f"Predict: {self.text}\n" + (" · ".join(self.guesses) or number)
-        return {
-            "text/html": f'<div class="bet-still" data-bet="{escape(self.name)}">{html}</div>{STYLE}',
-            "text/plain": text,
-        }
+        card = f'<div class="bet-still" data-bet="{escape(self.name)}">{html}</div>{STYLE}'
+        return {"text/html": card, "text/plain": text}
 
 
 def scale(bet: Mapping, unit: str, edges: Sequence[float] = ()) -> str:
@@ -322,8 +320,7 @@ def _is_recorded() -> bool:
 
 
 def _keep(name: str, bet: Mapping) -> None:
-    content = json.dumps(guesses() | {name: bet}, indent=1, ensure_ascii=False) + "\n"
-    write_text(Path(PREDICTIONS), content)
+    write_text(Path(PREDICTIONS), json.dumps(guesses() | {name: bet}, indent=1, ensure_ascii=False) + "\n")
 
 
 def summary(bets: Mapping[str, Mapping]) -> str:

@@ -50,7 +50,8 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
     names = [source.relative_to(lessons).as_posix() for source in sources]
     for name, source in zip(names, sources, strict=True):
         copy, was, now = folder / name, before.get(name), _made(source)
-        if _unwritten(copy, was) and not (copy.is_file() and _is_only_run(copy, was, now)):
+        is_only_run = was is not None and copy.is_file() and sha256(copy) != was[0] and _made(copy)[1] == now[1]
+        if _unwritten(copy, was) and not is_only_run:
             if not copy.is_file() or sha256(copy) != now[0]:
                 write_atomically(copy, partial(shutil.copyfile, source))
             made[name] = now
@@ -70,11 +71,6 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
 def _unwritten(copy: Path, was: Made | None) -> bool:
     """Whether nothing is lost with a copy: it is not there, or holds what it held when it was made."""
     return not copy.is_file() or (was is not None and (sha256(copy) == was[0] or _made(copy)[1] == was[1]))
-
-
-def _is_only_run(copy: Path, was: Made | None, now: Made) -> bool:
-    """Whether a copy has outputs of its own, and what is written in it is still what the lesson says."""
-    return was is not None and sha256(copy) != was[0] and _made(copy)[1] == now[1]
 
 
 def _made(notebook: Path) -> Made:

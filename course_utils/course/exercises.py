@@ -20,7 +20,9 @@ Where many answers are right, as when something is to be built, an exercise is a
 import difflib
 import functools
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from course_utils.course import ours
@@ -30,6 +32,7 @@ from course_utils.course.questions import Unfit, Wrong, read, same
 Answer = Callable[..., Any]
 Answers = Answer | tuple[Answer, ...]
 Cases = Mapping[str, tuple | list[tuple]]  # what is said of an answer that fails there → arguments, once or several
+Said = Mapping[str, Any] | str | None  # a sentence, or sentences with whether each is so: the first that is, is told
 EXERCISES: dict[str, "Exercise"] = {}  # by name
 
 
@@ -63,7 +66,9 @@ class Exercise:
             if self.unfit:
                 print(f"  It is right, but {self.unfit}.")
             elif verdict.startswith("✓"):
-                return _returning_tensors(answer) if guarded.converted else answer
+                if not guarded.converted:
+                    return answer
+                return functools.wraps(answer)(lambda *args, **kwargs: as_tensors(answer(*args, **kwargs)))
             if verdict.startswith("✗") and (names := notebook_data(answer)):
                 few = ", ".join(f"`{name}`" for name in names[:3])
                 print(f"  It reads {few} of the notebook, though the check calls it with small values of its own.")
@@ -85,21 +90,19 @@ class Exercise:
 
     def verdict(self, answer: Answer) -> str:
         """What is printed about a guarded answer, in one line."""
-        self.unfit = ""
+        self.unfit, line = "", f"✓ {self.name}"
         try:
-            with randomness_kept():
+            with randomness_kept(), warnings.catch_warnings():
+                warnings.filterwarnings("ignore", "The use of `x.T`")  # with more than two axes: a wall of text
                 self.check(answer)
         except Blank:
             return f"○ {self.name}: not attempted yet."
         except Unfit as reason:
             self.unfit = str(reason)
-            line = f"✓ {self.name}"
         except Wrong as problem:
             line = f"✗ {self.name}: {problem}"
         except Exception as error:  # in the check itself: it met something that its author did not think of
             line = f"✗ {self.name}: the check can't read what your function returns ({type(error).__name__}: {error})."
-        else:
-            line = f"✓ {self.name}"
         self.attempted = True
         line = " ".join(line.split())
         return line if len(line) <= LINE else line[: LINE - 1] + "…"
@@ -115,16 +118,20 @@ def compared(
     *,
     cases: Callable[[], Cases],
     returns: str | tuple[str, ...] = "",
-    mistakes: Mapping[str, Answers],
-    explain: Callable[..., str | None] = lambda got, right, *arguments: None,
+    mistakes: Mapping[str, Answers] = MappingProxyType({}),
+    explain: Callable[..., Said] = lambda got, right, *arguments: None,
+    advice: Callable[..., Said] = lambda outcome, *arguments: None,
     as_read: Callable[[Any], Any] = lambda value: value,
+    fits: Callable[[Answer], None] = lambda answer: None,
 ) -> Exercise:
     """An exercise with one right result for each case: ours.
 
     `says` opens with the call in backticks, whose name is the exercise's. `cases` makes its arguments anew at each
     call, so that no answer can spoil them. `returns` says what a tensor's axes are, or what the things of a tuple are,
     in an error's words. `mistakes` are compared with, in their order. `explain(got, right, *arguments)` may name a
-    difference that depends on numbers. `as_read` makes of a result what is compared, and may raise `Wrong`.
+    difference that depends on numbers: see `Said`. `advice(outcome, *arguments)` comes before everything else, and
+    sees a result as it was returned, or the exception. `as_read` makes of a result what is compared, and may raise
+    `Wrong`; `fits` may raise `Unfit` for an answer that is right.
     """
     found = re.match(r"`(\w+)\(", says)
     if not found:
@@ -134,13 +141,22 @@ def compared(
     def result(value: Any, right: Any) -> Any:
         return read(as_read(value), right, returns)
 
+    def called(answer: Answer, arguments: tuple) -> Any:
+        try:
+            value, problem = answer(*arguments), ""
+        except Wrong as wrong:
+            value, problem = wrong.__cause__, str(wrong)
+        if said := told(advice(value, *arguments)) or problem:
+            raise Wrong(said)
+        return value
+
     def check(answer: Answer) -> None:
         for number, (otherwise, arguments) in enumerate(each(cases())):
             right = as_read(ours.find(name).function(*arguments))
-            got = result(answer(*arguments), right)
+            got = result(called(answer, arguments), right)
             if same(got, right):
                 continue
-            for sentence, wrong in _one_by_one(mistakes):
+            for sentence, wrong in each(mistakes, tuple):
                 _, anew = list(each(cases()))[number]
                 try:
                     is_this = same(got, result(wrong(*anew), right))
@@ -148,24 +164,24 @@ def compared(
                     continue
                 if is_this:
                     raise Wrong(sentence)
-            raise Wrong(explain(got, right, *arguments) or otherwise)
+            raise Wrong(told(explain(got, right, *arguments)) or otherwise)
+        fits(answer)
 
     made = Exercise(name, check)
     made.mistakes, made.cases = mistakes, cases
     return made
 
 
-def _one_by_one(mistakes: Mapping[str, Answers]) -> Iterator[tuple[str, Answer]]:
-    for sentence, answers in mistakes.items():
-        for answer in answers if isinstance(answers, tuple) else (answers,):
-            yield sentence, answer
+def told(said: Said) -> str | None:
+    """The first sentence that is so, if any is."""
+    return next((one for one, is_so in said.items() if is_so), None) if isinstance(said, Mapping) else said
 
 
-def each(cases: Cases) -> Iterator[tuple[str, tuple]]:
-    """Each case: what is said of an answer that fails there, and the arguments."""
-    for sentence, given in cases.items():
-        for arguments in given if isinstance(given, list) else [given]:
-            yield sentence, arguments
+def each(given: Mapping[str, Any], several: Any = list) -> Iterator[tuple[str, Any]]:
+    """Each thing with its sentence: the arguments of a case, or of a `tuple` of mistakes each one."""
+    for sentence, things in given.items():
+        for thing in things if isinstance(things, several) else (things,):
+            yield sentence, thing
 
 
 def hint(name: str) -> None:
@@ -177,7 +193,13 @@ def hint(name: str) -> None:
         print(f'There is no further hint for {name}; check.solution("{name}") shows our solution.')
         return
     known.hints_shown += 1
-    _show(f"**Hint {known.hints_shown} of {len(hints)}** · {hints[known.hints_shown - 1]}")
+    text = f"**Hint {known.hints_shown} of {len(hints)}** · {hints[known.hints_shown - 1]}"
+    if _notebook() is None:
+        print(text)
+    else:
+        from IPython.display import Markdown, display
+
+        display(Markdown(text))
 
 
 def solution(name: str) -> None:
@@ -209,26 +231,6 @@ def _known(name: object) -> Exercise | None:
     meant = f" Did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
     print(f"There is no exercise {name!r}.{meant} Give its name as the heading writes it, in quotation marks.")
     return None
-
-
-def _returning_tensors(answer: Answer) -> Answer:
-    """The learner's function, its numpy arrays as tensors, which is what the lesson goes on with."""
-
-    @functools.wraps(answer)
-    def converted(*args: Any, **kwargs: Any) -> Any:
-        return as_tensors(answer(*args, **kwargs))
-
-    return converted
-
-
-def _show(text: str) -> None:
-    """Markdown, drawn where something can draw it."""
-    if _notebook() is None:
-        print(text)
-    else:
-        from IPython.display import Markdown, display
-
-        display(Markdown(text))
 
 
 def _notebook() -> Any:

@@ -79,7 +79,8 @@ class Overview:
             )
             cells = _link(notebook, html.escape(notebook.title)), signs, _share(exercises)
             yield "<tr>" + "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells) + "</tr>"
-        yield f"</tbody></table><p>{_signs()} {self.predictions}</p>"
+        signs = ", ".join(f"{mark} {words}" for mark, words in IN_WORDS.items())
+        yield f"</tbody></table><p>{signs}. {self.predictions}</p>"
         if self.mistakes:
             again = "".join(f"<li>{self._lesson_of(name)}{asked}</li>" for name, asked in self.mistakes.items())
             yield f"<p>You were sure, and it came out otherwise. Run these again, and bet again:</p><ul>{again}</ul>"
@@ -101,10 +102,6 @@ def _link(notebook: Notebook, text: str, exercise: str = "", label: str = "") ->
 
 def _share(exercises: dict[str, str]) -> str:
     return f"{list(exercises.values()).count('✓')} of {len(exercises)}"
-
-
-def _signs() -> str:
-    return ", ".join(f"{mark} {words}" for mark, words in IN_WORDS.items()) + "."
 
 
 def _lines(lessons: dict[str, dict[str, str]]) -> Iterator[str]:

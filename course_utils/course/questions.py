@@ -18,17 +18,14 @@ class Unfit(Exception):
     """Why the lesson can't go on with an answer that is right."""
 
 
-def tensor(value: object, shape: tuple[int, ...], means: str) -> Tensor:
+def tensor(value: Any, shape: tuple[int, ...], means: str) -> Tensor:
     """A copy of the answer as a finite tensor of the right shape; `means` says what the axes are."""
-    if not isinstance(value, Tensor):
-        raise Wrong(f"it should return a tensor, not {type(value).__name__}.")
+    demand(isinstance(value, Tensor), f"it should return a tensor, not {type(value).__name__}.")
     if tuple(value.shape) != shape:
         raise Wrong(f"the result has shape {list(value.shape)}; it should be {list(shape)}, {means}.")
-    if value.is_complex():
-        raise Wrong("the result holds complex numbers.")
+    demand(not value.is_complex(), "the result holds complex numbers.")
     copy = value.detach().to_dense().to(torch.float32, copy=True)  # an answer may use the same memory again
-    if not copy.isfinite().all():
-        raise Wrong("the result holds values that are infinite or not a number.")
+    demand(copy.isfinite().all(), "the result holds values that are infinite or not a number.")
     return copy
 
 
@@ -49,8 +46,7 @@ def number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise Wrong(f"it should return one number, not {kind}.")
     result = float(value)
-    if not math.isfinite(result):
-        raise Wrong(f"the result is {result}: look for a division by 0 or a logarithm of 0.")
+    demand(math.isfinite(result), f"the result is {result}: look for a division by 0 or a logarithm of 0.")
     return result
 
 
@@ -72,14 +68,15 @@ def close(a: Tensor | float, b: Tensor | float) -> bool:
     return torch.allclose(torch.as_tensor(a).float(), torch.as_tensor(b).float(), rtol=1e-4, atol=1e-5)
 
 
-def read(value: object, right: Any, returns: str | tuple[str, ...]) -> Any:
+def read(value: Any, right: Any, returns: str | tuple[str, ...]) -> Any:
     """The answer as what `right` is, a tensor, a number, text or several of these; `returns` says what each means."""
     if isinstance(right, Tensor):
         return tensor(value, tuple(right.shape), str(returns))
     if isinstance(right, tuple | list) and isinstance(returns, tuple):
         if not isinstance(value, tuple | list) or len(value) != len(right):
             counted = {2: "two", 3: "three", 4: "four"}.get(len(right), len(right))
-            raise Wrong(f"it should return {counted} things, {', '.join(returns)}, not {_described(value)}.")
+            found = f"{len(value)} of them" if isinstance(value, tuple | list) else type(value).__name__
+            raise Wrong(f"it should return {counted} things, {', '.join(returns)}, not {found}.")
         return [read(*each) for each in zip(value, right, returns, strict=True)]
     if isinstance(right, Real) and not isinstance(right, bool):
         return number(value)
@@ -87,13 +84,8 @@ def read(value: object, right: Any, returns: str | tuple[str, ...]) -> Any:
         value = value.tolist()
     if isinstance(right, list | tuple) and isinstance(value, list | tuple):
         return list(value)
-    if not isinstance(value, type(right)):
-        raise Wrong(f"it should return {returns}, not {_described(value)}.")
+    demand(isinstance(value, type(right)), f"it should return {returns}, not {type(value).__name__}.")
     return value
-
-
-def _described(value: object) -> str:
-    return f"{len(value)} of them" if isinstance(value, tuple | list) else type(value).__name__
 
 
 def same(a: Any, b: Any) -> bool:

@@ -44,19 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def settings(folder: Path) -> list[str]:
+def settings(folder: Path) -> Iterator[str]:
     """JupyterLab's options for the course. They hold for this server; the user's own configuration is not touched."""
-    return [f"--{name}={value}" for name, value in _settings(folder)]
-
-
-def _settings(folder: Path) -> Iterator[tuple[str, object]]:
     from jupyter_server.services.contents.manager import ContentsManager
 
-    yield "ServerApp.root_dir", folder
-    yield "LabApp.default_url", f"/lab/tree/{FIRST}"
-    yield "LabApp.workspaces_dir", folder / ".workspaces"  # which tabs are open
-    yield "LabApp.custom_css", True
-    yield "ServerApp.tornado_settings", f"static_custom_path={LAB}"  # where custom.css is looked for
-    yield "LabApp.app_settings_dir", LAB  # overrides.json: JupyterLab's first word is no question about its news
+    yield f"--ServerApp.root_dir={folder}"
+    yield f"--LabApp.default_url=/lab/tree/{FIRST}"
+    yield f"--LabApp.workspaces_dir={folder / '.workspaces'}"  # which tabs are open
+    yield "--LabApp.custom_css=True"
+    yield f"--ServerApp.tornado_settings=static_custom_path={LAB}"  # where custom.css is looked for
+    yield f"--LabApp.app_settings_dir={LAB}"  # overrides.json: JupyterLab's first word is no question about its news
     for pattern in [*(ContentsManager.hide_globs.default() or []), *HIDDEN]:
-        yield "ContentsManager.hide_globs", pattern
+        yield f"--ContentsManager.hide_globs={pattern}"

@@ -38,33 +38,15 @@ class Task:
 
     def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: one layer, one head, positions in the stream."""
-        return {
-            "n_layers": 1,
-            "d_model": self.d_model,
-            "n_heads": 1,
-            "d_head": self.d_model,
-            "n_ctx": max(self.lengths),
-            "d_vocab": self.d_vocab,
-            "normalization_type": None,
-            "positional_embedding_type": "standard",
-            "seed": self.seed,
-            **({"d_mlp": self.d_mlp, "act_fn": "relu"} if self.d_mlp else {"attn_only": True}),
-        }
+        sizes = {"n_layers": 1, "d_model": self.d_model, "n_heads": 1, "d_head": self.d_model}
+        sizes |= {"n_ctx": max(self.lengths), "d_vocab": self.d_vocab}
+        kind = {"normalization_type": None, "positional_embedding_type": "standard", "seed": self.seed}
+        mlp = {"d_mlp": self.d_mlp, "act_fn": "relu"} if self.d_mlp else {"attn_only": True}
+        return {**sizes, **kind, **mlp}
 
 
-_ADDITION = Task(
-    "sum",
-    d_vocab=128,
-    lengths=(2,),
-    d_model=128,
-    d_mlp=128,
-    steps=3_000,
-    batch=512,
-    adamw_lr=2e-2,  # a lower peak left more pairs wrong
-    adamw_decay=0.1,
-    warmup=900,
-    hold=0.3,
-)
+_SUM = Task("sum", d_vocab=128, lengths=(2,), d_model=128, d_mlp=128, steps=3_000, batch=512)
+_ADDITION = replace(_SUM, adamw_lr=2e-2, adamw_decay=0.1, warmup=900, hold=0.3)  # a lower rate left more pairs wrong
 TASKS = {
     "max-of-list": Task("largest", d_vocab=64, lengths=(2, 3, 4, 5, 6), d_model=32, d_mlp=0, steps=3_000, batch=512),
     "addition": _ADDITION,

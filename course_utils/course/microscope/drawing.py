@@ -114,11 +114,10 @@ def _columns(scene: Scene, layout: Layout) -> Iterator[str]:
         hit = "bar" if wanted[i] < 0 else "right" if best == wanted[i] else "wrong"
         height = max(24 * p, 3) if hit == "wrong" else 24 * p  # less, and the outline of a hollow bar fills it
         inside.append(rect(x - width / 2, layout.bars - height, width, height, hit))
-        changed = best != was[i]
         if scene.now.cuts:
             q = before[i, was[i]].item()
             inside.append(rect(x - width / 2 - 2, layout.bars - 24 * q, width + 4, 24 * q, "ghost"))
-        said, style = scene.called(best), "mono b" if changed else "mono s"
+        said, style = scene.called(best), "mono b" if best != was[i] else "mono s"
         inside.append(_label(x, layout.bars - 29, said, style, layout, up=True))
         inside.append(_label(x, layout.base + 30, name, "mono", layout))
         label = f"position {i}, {name}: expects {scene.called(best)} with {p:.2f}"
@@ -158,8 +157,7 @@ def _lanes(scene: Scene, layout: Layout) -> Iterator[str]:
         yield from _arcs(scene, layout, head, rail) if is_open else _dots(layout, sizes[head], rail)
         yield "</g>"
         ring = rect(22, rail - 7, 52, 13, "ring", ' rx="4"')
-        style = "e mono b" if is_open else "e mono s"
-        words = text(LEFT - 10, rail + 4, name, style)
+        words = text(LEFT - 10, rail + 4, name, "e mono b" if is_open else "e mono s")
         label = f"head {name}{', cut' * off}: {'close' if is_open else 'open'} its lane"
         pressed = f' aria-pressed="{str(is_open).lower()}"'
         yield act("open", name, label, ring + words, f"lane l{head[0] % 2}", pressed)

@@ -1,5 +1,6 @@
 """What stands below the pipes: the predictions at one position, and beside them what the view is about."""
 
+import textwrap
 from collections.abc import Iterator
 
 import torch
@@ -18,8 +19,7 @@ ROW = 17
 
 def alone(scene: Scene) -> str:
     """The panels of a view alone, without the pipes."""
-    parts, height = below(scene, 14)
-    return document(parts, height, in_words(scene))
+    return document(*below(scene, 14), in_words(scene))
 
 
 def below(scene: Scene, top: float) -> tuple[list[str], float]:
@@ -64,20 +64,11 @@ def _predictions(scene: Scene, y: float) -> tuple[list[str], float]:
         parts.append(text(0, y, "all positions", "s"))
         parts.append(text(300, y, f"mean loss {lost} nats", "e"))
     if cut:
-        for words in _wrapped(f"cut: {', '.join(map(interventions.in_words, scene.now.cuts))}", 52):
+        cuts = f"cut: {', '.join(map(interventions.in_words, scene.now.cuts))}"
+        for words in textwrap.wrap(cuts, 52, break_long_words=False, break_on_hyphens=False):
             y += ROW
             parts.append(text(0, y, words, "s"))
     return parts, y
-
-
-def _wrapped(words: str, most: int) -> Iterator[str]:
-    line = ""
-    for word in words.split():
-        if line and len(line) + len(word) >= most:
-            yield line
-            line = ""
-        line += f" {word}" if line else word
-    yield line
 
 
 def _steps(scene: Scene, y: float) -> tuple[list[str], float]:
@@ -149,8 +140,7 @@ def _levels(scene: Scene, y: float) -> tuple[list[str], float]:
     for level in reversed(range(cfg.n_layers + 1)):
         y += ROW + 2
         x = scene.now.stream[level, i]
-        words = "embedding" if not level else f"after layer {level - 1}"
-        parts.append(text(INDENT, y, words))
+        parts.append(text(INDENT, y, f"after layer {level - 1}" if level else "embedding"))
         parts.append(text(INDENT + 216, y, number(x.norm().item()), "e"))
         p = lens(scene.model, x).softmax(-1)
         for place, token in enumerate(p.topk(3).indices.tolist()):
@@ -167,14 +157,6 @@ def lens(model: HookedTransformer, x: torch.Tensor) -> torch.Tensor:
     return (x @ model.W_U + model.b_U)[0, 0]
 
 
-def _bar(x: float, y: float, value: float, was: float | None, zero: float, unit: float, style: str = "") -> list[str]:
-    def box(amount: float, grow: float, kind: str) -> str:
-        return rect(x + zero + min(0, amount) * unit, y - 10 - grow, max(0.5, abs(amount) * unit), 10 + 2 * grow, kind)
-
-    drawn = [box(value, 0, f"bar {style}".strip())]
-    return drawn + ([box(was, 2, "ghost")] if was is not None else [])
-
-
 def _paths(scene: Scene, y: float) -> tuple[list[str], float]:
     """The logit of the asked token as bars that sum to it; two layers: also by what the later heads read."""
     model, i, token = scene.model, scene.position, scene.token
@@ -186,6 +168,14 @@ def _paths(scene: Scene, y: float) -> tuple[list[str], float]:
     room = 62 if two else 330
     unit = room / max(1e-9, high - low)
     zero = -low * unit
+
+    def bar(x: float, y: float, name: str, style: str) -> Iterator[str]:
+        yield text(x - 6, y, name, "mono e")
+        for value, grow, kind in [(now[name], 0, f"bar {style}".strip()), (before[name], 2, "ghost")][: 1 + cut]:
+            left, width = x + zero + min(0, value) * unit, max(0.5, abs(value) * unit)
+            yield rect(left, y - 10 - grow, width, 10 + 2 * grow, kind)
+        yield text(x + room + 36, y, number(now[name]), "e")
+
     logit = scene.now.logits[i, token].item()
     parts = [text(INDENT, y, f"The logit of {scene.called(token)}", "b")]
     total = f"{number(logit)} = the sum of all bars" + f" (before: {number(scene.base.logits[i, token].item())})" * cut
@@ -197,9 +187,7 @@ def _paths(scene: Scene, y: float) -> tuple[list[str], float]:
     for name in first:
         low_y += ROW
         layer = "" if "." not in name else f"l{int(name[0]) % 2}"
-        parts.append(text(INDENT + 40, low_y, name, "mono e"))
-        parts += _bar(INDENT + 46, low_y, now[name], before[name] if cut else None, zero, unit, layer)
-        parts.append(text(INDENT + 46 + room + 36, low_y, number(now[name]), "e"))
+        parts += bar(INDENT + 46, low_y, name, layer)
     if not two:
         return parts, low_y
     table = paths.pairs(model, scene.now, i, token)
@@ -212,10 +200,7 @@ def _paths(scene: Scene, y: float) -> tuple[list[str], float]:
     y += ROW
     for h in range(model.cfg.n_heads):
         y += ROW
-        name = f"1.{h}"
-        parts.append(text(x + 24, y, name, "mono e"))
-        parts += _bar(x + 30, y, now[name], before[name] if cut else None, zero, unit, "l1")
-        parts.append(text(x + 30 + room + 36, y, number(now[name]), "e"))
+        parts += bar(x + 30, y, f"1.{h}", "l1")
         for c, value in enumerate(table[h].tolist()):
             fill = f' opacity="{0.45 * abs(value) / largest:.2f}"'
             parts.append(rect(left + cell * c + 0.5, y - 12.5, cell - 1, ROW - 1, "cell l1", fill))

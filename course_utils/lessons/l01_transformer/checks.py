@@ -1,6 +1,5 @@
 """Checks of lesson 01, the transformer: each exercise as data, with the sentence that each typical mistake gets."""
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,49 +9,24 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, Cases, Exercise, compared, judged
+from course_utils.course.exercises import Answer, Cases, Said, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.guard import Guarded
 from course_utils.course.questions import Operations, Unfit, Wrong, close, demand, pair, tensor
 
 
-def _advised(says: str, advice: Answer, training: Answer | None = None, **data: Any) -> Exercise:
-    """Compared; asks `advice(outcome, *arguments)`, a result's or an exception's; `training` is given positions."""
-    made = compared(says, **{"mistakes": {}} | data)
-    compares = made.check
-
-    def check(answer: Answer) -> None:
-        def advised(*arguments: Any) -> Any:
-            try:
-                result, otherwise = answer(*arguments), ""
-            except Wrong as told:
-                result, otherwise = told.__cause__, str(told)
-            if said := advice(result, *arguments) or otherwise:
-                raise Wrong(said)
-            return result
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # of .T with more than two axes: a wall of text
-            compares(advised)
-        if training:
-            _fit_for_training(answer, training)
-
-    made.check = check
-    return made
-
-
-def _of_shapes(advice: str) -> Callable[..., str | None]:
-    def say(outcome: object, *given: Tensor) -> str | None:
+def _of_shapes(advice: str) -> Callable[..., Said]:
+    def say(outcome: object, *given: Tensor) -> Said:
         shapes = " and ".join(str([*value.shape]) for value in given)
-        if isinstance(outcome, IndexError):
-            return f"an index does not fit the shape {shapes}: {advice}"
-        refused = isinstance(outcome, RuntimeError)
-        return f"PyTorch can't combine the arguments' shapes, here {shapes}: {advice}" if refused else None
+        return {
+            f"an index does not fit the shape {shapes}: {advice}": isinstance(outcome, IndexError),
+            f"PyTorch can't combine the arguments' shapes, here {shapes}: {advice}": isinstance(outcome, RuntimeError),
+        }
 
     return say
 
 
-def _fit_for_training(answer: Answer, given: Callable[[int], list[Tensor]]) -> None:
+def _fit_for_training(given: Callable[[int], list[Tensor]], answer: Answer) -> None:
     """Raise Unfit if training could not call a right answer: no gradient in double precision, or loops over places."""
     counts = []
     answer = Guarded(getattr(answer, "function", answer))  # the check's own would note that it returned float64
@@ -75,10 +49,10 @@ def _unmasked(scores: Any) -> Any:
     return scores
 
 
-attention_scores = _advised(
+attention_scores = compared(
     "`attention_scores(q, k) → scores`: every query with every key, divided by √d_head.",
     advice=_of_shapes("`k.mT` exchanges the last two axes of `k`, whatever stands in front."),
-    training=lambda n: [random(2, 3, n, 4), random(2, 3, n, 4, seed=1)],
+    fits=partial(_fit_for_training, lambda n: [random(2, 3, n, 4), random(2, 3, n, 4, seed=1)]),
     returns="[..., dest, src]",
     as_read=_unmasked,
     cases=lambda: {
@@ -111,11 +85,11 @@ def _with_hidden(scores: Any) -> Any:
     return torch.where(scores == -torch.inf, HIDDEN, scores) if isinstance(scores, Tensor) else scores
 
 
-def _wrongly_masked(got: Tensor, right: Tensor, scores: Tensor) -> str | None:
+def _wrongly_masked(got: Tensor, right: Tensor, scores: Tensor) -> Said:
     hidden, later = got == HIDDEN, right == HIDDEN
     before = (hidden & ~later).tril(-1).any()
     first = [*got[later & ~hidden].tolist(), torch.nan][0]  # of the later scores that stay
-    reasons = {
+    return {
         f"it fails for scores of shape {[*scores.shape]}: any axes may stand in front, so count from the last, as in "
         "`scores[..., dest, src]`.": scores.ndim > 2,
         "it hides a source that comes *before* its destination: rows are destinations, columns are sources.": before,
@@ -124,13 +98,12 @@ def _wrongly_masked(got: Tensor, right: Tensor, scores: Tensor) -> str | None:
         "a later source has the score 0: to a softmax that is a score like any other; use −∞.": first == 0,
         "a source that comes after its destination keeps a score: hide all of them.": first == first,
     }
-    return next((said for said, holds in reasons.items() if holds), None)
 
 
-masked = _advised(
+masked = compared(
     "`masked(scores) → scores`: −∞ where the source comes after the destination.",
     advice=_of_shapes("any axes may stand in front; count from the last, as in `scores[..., dest, src]`."),
-    training=lambda n: [random(2, 3, n, n)],
+    fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n)]),
     returns="as the scores",
     as_read=_with_hidden,
     cases=lambda: {"a score that is not hidden should stay as it was.": [(3 * random(*shape),) for shape in SHAPES]},
@@ -138,24 +111,23 @@ masked = _advised(
 )
 
 
-def _no_shares(got: Tensor, right: Tensor, scores: Tensor) -> str | None:
-    if (got < 0).any():
-        return "a share of attention is never below 0."
-    if close(got.sum(-2), 1.0):
-        return "each column sums to 1: sources are on the columns, so each *row* should."
+def _no_shares(got: Tensor, right: Tensor, scores: Tensor) -> Said:
     worst = max(got.sum(-1).flatten().tolist(), key=lambda total: abs(total - 1))
-    said = f"the shares that one destination gives sum to {worst:.3f}: each row should sum to 1."
-    return None if close(worst, 1.0) else said
+    return {
+        "a share of attention is never below 0.": (got < 0).any(),
+        "each column sums to 1: sources are on the columns, so each *row* should.": close(got.sum(-2), 1.0),
+        f"the shares that one destination gives sum to {worst:.3f}: each row should sum to 1.": not close(worst, 1.0),
+    }
 
 
-attention_pattern = _advised(
+attention_pattern = compared(
     "`attention_pattern(scores) → pattern`: the softmax over the sources.",
     advice=lambda outcome, scores: (
         "e to a score of a hundred is too large for a number: use softmax, or subtract the largest score first."
         if scores.max() > 50 and isinstance(outcome, Tensor) and outcome.isnan().any()
         else None
     ),
-    training=lambda n: [random(2, 3, n, n)],
+    fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n)]),
     returns="[..., dest, src], as the scores",
     cases=lambda: {
         "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": [
@@ -166,10 +138,10 @@ attention_pattern = _advised(
     explain=_no_shares,
 )
 
-weighted_values = _advised(
+weighted_values = compared(
     "`weighted_values(pattern, v) → z`: each destination's mean of the values, weighted by its row.",
     advice=_of_shapes("a product sums over the last axis of what stands on the left."),
-    training=lambda n: [random(2, 3, n, n), random(2, 3, n, 4, seed=1)],
+    fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n), random(2, 3, n, 4, seed=1)]),
     returns="[..., dest, d_head]",
     cases=lambda: {
         f"it fails for a pattern of shape {[*lead, n, n]}: sum over the sources, share times value.": (
@@ -249,21 +221,12 @@ def _model(
     return answer
 
 
-def _probabilities(got: Tensor, *_: Any) -> str | None:
-    if (got >= 0).all():
-        return "no logit is below 0: these look like probabilities, and the softmax comes later."
-    logs = close(got.logsumexp(-1), 0.0)
-    return "these are log-probabilities; the logits come before them." if logs else None
-
-
-transformer = _advised(
+transformer = compared(
     "`transformer(tokens, W_E, W_pos, blocks, ln_final, W_U) → logits`: the whole model.",
-    advice=lambda outcome, t, E, P, *others: (
+    advice=lambda outcome, t, E, P, *others: {
         f"W_pos has n_ctx rows, here {len(P)}, and the text only {t.shape[1]} tokens: add the rows of the places that "
-        "it has."
-        if isinstance(outcome, RuntimeError) and f"tensor b ({len(P)})" in str(outcome)
-        else None
-    ),
+        "it has.": isinstance(outcome, RuntimeError) and f"tensor b ({len(P)})" in str(outcome)
+    },
     returns="[batch, pos, d_vocab]",
     cases=lambda: {
         "without blocks, the logits should be (W_E[tokens] + positions) W_U.": _machine(0, False),
@@ -272,9 +235,11 @@ transformer = _advised(
         "ln_final belongs between the last block and W_U, once.": _machine(2, True),
         "it fails for 1 texts of 5 tokens, n_ctx 5, and 3 blocks.": _machine(3, True, 1, 5, 7, 4, 5),
         "it fails for 3 texts of 1 tokens, n_ctx 9, and 0 blocks.": _machine(0, True, 3, 1, 4, 6, 9),
-        "it fails for 5 texts of 2 tokens, n_ctx 6, and 1 blocks.": _machine(1, True, 5, 2, 3, 3, 6),
     },
-    explain=_probabilities,
+    explain=lambda got, *_: {
+        "no logit is below 0: these look like probabilities, and the softmax comes later.": (got >= 0).all(),
+        "these are log-probabilities; the logits come before them.": close(got.logsumexp(-1), 0.0),
+    },
     mistakes={
         "it uses W_E a second time: W_U is a matrix of its own here.": _model(end=lambda x, ln, E, P, U: ln(x) @ E.T),
         "W_pos makes no difference.": _model(start=lambda t, E, P: E[t]),
@@ -361,7 +326,6 @@ notices = compared(
     returns="one truth value for each position",
     as_read=_truth_values,
     cases=_edits,
-    mistakes={},
 )
 
 

@@ -9,7 +9,7 @@ from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, Cases, compared, judged
+from course_utils.course.exercises import Answer, Cases, Said, compared, judged
 from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course.questions import Wrong, close, demand, pair, tensor
 from course_utils.lessons.l02_residual_stream import methods
@@ -24,15 +24,25 @@ def _reordered(*order: int) -> Answer:
     return lambda model, tokens: _terms(model, tokens)[list(order)]
 
 
-def _what_differs(got: Tensor, right: Tensor, model: Model, tokens: Tensor) -> str | None:
+def _what_differs(got: Tensor, right: Tensor, model: Model, tokens: Tensor) -> Said:
     if model.cfg.n_layers > 2:
         return None  # that it was right for two layers says more
-    if not close(got[0], right[0]):
-        return "the first term should be what the embedding wrote: rows of W_E."
-    if close(got[1], got[2]):
-        return "heads 0.0 and 0.1 get the same term: what the whole layer adds does not say what each head adds."
-    summed = close(got.sum(0), right.sum(0))
-    return None if summed else "the terms do not sum to the stream at the end, `resid_post` of the last layer."
+    summed, alike = close(got.sum(0), right.sum(0)), close(got[1], got[2])
+    return {
+        "the first term should be what the embedding wrote: rows of W_E.": not close(got[0], right[0]),
+        "heads 0.0 and 0.1 get the same term: what the whole layer adds does not say what each head adds.": alike,
+        "the terms do not sum to the stream at the end, `resid_post` of the last layer.": not summed,
+    }
+
+
+def _why_it_stops(outcome: object, model: Model, tokens: Tensor) -> Said:
+    if model.cfg.n_layers > 2:
+        return None  # that it was right for two layers says more
+    index, stack = isinstance(outcome, IndexError), "stack expects" in str(outcome)
+    return {
+        "an index is too large for this model of 2 layers of 3 heads: take the numbers from `model.cfg`.": index,
+        "the terms differ in shape: each is [pos, d_model]; a head's z, [pos, d_head], gets there by its W_O.": stack,
+    }
 
 
 stream_terms = compared(
@@ -42,6 +52,7 @@ stream_terms = compared(
         "the sum is right, but the terms are not each head's own, z @ W_O.": (tiny_model(), TOKENS),
         FAILS: (tiny_model(**OTHER), OTHER_TOKENS),
     },
+    advice=_why_it_stops,
     explain=_what_differs,
     mistakes={
         "the first term holds W_pos; in these models positions go to queries and keys only, never into the stream.": (
@@ -59,26 +70,6 @@ stream_terms = compared(
         ),
     },
 )
-STOPS = {  # part of an error → what it means here
-    "IndexError": "an index is too large for this model of 2 layers of 3 heads: take the numbers from `model.cfg`.",
-    "stack expects": "the terms differ in shape: each is [pos, d_model]; a head's z, [pos, d_head], gets there by its"
-    " W_O.",
-}
-
-
-def _stops_explained(answer: Answer, compare: Answer = stream_terms.check) -> None:
-    def explained(model: Model, tokens: Tensor) -> Any:
-        try:
-            return answer(model, tokens)
-        except Wrong as problem:
-            for error, says in STOPS.items():
-                demand(model.cfg.n_layers > 2 or error not in str(problem), says)
-            raise
-
-    compare(explained)
-
-
-stream_terms.check = _stops_explained
 
 
 predicted_drop = compared(
@@ -178,19 +169,16 @@ def _ends(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> tuple[T
     return low, high
 
 
-def _where_it_differs(got: Tensor, right: Tensor, model: Model, *given: Any) -> str | None:
+def _where_it_differs(got: Tensor, right: Tensor, model: Model, *given: Any) -> Said:
     if model.cfg.n_layers > 2:
         return None  # that it was right for two layers says more
-    if not close(got[:, 0], right[:, 0]):
-        return (
-            "position 0 is the same in both runs, and its vector brings something back: which position do you replace?"
-        )
-    if not close(got[-1, -1], right[-1, -1]):
-        return (
-            "after the last layer, the last position brings all back: read the logit at the last position, and see that"
-            " the stages are `resid_pre` of layer 0, then `resid_post` of every layer."
-        )
-    return None
+    first, last = (close(got[at], right[at]) for at in ((slice(None), 0), (-1, -1)))
+    return {
+        "position 0 is the same in both runs, and its vector brings something back: which position do you "
+        "replace?": not first,
+        "after the last layer, the last position brings all back: read the logit at the last position, and see that "
+        "the stages are `resid_pre` of layer 0, then `resid_post` of every layer.": not last,
+    }
 
 
 patch_stream = compared(

@@ -27,18 +27,6 @@ def _arrow(axes: Axes, end: Tensor, colour: str, label: str, style: str = "-") -
     axes.text(away[0].item(), away[1].item(), label, ha="center", va="center", color=colour, bbox=BEHIND)
 
 
-def _kept(axes: Axes, W: Tensor) -> None:
-    """Dotted, the directions that x → x W keeps, with what it multiplies vectors along them by."""
-    values, vectors = torch.linalg.eig(W.T)
-    if values.imag.abs().max() > 1e-4:
-        return  # a rotation keeps none
-    for value, (x, y) in zip(values.real.tolist(), vectors.real.T.tolist(), strict=True):
-        side = 1 if y > 1e-3 or (abs(y) <= 1e-3 and x > 0) else -1  # the same end on every machine
-        axes.plot([-1.75 * x, 1.75 * x], [-1.75 * y, 1.75 * y], ":", color=GREY, linewidth=1)
-        factor = f"×{plots.written(round(value, 1), 'g')}"
-        axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
-
-
 def _circle(axes: Axes, W: Tensor) -> None:
     """The unit circle, dashed, and what one matrix makes of it."""
     angles = torch.linspace(0, 2 * math.pi, 200)
@@ -50,13 +38,20 @@ def _circle(axes: Axes, W: Tensor) -> None:
 
 
 def _act(axes: Axes, W: Tensor) -> None:
-    """What one matrix does to the unit circle and its vectors a, b."""
+    """What x → x W does to the unit circle and its vectors a, b; dotted, the directions that it keeps, with factors."""
     _circle(axes, W)
     for name, x, colour in zip("ab", torch.eye(2), COLOURS[1:3], strict=True):
         _arrow(axes, x, GREY, name, "--")
         _arrow(axes, x @ W, colour, f"{name}W")
-    _kept(axes, W)
     axes.set_ylim(-2, 1.8)
+    values, vectors = torch.linalg.eig(W.T)
+    if values.imag.abs().max() > 1e-4:
+        return  # a rotation keeps none
+    for value, (x, y) in zip(values.real.tolist(), vectors.real.T.tolist(), strict=True):
+        side = 1 if y > 1e-3 or (abs(y) <= 1e-3 and x > 0) else -1  # the same end on every machine
+        axes.plot([-1.75 * x, 1.75 * x], [-1.75 * y, 1.75 * y], ":", color=GREY, linewidth=1)
+        factor = f"×{plots.written(round(value, 1), 'g')}"
+        axes.text(-side * 2.1 * x, -side * 2.1 * y, factor, ha="center", va="center", color=GREY, fontsize=9)
 
 
 def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
@@ -66,20 +61,19 @@ def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
     plots.show("A circle turned, made an ellipse, pressed flat, mirrored. Dotted: eigenvectors.")
 
 
-def singular(W: Float[Tensor, "2 2"]) -> Axes:
+def singular(W: Float[Tensor, "2 2"]) -> None:
     """The three steps of the SVD on the unit circle: turn, stretch along the axes, turn again; det W > 0."""
     U, S, V = torch.linalg.svd(W)
     signs = U[0, 0].sign() * torch.stack([torch.ones(()), torch.linalg.det(U)])  # U a turn, and so V, on every machine
     U, V = U * signs, V * signs[:, None]
     steps = {"two directions": torch.eye(2), "1 turn": U, "2 stretch": U * S, "3 turn: the same as W": U * S @ V}
-    for axes, step in (panels := plots.panels(steps, (10, 2.7))):
+    for axes, step in plots.panels(steps, (10, 2.7)):
         _circle(axes, step)
         for number, x, colour in zip("12", U.T, COLOURS[1:3], strict=True):
             _arrow(axes, x @ step, colour, f"$u_{number}$")
-    return panels[0][0]
 
 
-def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Float[Tensor, "row column"]]) -> Axes:
+def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Float[Tensor, "row column"]]) -> None:
     """Matrices of the plane, and below each the singular values of a large one that does the same."""
     _, grid = plt.subplots(2, len(planes), figsize=(10.5, 6.2), height_ratios=(1.2, 1), sharey="row")
     look: dict[str, Any] = {"lines": False, "markers": True, "size": 2, "ylim": (-0.1, 2.3)}
@@ -89,10 +83,9 @@ def again(planes: Mapping[str, Float[Tensor, "2 2"]], matrices: Mapping[str, Flo
         values = dict(enumerate(torch.linalg.svdvals(large).tolist(), 1))
         plots.curves({name: values}, name, "singular value, in order of size", "stretch", **look, axes=below)
         below.label_outer()
-    return grid[0, 0]
 
 
-def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[str, Float[Tensor, " d_model"]]) -> Axes:
+def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[str, Float[Tensor, " d_model"]]) -> None:
     """The stream at one position and the spread of W_pos, coordinate by coordinate, of two models that do the same."""
     _, grid = plt.subplots(2, 2, figsize=(10.5, 5.8), sharex="col", sharey="col")
     for (left, right), (name, stream), colour in zip(grid, streams.items(), COLOURS[:2], strict=True):
@@ -100,10 +93,9 @@ def turned(streams: Mapping[str, Float[Tensor, " d_model"]], spreads: Mapping[st
         left.set(title=f"the stream at the last position, {name}", ylabel="value", xlabel="coordinate (the first 60)")
         right.bar(range(len(stream)), spreads[name], width=1, color=colour)
         right.set(title=f"positions, {name}", ylabel="spread of W_pos", xlabel="coordinate")
-    return grid[0, 0]
 
 
-def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> Axes:
+def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> None:
     """The virtual weights between two layers: writers on the rows, queries, keys and values of readers on columns."""
     writers, _, readers = strength.shape
     columns = [f"{door}:1.{head}" for door in ("queries", "keys", "values") for head in range(readers)]
@@ -112,10 +104,9 @@ def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> Axes:
     axes = plots.heatmap(strength.flatten(1), rows, columns, title, "written by", **look)
     for door in (1, 2):
         axes.axvline(door * readers - 0.5, color="white", linewidth=3)
-    return axes
 
 
-def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[Tensor, " direction"]) -> Axes:
+def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[Tensor, " direction"]) -> None:
     """Variance against the number of directions; and beside it, who uses each direction of a joint PCA."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.8))
     sums = {name: dict(enumerate(share.cumsum(0).tolist(), 1)) for name, share in shares.items()}
@@ -124,12 +115,11 @@ def spectra(shares: Mapping[str, Float[Tensor, " direction"]], of_first: Float[T
     labels = "Joint PCA: who uses each direction?", "direction", "share of W_E (W_U has the rest)"
     plots.curves({"W_E": of_first}, *labels, lines=False, markers=True, size=2, axes=right, ylim=(0, 1))
     right.axhline(0.5, color=GREY, linewidth=0.8)
-    return left
 
 
 def deleters(
     products: Mapping[str, Complex[Tensor, " d_head"]], changes: Mapping[str, tuple[float, float]], planted: float
-) -> Axes:
+) -> None:
     """What heads do to a vector at their own position, by their eigenvalues times their attention, and measured.
 
     `changes` are pairs: a head's attention to its own position, and the change of the vector, a share of it. `planted`
@@ -156,10 +146,9 @@ def deleters(
     right.axhline(0, color=GREY, linewidth=0.8)
     right.axhline(100 * planted, color=GREY, linestyle="--")
     right.text(0.002, 100 * planted + 0.3, "a head that deletes 32 directions of 256")
-    return left
 
 
-def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> Axes:
+def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> None:
     """Small integer matrices with their entries, the last one with lines between its blocks."""
     look: dict[str, Any] = {"centred": True, "numbers_from": 1, "spec": ".0f", "bar": False}
     widths = [matrix.shape[1] + 2 for matrix in pictures.values()]
@@ -173,10 +162,9 @@ def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: 
         panels[-1].axvline(edge, color="black", linewidth=0.8)
         panels[-1].axhline(edge, color="black", linewidth=0.8)
     panels[-1].set_xlabel("flattened stream, position by position")
-    return panels[-1]
 
 
-def where_and_what() -> Axes:
+def where_and_what() -> None:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
     axes = _schematic(3.1, 2.5, "What is a head, as matrices?", width=11)
     A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
@@ -191,7 +179,6 @@ def where_and_what() -> Axes:
     axes.set(xlim=(0, 9), ylim=(0, 2.5))  # imshow has moved them
     for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
         axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
-    return axes
 
 
 def _flow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **look: Any) -> None:
@@ -205,7 +192,7 @@ def _schematic(height: float, top: float, title: str, width: float = 10) -> Axes
     return axes
 
 
-def turn_and_back() -> Axes:
+def turn_and_back() -> None:
     """A writer turns what it writes by Q, a reader turns it back: between them the stream is another, they are not."""
     axes = _schematic(2.4, 2.0, "Who notices, if the stream is turned?")
     for y, label in ((1.5, "x"), (0.4, "x Q")):
@@ -215,10 +202,9 @@ def turn_and_back() -> Axes:
         axes.text(5, y + 0.08, f"in the stream: {label}", ha="center", va="bottom")
     plots.box(axes, 3, 0.4, "Q", ORANGE)
     plots.box(axes, 7, 0.4, "Qᵀ", ORANGE)
-    return axes
 
 
-def virtual_weights() -> Axes:
+def virtual_weights() -> None:
     """A head of layer 0 writes to the stream; a head of layer 1 reads it through three doors."""
     axes = _schematic(3.0, 2.6, "How does one head hear another?")
     plots.box(axes, 1.2, 0.4, "head 0.a", BLUE)
@@ -232,10 +218,9 @@ def virtual_weights() -> Axes:
         axes.text(x + 0.1, 1.6, f"${matrix}$", va="center")
         _flow(axes, (1.6, 0.4), (x, 1.15), linestyle=":", color=COLOURS[1], connectionstyle="angle3,angleA=0,angleB=90")
         axes.text(x + 0.12, 0.75, f"$W_O\\,{matrix}$", color=COLOURS[1], va="center")
-    return axes
 
 
-def layer_norm() -> Axes:
+def layer_norm() -> None:
     """The steps of LayerNorm and the map behind it: σ is another for each token, the rest is the same for all."""
     axes = _schematic(2.3, 1.9, "Which part of LayerNorm can be folded away?")
     _flow(axes, (1.1, 1.2), (9.9, 1.2))
@@ -245,14 +230,12 @@ def layer_norm() -> Axes:
     axes.text(3.5, 0.75, "one σ per token,\nmade from x: it stays", ha="center", va="top")
     axes.text(7.1, 0.75, "the same for every token:\none map, W' and b'", ha="center", va="top")
     axes.text(4.7, 1.3, "n(x)", ha="center", va="bottom")
-    return axes
 
 
-def biases(shifts: Mapping[str, Float[Tensor, "pos d_vocab"]]) -> Axes:
+def biases(shifts: Mapping[str, Float[Tensor, "pos d_vocab"]]) -> None:
     """What biases add to the logits of the first 40 tokens at every position; no colour is no change."""
     look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -10, "vmax": 10, "aspect": "auto", "interpolation": "none"}
     named = {f"{kind} at random": shift[:, :40] for kind, shift in shifts.items()}
     panels = plots.panels(named, (11.6, 3.5), "logit of token", "position")
     drawn = [axes.imshow(shift, **look) for axes, shift in panels]
     plt.colorbar(drawn[0], ax=[axes for axes, _ in panels], label="change, nats", pad=0.01, extend="both")
-    return panels[0][0]

@@ -64,7 +64,7 @@ def writing(
     return [left, right]
 
 
-def factors(d_vocab: Count, d_model: Count) -> Axes:
+def factors(d_vocab: Count, d_model: Count) -> None:
     """A schematic: a tall matrix times a wide one is a square table, with one token's row picked out."""
     _, axes = plt.subplots(figsize=(10, 4))
     table = f"{d_vocab:,} × {d_vocab:,}: a row for each current\ntoken, a column for each next one"
@@ -85,7 +85,6 @@ def factors(d_vocab: Count, d_model: Count) -> Axes:
     axes.annotate("its logits for\nall next tokens", (12.2, 2.83), (12.4, 2.83), va="center", fontsize=9)
     axes.set(xlim=(-2, 14.6), ylim=(-1.1, 4.6), aspect="equal")
     axes.axis("off")
-    return axes
 
 
 def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes, bar: bool = True) -> None:

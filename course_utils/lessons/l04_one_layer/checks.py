@@ -1,6 +1,7 @@
 """Checks of lesson 04, one layer: each exercise, with its typical mistakes and the sentence that each gets."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import circuits, heads, interventions, paths
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, Cases, compared, judged
+from course_utils.course.exercises import Answer, Cases, Said, compared, judged
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import Unfit, Wrong, close, demand, pair, tensor
 
@@ -19,8 +20,7 @@ OTHER = {"n_heads": 2, "d_head": 7, "d_vocab": 13, "d_model": 8}
 FAILS = "it is right for one small model, and wrong for another with other sizes and"
 
 
-def _small(**config: Any) -> HookedTransformer:
-    return tiny_model(0.6, n_layers=1, **config)
+_small = partial(tiny_model, 0.6, n_layers=1)
 
 
 def _QK(model: HookedTransformer, head: int) -> Any:
@@ -31,12 +31,12 @@ def _OV(model: HookedTransformer, head: int) -> Any:
     return circuits.full_ov(model, 0, head).AB  # [src, out]
 
 
-def _why_terms(got: list[Tensor], right: list[Tensor], model: HookedTransformer, tokens: Tensor) -> str | None:
+def _why_terms(got: list[Tensor], right: list[Tensor], model: HookedTransformer, tokens: Tensor) -> Said:
     (direct, terms), (right_direct, right_terms) = got, right
     if len(tokens) < 6:  # the second case, which has a sentence of its own
         return None
     ratio = (terms.norm() / right_terms.norm()).item()
-    told = {
+    return {
         "the direct path sees the current token alone, but the same token gets two different rows: what else is in "
         "it?": not close(direct[[1, 2]], direct[[3, 5]]),
         "the direct path is not the embedding times the unembedding.": not close(direct, right_direct),
@@ -48,7 +48,6 @@ def _why_terms(got: list[Tensor], right: list[Tensor], model: HookedTransformer,
             not close(terms.sum(0), right_terms.sum(0))
         ),
     }
-    return next((sentence for sentence, is_so in told.items() if is_so), None)
 
 
 def _terms(
@@ -117,15 +116,13 @@ def _looking(change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], for
     return answer
 
 
-def _why_fixed(got: Tensor, right: Tensor, model: HookedTransformer, tokens: Tensor, head: int) -> str | None:
-    for other in range(model.cfg.n_heads):
-        if close(got, _looking()(model, tokens, other)):
-            return f"head {other} was forced, and head {head} was asked for."
-    if close(got[:, 1:], right[:, 1:]):
-        return "it is right from position 1 on; the start token itself can look at nothing else either."
-    if close(got[:1], right[:1]):
-        return "the first text of the batch is right and the second is not: force the head in every text."
-    return None
+def _why_fixed(got: Tensor, right: Tensor, model: HookedTransformer, tokens: Tensor, head: int) -> Said:
+    later, first = close(got[:, 1:], right[:, 1:]), close(got[:1], right[:1])
+    others = {n: close(got, _looking()(model, tokens, n)) for n in range(model.cfg.n_heads)}
+    return {f"head {n} was forced, and head {head} was asked for.": forced for n, forced in others.items()} | {
+        "it is right from position 1 on; the start token itself can look at nothing else either.": later,
+        "the first text of the batch is right and the second is not: force the head in every text.": first,
+    }
 
 
 fixed_on_start = compared(
@@ -233,23 +230,20 @@ def _asked() -> Cases:
     return {"the answer is wrong for head 1, source 4 and k = 4.": (model, 1, 4, 4)} | others
 
 
+def _returns_tensors(answer: Answer) -> None:
+    if not all(isinstance(ids, Tensor) for ids in answer(_small(), 0, 0, 13)):
+        raise Unfit("the next cells index tensors with these ids, and get lists: return tensors, as `topk` does")
+
+
 skip_trigrams = compared(
     "`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: what one source token is for one head.",
     returns=("the ids of k destinations", "the ids of k outs"),
     cases=_asked,
     as_read=_ids,
     explain=_why_ids,
+    fits=_returns_tensors,
     mistakes={"these are the outs, then the destinations: turn them round.": lambda *a: _ours(*a)[::-1]},
 )
-
-
-def _then_tensors(answer: Answer, compare: Callable[[Answer], None] = skip_trigrams.check) -> None:
-    compare(answer)
-    if not all(isinstance(ids, Tensor) for ids in answer(_small(), 0, 0, 13)):
-        raise Unfit("the next cells index tensors with these ids, and get lists: return tensors, as `topk` does")
-
-
-skip_trigrams.check = _then_tensors
 
 
 @judged

@@ -96,7 +96,7 @@ def count(stream: Stream, table: Square, window: Count = 16, least: Count = 2_00
 @checked
 @torch.no_grad()
 def expectation(
-    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], triples: Triples, chosen: Chosen, window: Count = 16
+    model: HookedTransformer, tokens: Int[Tensor, "batch length"], triples: Triples, chosen: Chosen, window: Count = 16
 ) -> tuple[float, int]:
     """How often a model, without a last LayerNorm, expects the c of a chosen triple after a … b; how often it comes."""
     x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]

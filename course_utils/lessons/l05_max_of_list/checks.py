@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import Wrong, close, demand
 from course_utils.lessons.l05_max_of_list import max_of_list
@@ -169,14 +169,14 @@ def _key_case(value: int, n: int, times: float = 1.0, **sizes: int) -> tuple:
     return model, lists, value, times * random(model.cfg.d_head, seed=5)
 
 
-def _other_lists(got: Tensor, right: Tensor, model: object, lists: object, value: int, push: Tensor) -> str | None:
+def _other_lists(got: Tensor, right: Tensor, model: object, lists: object, value: int, push: Tensor) -> Said:
     of_rows = {
         f"lists without the value {value} should keep their logits.": [0, 4, 5, 6],
         f"where {value} stands once, its key should be its key plus `push`.": [1],
         "the last token's own key moves too, where it is that value.": [2],
         f"where the value {value} stands twice, both keys should move.": [3],
     }
-    return next((said for said, at in of_rows.items() if push.any() and not close(got[at], right[at])), None)
+    return {said: push.any() and not close(got[at], right[at]) for said, at in of_rows.items()}
 
 
 move_key = compared(

@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 from transformer_lens import HookedTransformer
 
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import close, demand, number, tensor
 from course_utils.interventions import cut
@@ -67,12 +67,7 @@ def _reads(names: str, n: int, d_model: int, d_head: int) -> tuple[dict[str, Ten
     return sources, random(d_model, d_head, seed=8), random(d_model, d_head, seed=9)
 
 
-def _a_dictionary(value: Any) -> Any:
-    demand(isinstance(value, dict), f"it should return a dictionary, not {type(value).__name__}.")
-    return value
-
-
-def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_K: Tensor) -> str | None:
+def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_K: Tensor) -> Said:
     missing, extra = [pair for pair in right if pair not in got], [key for key in got if key not in right]
     if missing:
         had = f" You have {extra[0]!r}." if extra and len(repr(extra[0])) < 40 else ""
@@ -85,24 +80,21 @@ def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_
     terms = torch.stack([*right.values()])
     if len(sources) == 3:
         return None
-    if not theirs.triu(1).any():
-        return "all terms are 0 above the diagonal: they are asked for before the mask."
-    if close(theirs.sum(-1), torch.tensor(1.0)):
-        return "each term's rows sum to 1, as probabilities do: scores come before the softmax."
-    ratio = ((theirs * terms).sum() / terms.square().sum()).item()
-    if close(theirs, ratio * terms):
-        return f"every term is {ratio:.2f} times what it should be: scores are divided by √d_head, once."
+    ratio, sums = ((theirs * terms).sum() / terms.square().sum()).item(), theirs.sum(-1)
+    times = close(theirs, ratio * terms)
     wrong = next(pair for pair, *both in zip(right, theirs, terms, strict=True) if not close(*both))
-    return f"the term {wrong} is not what these two sources contribute to the score."
+    return {
+        "all terms are 0 above the diagonal: they are asked for before the mask.": not theirs.triu(1).any(),
+        "each term's rows sum to 1, as probabilities do: scores come before the softmax.": close(sums, 1.0),
+        f"every term is {ratio:.2f} times what it should be: scores are divided by √d_head, once.": times,
+        f"the term {wrong} is not what these two sources contribute to the score.": True,
+    }
 
 
-def _terms(sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor) -> dict[tuple[str, str], Tensor]:
-    return ours.find("qk_terms").function(sources, W_Q, W_K)
-
-
+_terms = ours.answer("qk_terms")
 qk_terms = compared(
     "`qk_terms(sources, W_Q, W_K) → {(q_source, k_source): [n, n]}`: the scores of a head, source by source.",
-    as_read=_a_dictionary,
+    returns="a dictionary",
     cases=lambda: {
         "these are not the terms of the scores.": _reads("embed pos 0.0 0.1 0.2", 7, 10, 4),
         "for another head, of d_head 9 and with 3 sources, the terms are wrong.": _reads("embed 0.0 0.1", 6, 8, 9),
@@ -154,15 +146,14 @@ def _score_cases() -> dict[str, Any]:
     return cases
 
 
-def _other_score(got: float, right: float, OV_w: Tensor, QK_r: Tensor, OV_r: Tensor, mode: str) -> str | None:
-    if got <= 0:
-        return f"a ratio of norms is above 0; in mode {mode!r} yours is {got:.3f}."
-    if got > 1:
-        return f"the score should never be above 1, and is {got:.2f}."
-    if not right / 2 < got < right * 2:  # it misses what is planted, or sees it where it should not
-        return None
+def _other_score(got: float, right: float, OV_w: Tensor, QK_r: Tensor, OV_r: Tensor, mode: str) -> Said:
     norms = f"the ratio of Frobenius norms (d_model {len(OV_w)}): the root of the sum of all squared entries."
-    return f"mode {mode!r} finds the planted pairs, but {got:.3f} is not {norms}"
+    near = right / 2 < got < right * 2  # else it misses what is planted, or sees it where it should not
+    return {
+        f"a ratio of norms is above 0; in mode {mode!r} yours is {got:.3f}.": got <= 0,
+        f"the score should never be above 1, and is {got:.2f}.": got > 1,
+        f"mode {mode!r} finds the planted pairs, but {got:.3f} is not {norms}": near,
+    }
 
 
 def _ratio(first: Tensor, second: Tensor, norm: Any = "fro") -> Any:
@@ -306,6 +297,5 @@ shut = compared(
     "`shut(model, tokens, door, who, instead) → float`: the loss when heads of layer 1 cannot read layer 0 there.",
     as_read=number,
     cases=_shut_cases,
-    mistakes={},
     explain=_other_loss,
 )

@@ -159,9 +159,8 @@ def mystery_targets(answer: Answer) -> None:
         demand(((rule == 0) | (rule == 1)).all(), NUMBERS)
         demand(not rule.triu(1).any(), FUTURE)
         rule[:, 0] = 0
-        if not rule.any():
-            said = "it marks nothing beyond the start token; that the head rests there, you know already."
-            raise Wrong(f"{said} In your words a line break is no ↵, and a space no ·.")
+        said = "it marks nothing beyond the start token; that the head rests there, you know already."
+        demand(rule.any(), f"{said} In your words a line break is no ↵, and a space no ·.")
         caught += (pattern * rule).sum().item()
         fair += (pattern.sum(1) * rule.sum(1) / torch.arange(n).clamp(min=1)).sum().item()
         total += pattern.sum().item()

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
-from matplotlib.axes import Axes
 from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from torch import Tensor
@@ -120,7 +119,7 @@ def doors(by_door: Series, of: Sequence[int]) -> None:
     plots.show(ALT["doors"])
 
 
-def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
+def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
     """For each panel, what each way of cutting costs at each kind of position."""
     _, axes = plt.subplots(1, len(panels), figsize=(9.6, 4), sharey=True)
     for panel, (title, ways) in zip(axes, panels.items(), strict=True):
@@ -129,7 +128,6 @@ def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> Axes:
         panel.axhline(0, color="black", lw=0.8)
     axes[0].set_ylabel("what the cut costs, nats per token")
     axes[0].legend(title="in place of what\nthe heads write")
-    return axes[0]
 
 
 def writers(attention: Mapping[str, float]) -> None:

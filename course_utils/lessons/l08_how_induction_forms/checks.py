@@ -10,7 +10,7 @@ from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, compared
+from course_utils.course.exercises import Answer, Said, compared
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.lessons.l08_how_induction_forms import events
 from course_utils.models import sinusoids
@@ -89,18 +89,15 @@ def _dealt(first: Numbers, second: Numbers) -> float:
     return sum(distance >= apart[0] - 1e-9 for distance in apart) / len(apart)
 
 
-def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) -> str | None:
-    if got <= 0:
-        return "what was observed is one of the ways, so the share is never 0."
-    if got >= 1 + 1e-6:
-        return f"a share lies between 0 and 1; yours is {got:.3f}."
-    if first == [1, 7, 3, 9]:
-        ways = "of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far"
-        return f"{ways}; your share is {got:.3f}."
-    if second == [3, 2, -1]:
-        signs = "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of 4 or more in size"
-        return f"{signs}: sizes count, not only orders. Your share is {got:.3f}."
-    return None
+def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) -> Said:
+    ways = "of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far"
+    signs = "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of 4 or more in size"
+    return {
+        "what was observed is one of the ways, so the share is never 0.": got <= 0,
+        f"a share lies between 0 and 1; yours is {got:.3f}.": got >= 1 + 1e-6,
+        f"{ways}; your share is {got:.3f}.": first == [1, 7, 3, 9],
+        f"{signs}: sizes count, not only orders. Your share is {got:.3f}.": second == [3, 2, -1],
+    }
 
 
 paired_test = compared(
@@ -170,9 +167,7 @@ previous_token_weights = compared(
             lambda *arguments: _ours(*arguments)[::-1],
         ),
         "each position looks at itself: nothing turns the queries back by one.": lambda *all: [_ours(*all)[1]] * 2,
-        "with back = 3 the head still looks at the token before: use `back`.": lambda *all: ours.answer(
-            "previous_token_weights"
-        )(*all[:3], 1),
+        "with back = 3 the head still looks at the token before: use `back`.": lambda *all: _ours(*all[:3], 1),
     },
 )
 

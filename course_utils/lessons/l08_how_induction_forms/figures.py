@@ -18,7 +18,7 @@ Curves = Sequence[Sequence[float]]
 ALT = plots.alt_texts(__file__)
 
 
-def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: float | None = None) -> Axes:
+def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: float | None = None) -> None:
     """One thin line per run; what comes after `until` is covered."""
     _, axes = plt.subplots(figsize=(8.4, 3))
     n = sum(until is None or step <= until for step in steps)
@@ -28,10 +28,9 @@ def many(steps: Sequence[float], curves: Curves, title: str, unit: str, until: f
         axes.axvspan(until, steps[-1], facecolor="#eeeeee", edgecolor=GREY, hatch="//", lw=0)
         axes.text((until + steps[-1]) / 2, top / 2, "?", fontsize=40, ha="center", va="center")
     axes.set(title=title, xlabel="step", ylabel=unit, xlim=(0, steps[-1]), ylim=(-0.1 * top, top))
-    return axes
 
 
-def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> Axes:
+def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> None:
     """A document as boxes in rows: what memory could have known is filled and bold, names are underlined."""
     a_row, numbers = 32, tokens.tolist()
     height = -(-len(numbers) // a_row)
@@ -47,7 +46,6 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> Axes
     axes.legend(loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
     axes.set(xlim=(-0.7, a_row - 0.3), ylim=(0.55 - height, 0.5))
     axes.axis("off")
-    return axes
 
 
 def _places(tokens: list[int], words: list[int]) -> list[int]:
@@ -125,16 +123,16 @@ def marks(
     return axes
 
 
-def events(times: Mapping[str, Sequence[float]], title: str) -> Axes:
+def events(times: Mapping[str, Sequence[float]], title: str) -> None:
     """When each event came: a row each, a mark per run, and a bar with a number at the median."""
     words = [f"median {np.median(came):.0f}, from {min(came):.0f} to {max(came):.0f}" for came in times.values()]
     at = max(map(max, times.values())) + 6
-    return marks(times, title, "step at which half of the rise was made", words, at, bar=np.median)
+    marks(times, title, "step at which half of the rise was made", words, at, bar=np.median)
 
 
 def match(
     steps: Sequence[float], positivity: Curves, lead: Curves, ends: Sequence[tuple[float, float]], half: float
-) -> Axes:
+) -> None:
     """Positivity and lead over training, a line per run; each run's end beside its best control; dots at `half`."""
     _, panels = plt.subplots(1, 3, figsize=(9.8, 3.6), gridspec_kw={"wspace": 0.32})
     drawn = ("Positivity", positivity, "Σλ / Σ|λ|"), ("Lead", lead, "units of score")
@@ -148,7 +146,6 @@ def match(
     bounds = {"equal": {0: 0, reach: reach}, "half of it": {0: 0, reach: reach / 2}}
     plots.curves(bounds, "In the end", "lead of the pair", "lead of the best control", axes=panels[2], xlim=(0, reach))
     panels[2].plot(*np.transpose(ends), "o", color=PLUM, ms=5, alpha=0.7)
-    return panels[0]
 
 
 def _arches(tokens: str, height: float, top: float, arches: Sequence[tuple[float, float, float, str, str]]) -> Axes:
@@ -166,7 +163,7 @@ def _arches(tokens: str, height: float, top: float, arches: Sequence[tuple[float
     return axes
 
 
-def distances(shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequence[float]], title: str) -> Axes:
+def distances(shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequence[float]], title: str) -> None:
     """For each language how often a copy stands how far back (left), and what always guessing so far back saves."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
     far, share, guess = "distance, in tokens", "share of predictable tokens, %", "What a guess at that distance saves"
@@ -174,10 +171,9 @@ def distances(shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequenc
     style: Any = {"x": range(1, 1 + len(max(shares.values(), key=len))), "markers": True, "size": 4}
     plots.curves(percent, title, far, share, axes=panels[0], **style)
     plots.curves(saved, guess, far, "nats per token", axes=panels[1], **style)
-    return panels[0]
 
 
-def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) -> Axes:
+def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) -> None:
     """Where layer 0 looks: for each group a panel, a row per run, a column per place back; the best head each."""
     sizes = [len(rows) for rows in groups.values()]
     figure, panels = plt.subplots(1, len(groups), figsize=(9.6, 0.9 + 0.16 * max(sizes)), squeeze=False)
@@ -189,25 +185,23 @@ def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) ->
     panels[0, 0].set_ylabel("seed")
     figure.colorbar(drawn, ax=panels[0], label="attention, best head")
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-    return panels[0, 0]
 
 
-def shortcut() -> Axes:
+def shortcut() -> None:
     """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
     over = 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE
-    return _arches("ABCDEFGHAB?", 2.4, 1.6, [over, (9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)])
+    _arches("ABCDEFGHAB?", 2.4, 1.6, [over, (9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)])
 
 
-def detour() -> Axes:
+def detour() -> None:
     """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from there."""
     over = (0, 8, 1.0, "one head, 8 back: brings A", BLUE), (1, 8, 1.75, "another head, 7 back: brings B", PLUM)
     below = 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE
     axes = _arches("ABCDEFGH·······A?", 3.2, 2.4, [*over, below])
     axes.text(16, 0.55, "B", ha="center", va="center", fontsize=12, weight="bold", color=ORANGE)
-    return axes
 
 
-def clamp() -> Axes:
+def clamp() -> None:
     """A drawing of the idea: a model in training, a finished one, and the match that the finished one does for it."""
     _, axes = plt.subplots(figsize=(8.8, 2.6))
     parts = "look: where layer 0\nlooks", "match: what layer 1\nlooks for", "copy: what layer 1\nwrites"
@@ -221,10 +215,9 @@ def clamp() -> Axes:
     axes.text(3.22, 0.8, "takes its place, at every step", va="center", fontsize=9, color="#a34700")
     axes.set(xlim=(-1.9, 9.6), ylim=(-0.6, 2.2))
     axes.axis("off")
-    return axes
 
 
-def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
+def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
     """How many steps earlier (left) or later each arm got there, a mark per seed; words where one never got there."""
     shown, words = {}, []
     for name, arm in arms.items():
@@ -237,10 +230,9 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> Axes:
     axes = marks(shown, title, xlabel, words, 60, a_row=0.4, xlim=(-225, 190), xticks=range(-200, 51, 50))
     axes.axvspan(-25, 25, color="#eeeeee", lw=0, zorder=0)  # neither earlier nor later
     axes.axvline(0, color="black", lw=1, zorder=1)
-    return axes
 
 
-def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> Axes:
+def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> None:
     """Curves as shares of their own rise, on a logarithmic axis, from the second measurement on."""
     shares = {}
     for name, curve in curves.items():
@@ -249,4 +241,3 @@ def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]]
     style: Any = {"x": steps[1:], "figsize": (8.4, 3.6), "xscale": "log", "ylim": (-0.2, 1.6)}
     axes = plots.curves(shares, title, "step (logarithmic)", "share of the rise", **style)
     axes.axhline(0.5, color=GREY, lw=1)
-    return axes

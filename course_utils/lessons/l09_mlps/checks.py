@@ -10,7 +10,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import heads
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, compared
+from course_utils.course.exercises import Answer, Said, compared
 from course_utils.course.fixtures import tiny_model
 from course_utils.course.questions import close
 
@@ -29,11 +29,7 @@ def _other(batch: int, length: int, *more: Any) -> tuple:
     return _model(d_model=9, d_head=3, d_mlp=5, d_vocab=11, n_ctx=7), tokens, *more
 
 
-_two_parts, _forced, _silent = (
-    ours.answer("preactivations"),
-    ours.answer("with_attention"),
-    ours.answer("without_neurons"),
-)
+_two_parts, _forced, _silent = map(ours.answer, ("preactivations", "with_attention", "without_neurons"))
 
 
 def _changed(name: str, change: Callable[[Tensor, Tensor], Any]) -> Answer:
@@ -41,21 +37,24 @@ def _changed(name: str, change: Callable[[Tensor, Tensor], Any]) -> Answer:
     return lambda *given: change(*ours.answer(name)(*given))
 
 
-def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int) -> str | None:
+def _no_logits(answer: Answer) -> tuple[Answer, Answer]:
+    return lambda *given: answer(*given).softmax(-1), lambda *given: answer(*given).log_softmax(-1)
+
+
+def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int) -> Said:
     """What is wrong with the curves, or with the votes alone, in the first case."""
     if n != 24:
         return None
     (curves, votes), first = got, got[0][:, 0]
-    holds = {
-        "a curve should come back after `period` values: its angle is 2π value / period.": (
-            close(curves[:period], curves[period : 2 * period])
-        ),
-        "neuron 0's curve should have a crest of height 1 at value 0.": close(first[0], 1) and close(first.max(), 1),
-        "neuron 0's curve should be cos(2π value / period).": close(first, right[0][:, 0]),
-        "neuron j's curve should have its crest at the phase 2πj/m, j = 0, 1, … m − 1.": close(curves, right[0]),
-        "the votes should have the same period as the curves.": close(votes[:, :period], votes[:, period : 2 * period]),
+    again, crest = close(curves[:period], curves[period : 2 * period]), close(first[0], 1) and close(first.max(), 1)
+    votes_again = close(votes[:, :period], votes[:, period : 2 * period])
+    return {
+        "a curve should come back after `period` values: its angle is 2π value / period.": not again,
+        "neuron 0's curve should have a crest of height 1 at value 0.": not crest,
+        "neuron 0's curve should be cos(2π value / period).": not close(first, right[0][:, 0]),
+        "neuron j's curve should have its crest at the phase 2πj/m, j = 0, 1, … m − 1.": not close(curves, right[0]),
+        "the votes should have the same period as the curves.": not votes_again,
     }
-    return next((sentence for sentence, is_so in holds.items() if not is_so), None)
 
 
 _ruler, _part = functools.partial(_changed, "wave_neurons"), functools.partial(_changed, "preactivations")
@@ -64,7 +63,6 @@ wave_neurons = compared(
     returns=("the curves [value, neuron]", "the votes [neuron, output]"),
     cases=lambda: {
         "the votes should be waves of height 1, with their crests at twice the phase.": (24, 8, 5),
-        "it is right for n = 24, period = 8, m = 5, and wrong for n = 30, period = 7, m = 3.": (30, 7, 3),
         "it is right for n = 24, period = 8, m = 5, and wrong for n = 17, period = 19.7, m = 4.": (17, 19.7, 4),
         "it is right for n = 24, period = 8, m = 5, and wrong for n = 9, period = 3, m = 1.": (9, 3, 1),
     },
@@ -103,7 +101,6 @@ foretell = compared(
             for b in range(0, 40, 7)
         },
     },
-    mistakes={},
     explain=lambda got, right, a, b, p: {
         50: "50 + 30 with rulers of 7 and 3: they know the sum only up to 21, and a tie goes to the smallest number.",
         45: "45 + 35 with rulers of 20, 7 and 3: the difference is half of 20, so that ruler is blind.",
@@ -118,7 +115,7 @@ def _mixed(model: HookedTransformer, tokens: Tensor, row: Tensor | None = None, 
     return _two_parts(model, tokens)[0], (mixed @ model.W_V[0, 0] @ model.W_O[0, 0] if OV else mixed) @ model.W_in[0]
 
 
-def _unlike_residual(got: Sequence[Tensor], right: Two, model: HookedTransformer, tokens: Tensor) -> str | None:
+def _unlike_residual(got: Sequence[Tensor], right: Two, model: HookedTransformer, tokens: Tensor) -> Said:
     if close(got[0], right[0]):
         return None
     if close(got[0], model.W_E[tokens[:, -1]] @ model.W_in[0]):
@@ -132,7 +129,6 @@ preactivations = compared(
     cases=lambda: {
         "the two parts should add up to what the model's own neurons receive (hook_pre). The residual path is right; "
         "look at the head's.": (_model(), TOKENS.clone()),
-        "it fails for another model, with 4 texts of length 2.": _other(4, 2),
         "it fails for another model, with 3 texts of length 6.": _other(3, 6),
         "it fails for another model, with 1 texts of length 1.": _other(1, 1),
     },
@@ -164,7 +160,6 @@ with_attention = compared(
         "in the last row, each source should get the weight that is given for it.": [
             (_model(), TOKENS.clone(), torch.tensor([0.7, 0.2, 0.3]))
         ],
-        "it fails for another model, with 4 texts of length 2.": _other(4, 2, torch.tensor([0.0, 1.0])),
         "it fails for another model, with 3 texts of length 6.": _other(3, 6, torch.arange(-0.5, 0.7, 0.2)),
         "it fails for another model, with 1 texts of length 1.": _other(1, 1, torch.tensor([0.6])),
     },
@@ -176,10 +171,7 @@ with_attention = compared(
             lambda m, t, w: _forced(m, t, w.softmax(0))
         ),
         "use the weights as they are given, not normalised.": lambda m, t, w: _forced(m, t, w / w.sum()),
-        "these are probabilities, or their logarithms; return the logits.": (
-            lambda m, t, w: _forced(m, t, w).softmax(-1),
-            lambda m, t, w: _forced(m, t, w).log_softmax(-1),
-        ),
+        "these are probabilities, or their logarithms; return the logits.": _no_logits(_forced),
     },
 )
 
@@ -189,7 +181,6 @@ without_neurons = compared(
     returns=LAST,
     cases=lambda: {
         "each of the given neurons, and no other, should give 0 after the ReLU.": (_model(), TOKENS.clone(), [3, 2, 0]),
-        "it fails for another model, with 4 texts of length 2 and 1 neurons.": _other(4, 2, [3]),
         "it fails for another model, with 3 texts of length 6 and 5 neurons.": _other(3, 6, [0, 1, 2, 3, 4]),
         "it fails for another model, with 1 texts of length 3 and 0 neurons.": _other(1, 3, []),
     },
@@ -198,9 +189,6 @@ without_neurons = compared(
         "these neurons alone speak, and they should be the silent ones.": (
             lambda m, t, n: _silent(m, t, [*{*range(m.cfg.d_mlp)} - {*n}])
         ),
-        "these are probabilities, or their logarithms; return the logits.": (
-            lambda m, t, n: _silent(m, t, n).softmax(-1),
-            lambda m, t, n: _silent(m, t, n).log_softmax(-1),
-        ),
+        "these are probabilities, or their logarithms; return the logits.": _no_logits(_silent),
     },
 )

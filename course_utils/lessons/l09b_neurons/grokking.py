@@ -138,8 +138,7 @@ def distance_irrelevance(right: Float[Tensor, " pair"], apart: Int[Tensor, " pai
 
 @checked
 def symmetricity(
-    logits: Callable[[Float[Tensor, "case 2 d"]], Float[Tensor, "case answer"]],
-    embedded: Float[Tensor, "case 2 d"],
+    logits: Callable[[Float[Tensor, "case 2 d"]], Float[Tensor, "case answer"]], embedded: Float[Tensor, "case 2 d"]
 ) -> float:
     """How alike the gradients of a logit are for both operands' embeddings: the mean cosine. Zhong et al. 2023.
 

@@ -10,9 +10,9 @@ from transformer_lens import HookedTransformer
 
 from course_utils import interventions
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.fixtures import tiny_model
-from course_utils.course.questions import Wrong, close, demand, tensor
+from course_utils.course.questions import close, demand, tensor
 
 _ours = ours.answer("attention_by_gap")
 
@@ -86,7 +86,6 @@ verdict = compared(
     returns=ONE_OF,
     cases=lambda: {"": list(TRIALS)},
     explain=_why_verdict,
-    mistakes={},
 )
 
 
@@ -97,26 +96,22 @@ def undo_scaling(answer: Answer) -> None:
     for sizes in ({"d_head": 4}, {"d_head": 5, "n_heads": 2, "n_layers": 3, "d_model": 12}):
         model, root = tiny_model(0.5, **sizes), sizes["d_head"] ** 0.5
         result, first = answer(model), f"with d_head = {sizes['d_head']}, "
-        if not isinstance(result, HookedTransformer):
-            raise Wrong(f"it should return a model, not {type(result).__name__}.")
+        demand(isinstance(result, HookedTransformer), f"it should return a model, not {type(result).__name__}.")
         with torch.no_grad():
             right = ours.find("undo_scaling").function(model)
             runs = [one.run_with_cache(TEXTS[:, :6]) for one in (result, right, model)]
         scores, _, given = (run["attn_scores", 0].where(lower, 0) for _, run in runs)
         factor = (scores / given)[lower.expand_as(scores)].median().item()
-        in_layer_0 = ([run[part, 0] for part in ("v", "attn_out")] for _, run in runs[:2])
-        all_layers = ([logits, *run.stack_activation("pattern")] for logits, run in runs[:2])
+        parts_kept = _alike(*([run[part, 0] for part in ("v", "attn_out")] for _, run in runs[:2]))
+        everywhere = _alike(*([logits, *run.stack_activation("pattern")] for logits, run in runs[:2]))
+        undone = abs(factor - root) < 1e-3
         for otherwise, holds in {
             "it returns the very model that it was given: return a copy.": result is not model,
             "the scores are still divided: model.W_Q is a stack made on the spot, and heads read cfg.use_attn_scale "
             "only when they are made; the weights are in model.blocks.": abs(factor - 1) > 1e-3,
-            f"{first}the scores should be {root:.2f} times as large, not {factor:.2f} times.": (
-                abs(factor - root) < 1e-3
-            ),
-            f"{first}the scores of layer 0 are right, and something else has changed: values or outputs.": (
-                _alike(*in_layer_0)
-            ),
-            "layer 0 is right, and another layer is not: undo the division in every layer.": _alike(*all_layers),
+            f"{first}the scores should be {root:.2f} times as large, not {factor:.2f} times.": undone,
+            f"{first}the scores of layer 0 are right, and something else has changed: values or outputs.": parts_kept,
+            "layer 0 is right, and another layer is not: undo the division in every layer.": everywhere,
         }.items():
             demand(holds, otherwise)
 
@@ -134,19 +129,16 @@ GAPS: dict[str, list[tuple]] = {  # head, source, destination, fillers
 }
 
 
-def _why_gaps(got: Tensor, right: Tensor, model: Any, head: int, source: int, dest: int, fillers: Tensor) -> str | None:
+def _why_gaps(got: Tensor, right: Tensor, model: Any, head: int, source: int, dest: int, fillers: Tensor) -> Said:
     if len(fillers) != 2:  # these cases have sentences of their own
         return None
-    if close(got, 0 * right):
-        return "this attention is 0: the destination, the last token, looks at the source; nothing looks ahead."
-    if not ((got >= 0) & (got <= 1)).all():
-        return "attention lies between 0 and 1."
-    if not close(got[0], right[0]):
-        return (
-            "with no filler the context is start token, source, destination; read the attention from the last position "
-            "to position 1."
-        )
-    return None
+    none, between = close(got, 0 * right), ((got >= 0) & (got <= 1)).all()
+    return {
+        "this attention is 0: the destination, the last token, looks at the source; nothing looks ahead.": none,
+        "attention lies between 0 and 1.": not between,
+        "with no filler the context is start token, source, destination; read the attention from the last position "
+        "to position 1.": not close(got[0], right[0]),
+    }
 
 
 attention_by_gap = compared(
@@ -162,9 +154,7 @@ attention_by_gap = compared(
             lambda m, h, *others: _ours(m, 0, *others),
             lambda m, h, *others: _ours(m, 1, *others),
         ),
-        "the second row of fillers makes no difference: average over all rows.": lambda *a: ours.answer(
-            "attention_by_gap"
-        )(*a[:-1], a[-1][:1]),
+        "the second row of fillers makes no difference: average over all rows.": lambda *a: _ours(*a[:-1], a[-1][:1]),
         "the order of the rows of fillers should not matter: average over all of them.": (
             lambda *a: _ours(*a[:-1], a[-1][-1:])
         ),
@@ -179,12 +169,11 @@ def copier(answer: Answer) -> None:
         matrix = tensor(answer(n), (n, n), "[source, out]")
         diagonal, others = matrix.diagonal(), matrix.masked_fill(torch.eye(n) > 0, -math.inf).amax(1)
         centred = matrix - matrix.mean(1, keepdim=True)
+        most = (diagonal > others + 1e-6).all()
         least, least_centred = (torch.linalg.eigvals(one.double()).real.min().item() for one in (matrix, centred))
         for otherwise, holds in {
             "a token lowers its own logit: every entry on the diagonal should be above 0.": (diagonal > 0).all(),
-            "some token raises another one as much as itself: each row should be largest on the diagonal.": (
-                (diagonal > others + 1e-6).all()
-            ),
+            "some token raises another one as much as itself: each row should be largest on the diagonal.": most,
             f"all eigenvalues have a real part of {least:.2f} or more; one should be negative.": least < -1e-6,
             "take each row's mean away, which no softmax sees, and no eigenvalue is negative: yours belongs to the "
             "direction in which all logits rise together.": (  # centring leaves one of 0, but for rounding

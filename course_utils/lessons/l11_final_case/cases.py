@@ -61,11 +61,8 @@ def texts() -> Int[Tensor, "batch pos"]:
     following, found = habits().tolist(), [[first] for first in range(1, D_VOCAB)]
     for _ in range(PERIOD - 1):
         found = [[*block, token] for block in found for token in following[block[-1]]]
-    kept = [
-        block
-        for block in found
-        if len({*block}) == PERIOD and all(len({*following[token]} & {*block}) == 1 for token in block[:-1])
-    ]
+    found = [block for block in found if len({*block}) == PERIOD]
+    kept = [block for block in found if all(len({*following[token]} & {*block}) == 1 for token in block[:-1])]
     return pad(torch.tensor(kept)[::3].repeat(1, 2), (1, 0), value=START)
 
 

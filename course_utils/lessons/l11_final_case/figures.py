@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import matplotlib.pyplot as plt
 import numpy as np
 from jaxtyping import Float
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
@@ -14,7 +13,7 @@ from course_utils.plots import COLOURS, LINES, written
 ALT = plots.alt_texts(__file__)
 
 
-def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
+def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> None:
     """A text, and from its last token an arrow for each reason to the place that it gives."""
     axes = plt.subplots(figsize=(10, 3.3))[1]
     dest = len(tokens) - 1
@@ -32,10 +31,9 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> Axes:
         axes.text(middle, height + 0.25, reason, ha="center", va="center", fontsize=10, bbox=ground, zorder=5)
     axes.set(xlim=(-0.7, dest + 1.5), ylim=(-0.5, 0.9 + 0.62 * len(places)))
     axes.axis("off")
-    return axes
 
 
-def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
+def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> None:
     """The loss of each box by position, and that of somebody who has no idea."""
     labels = "Can you tell nine models apart by what they do?", "position of the token", "loss, nats"
     named, n = list(by_box.items()), len(next(iter(by_box.values())))
@@ -45,7 +43,6 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> Axes:
     axes.axhline(chance, color="#777777", lw=1)
     axes.text(n, chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
     axes.legend(ncols=3, fontsize=9, loc="lower left")
-    return axes
 
 
 def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "layer head"], title: str) -> None:
