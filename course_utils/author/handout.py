@@ -97,7 +97,7 @@ class _Handout:
     def add(self, block: Tag) -> None:
         """A block of prose, if it is wanted."""
         said = block.get_text().strip()
-        if said.startswith("When it has run"):  # what answers a bet
+        if block.name == "details":  # hints, what answers a bet, and what is told for the curious
             return
         if block.name in ("h1", "h2", "h3"):
             self.exercise = [str(block)] if said.startswith("Exercise") else None
@@ -105,7 +105,7 @@ class _Handout:
             self.opens = block.name != "h3"
             wanted = [block] if self.opens else []
         elif self.exercise is not None:
-            self.exercise += [] if block.name == "details" else [str(block)]
+            self.exercise.append(str(block))
             return
         elif self.section is None:  # before the first section: what the lesson asks, and what it is for
             first = self.last is not None and self.last.name == "h1"

@@ -22,7 +22,6 @@ import functools
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from course_utils.course import ours
@@ -118,7 +117,7 @@ def compared(
     *,
     cases: Callable[[], Cases],
     returns: str | tuple[str, ...] = "",
-    mistakes: Mapping[str, Answers] = MappingProxyType({}),
+    mistakes: Mapping[str, Answers] = {},
     explain: Callable[..., Said] = lambda got, right, *arguments: None,
     advice: Callable[..., Said] = lambda outcome, *arguments: None,
     as_read: Callable[[Any], Any] = lambda value: value,

@@ -292,8 +292,7 @@ def _module_parts(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
     yield from ((f"{path}.{name}", tensor) for name, tensor in module.named_buffers())
     for name, part in module.named_modules():
         place = f"{path}.{name}".rstrip(".")
-        hooks = [*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks]
-        yield f"{place}.hooks", tuple(hooks)
+        yield f"{place}.hooks", (*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks)
         yield f"{place}.training", part.training
     yield f"{path}.cfg", getattr(module, "cfg", None)
 

@@ -80,11 +80,12 @@ def read(value: Any, right: Any, returns: str | tuple[str, ...]) -> Any:
         return [read(*each) for each in zip(value, right, returns, strict=True)]
     if isinstance(right, Real) and not isinstance(right, bool):
         return number(value)
+    kind = type(value).__name__
     if isinstance(value, Tensor | np.ndarray):
         value = value.tolist()
     if isinstance(right, list | tuple) and isinstance(value, list | tuple):
         return list(value)
-    demand(isinstance(value, type(right)), f"it should return {returns}, not {type(value).__name__}.")
+    demand(isinstance(value, type(right)), f"it should return {returns}, not {kind}.")
     return value
 
 

@@ -221,17 +221,15 @@ def bias_head(answer: Answer) -> None:
         elsewhere = "that is for a head that looks at `token`; it rests on the start token, model.W_E[0]."
         demand(not close(at_token, amount), elsewhere)
         demand(not close(at_1, amount), "that is for token 1; the start token has row 0 of W_E.")
-        told: dict[str, Any] = {  # what is said → of a head that adds this
-            "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.": amount**2,
+        told: dict[str, Any] = {  # what is said → of a head that adds `amount` times this
+            "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.": amount,
             f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does W_O"
             " write?": 0.0,
-            "the sign is turned: the logit falls by `amount`.": -amount,
-            f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is enough.": amount
-            * d_head,
-        }
-        told |= {says: amount * factor for says, factor in _not_divided(x, u).items()}
-        for says, is_off in told.items():
-            demand(not close(adds, is_off), says)
+            "the sign is turned: the logit falls by `amount`.": -1.0,
+            f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is enough.": d_head,
+        } | _not_divided(x, u)
+        for says, factor in told.items():
+            demand(not close(adds, amount * factor), says)
         begins = ", ".join(f"{number:.2f}" for number in (x @ W_V)[:3].tolist())
         raise Wrong(
             f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}; at rest z begins with {begins},"
