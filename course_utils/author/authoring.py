@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_utils import _markdown
-from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
+from course_utils._files import ROOT, SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.author import links, runner
 from course_utils.course import claims, reader, utf8_output
 
@@ -353,6 +353,11 @@ def count_table() -> str:
     return _markdown.table(["lesson", "open lines of code", "words", "statements"], rows)
 
 
+def counted(page: str) -> str:
+    """CONTRIBUTING with today's table of counts."""
+    return re.sub(r"(<!-- counts -->\n\n)(?:\|.*\n)+", lambda found: f"{found[1]}{count_table().strip()}\n", page)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
     parser = ArgumentParser(prog="python -m course_utils.author.authoring", description=__doc__.splitlines()[0])
@@ -386,6 +391,8 @@ def main(arguments: list[str] | None = None) -> int:
         found = [complaint for path in lessons() for complaint in relink(path, headings)]
         if (glossary := SOLUTIONS.parent / links.GLOSSARY).is_file():
             write_text(glossary, links.linked_glossary(glossary.read_text(encoding="utf-8"), headings))
+        if (page := ROOT / "CONTRIBUTING.md").is_file():
+            write_text(page, counted(page.read_text(encoding="utf-8")))
         print("\n".join(found), end="\n" * bool(found))
         status |= bool(found)
     return status
