@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from course_utils import circuits, heads, load, models, paths
+from course_utils.course.fixtures import random, tiny_model
 
 CONFIG = {"n_layers": 1, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "attn_only": True}
 CONFIG |= {"normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
@@ -165,3 +166,50 @@ def test_a_pair_is_a_virtual_head():
     second = model.W_V[1, 6] @ model.W_O[1, 6]
     virtual = run.pattern[1, 6] @ run.pattern[0, 3] @ model.W_E[tokens] @ first @ second @ model.W_U[:, 12]
     assert paths.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(virtual[20].item(), abs=1e-8)
+
+
+@pytest.mark.parametrize("normalization", [None, "LN", "LNPre"])
+@pytest.mark.parametrize("scale", [0.5, 0.02])  # of weights; so small a stream is not far from LayerNorm's epsilon
+def test_the_terms_of_a_model_with_biases_sum_to_the_logit(normalization, scale):
+    model = tiny_model(scale, normalization_type=normalization)
+    for seed, (name, bias) in enumerate(model.named_parameters()):
+        if ".b" in name or ".w" in name:  # biases, and what LayerNorm multiplies with
+            bias.data = 0.5 + 0.3 * random(*bias.shape, seed=seed)
+    model.W_E.data += scale  # its mean is not 0
+    run = paths.run(model, TOKENS % 20)
+    for position, token in ((6, 3), (2, 11)):
+        terms = paths.terms(model, run, position, token)
+        assert sum(terms.values()) == pytest.approx(run.logits[position, token].item(), abs=2e-5)
+        assert {type(value) for value in terms.values()} == {float} and "bias" in terms and len(terms) == 8
+
+
+def test_a_model_of_no_layers_has_a_run_without_heads():
+    model = tiny_model(n_layers=0)
+    run = paths.run(model, TOKENS % 20)
+    assert run.scores.shape == run.pattern.shape == run.value_weighted.shape == (0, 3, 7, 7)
+    assert run.written.shape == (0, 3, 7, 10) and run.stream.shape == (1, 7, 10) and run.logits.shape == (7, 20)
+
+
+def test_a_run_says_how_the_stream_grows_and_cannot_be_changed():
+    model = tiny_model(n_layers=3)
+    run = paths.run(model, TOKENS % 20)
+    assert run.stream.shape == (4, 7, 10) and run.logits.shape == (7, 20)
+    torch.testing.assert_close(run.stream[1:], run.stream[:1] + run.written.sum(1).cumsum(0))
+    with pytest.raises(AttributeError, match="logits"):
+        run.logits = run.logits + 1
+
+
+def test_what_a_run_cannot_be_is_said():
+    model = tiny_model()
+    with pytest.raises(ValueError, match="has MLPs"):
+        paths.run(tiny_model(attn_only=False, d_mlp=8, act_fn="relu"), TOKENS % 20)
+    paths.run(model, torch.arange(9))
+    with pytest.raises(ValueError, match="has 10 tokens, and the model reads at most 9"):
+        paths.run(model, torch.arange(10))
+    paths.run(model, TOKENS % 20, 6)
+    with pytest.raises(ValueError, match="Position 7 can't be cut: the text has the positions 0 to 6"):
+        paths.run(model, TOKENS % 20, 7)
+    for other in ({"n_layers": 1}, {"n_layers": 3}, {"normalization_type": "LN"}):
+        other_model = tiny_model(**other)
+        with pytest.raises(ValueError, match="Only two layers without LayerNorm"):
+            paths.pairs(other_model, paths.run(other_model, TOKENS % 20), 3, 1)
