@@ -107,8 +107,6 @@ def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Ru
     cfg = model.cfg
     if not cfg.attn_only:
         raise ValueError("The microscope shows attention-only models, and this one has MLPs.")
-    if len(tokens) > cfg.n_ctx:
-        raise ValueError(f"The text has {len(tokens)} tokens, and the model reads at most {cfg.n_ctx}.")
     for one in cuts:
         if isinstance(one, int) and one >= len(tokens):
             raise ValueError(f"Position {one} can't be cut: the text has the positions 0 to {len(tokens) - 1}.")

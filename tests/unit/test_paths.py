@@ -204,7 +204,7 @@ def test_what_a_run_cannot_be_is_said():
     with pytest.raises(ValueError, match="has MLPs"):
         paths.run(tiny_model(attn_only=False, d_mlp=8, act_fn="relu"), TOKENS % 20)
     paths.run(model, torch.arange(9))
-    with pytest.raises(ValueError, match="has 10 tokens, and the model reads at most 9"):
+    with pytest.raises(ValueError, match="texts of 10 tokens, and the model reads at most 9"):
         paths.run(model, torch.arange(10))
     paths.run(model, TOKENS % 20, 6)
     with pytest.raises(ValueError, match="Position 7 can't be cut: the text has the positions 0 to 6"):
