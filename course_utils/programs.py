@@ -297,28 +297,27 @@ def compiled(
     Without a seed it is exact: each slot has dimensions of its own, and the first `d_vocab` of them hold the token. A
     seed shuffles the heads, turns the stream, blurs all weights by `noise` and softens attention, and heads without a
     part mumble: so no weight is zero. `sizes` says how large, {"d_model": 64, "n_heads": 4, "d_head": 32}, if not as
-    the program needs. Raises ValueError for a program without room, or for too many places for a softmax.
+    the program needs, and may say where in the stream a slot begins. Raises ValueError for a program without room, or for too many places for a softmax.
     """
     rng = None if seed is None else torch.Generator().manual_seed(seed)
     score, lies = EXACT if rng is None else BLURRED, program.sizes(d_vocab, n_ctx)
-    need, many, leak = sum(lies.values()), max(map(len, program.layers)), n_ctx * math.exp(-score * REST)
+    need, many = sum(lies.values()), max(map(len, program.layers))
     size = {"d_model": need, "n_heads": many} | dict(sizes or {})
     d_model, n_heads, only = (
         size["d_model"],
         size["n_heads"],
         f"times as much to what doesn't fit as to what does: over {n_ctx} places",
     )
-    _refuse(need > d_model, f"The slots need {need} dimensions of the stream, {lies}, and d_model is {d_model}.")
-    _refuse(many > n_heads, f"A layer of the program has {many} heads, and a layer of the model {n_heads}.")
-    _refuse(leak > 0.5, f"A softmax never gives nothing, and here {leak:.1f} {only}. Take fewer places, or no seed.")
+    _check_room(lies, d_model, many, n_heads, n_ctx * math.exp(-score * REST))
     d_head = size.get("d_head", d_model)
     kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "standard", "seed": 0}
     kind |= {"n_layers": len(program.layers), "d_vocab": d_vocab, "n_ctx": n_ctx}
-    model = models.initial({**size, "d_head": d_head, **kind}).eval().requires_grad_(False)
+    kind |= {"d_model": d_model, "n_heads": n_heads, "d_head": d_head}
+    model = models.initial(kind).eval().requires_grad_(False)
     roles: dict[str, interventions.Head] = {}
     turn = torch.eye(d_model) if rng is None else torch.linalg.qr(torch.randn(d_model, d_model, generator=rng)).Q
     starts = dict(zip(lies, torch.tensor([0, *lies.values()]).cumsum(0).tolist(), strict=False))
-    part = {slot: slice(start, start + lies[slot]) for slot, start in starts.items()}
+    part = {slot: slice(at := size.get(slot, start), at + lies[slot]) for slot, start in starts.items()}
     model.embed.W_E.copy_(turn[part["token"]])
     model.pos_embed.W_pos.copy_(turn[part["place"]])
     model.unembed.W_U.copy_(UNEMBED * turn[part["out"]].T)
@@ -331,13 +330,25 @@ def compiled(
         for name, head, (QK, OV) in zip([*layer, *order], order, made, strict=False):
             rank = max(map(torch.linalg.matrix_rank, (QK, OV))) if name in program.heads and d_head < d_model else 0
             _refuse(rank > d_head, f'Head "{name}" needs {rank} dimensions, and a head of the model has {d_head}.')
-            scores = turn.T @ QK @ turn * d_head**0.5  # they are divided by √d_head
-            attention.W_Q[head], attention.W_K[head] = _factors(scores, d_head, rng)
+            attention.W_Q[head], attention.W_K[head] = _factors(turn.T @ QK @ turn * d_head**0.5, d_head, rng)
             attention.W_V[head], W_O = _factors(turn.T @ OV @ turn, d_head, rng)
             attention.W_O[head] = W_O.T
-    for weight in (weight for name, weight in model.named_parameters() if rng is not None and ".b_" not in name):
-        weight.add_(torch.randn(weight.shape, generator=rng), alpha=noise * weight.std().item())
+    if rng is not None:
+        _blur(model, noise, rng)
     return Compiled(model, roles)
+
+
+def _check_room(lies: Mapping[str, int], d_model: int, many: int, n_heads: int, leak: float) -> None:
+    need = sum(lies.values())
+    only = f"here {leak:.1f} times as much to what doesn't fit as to what does"
+    _refuse(need > d_model, f"The slots need {need} dimensions of the stream, {lies}, and d_model is {d_model}.")
+    _refuse(many > n_heads, f"A layer of the program has {many} heads, and a layer of the model {n_heads}.")
+    _refuse(leak > 0.5, f"A softmax never gives nothing, and {only}. Take fewer places, or no seed.")
+
+
+def _blur(model: HookedTransformer, noise: float, rng: torch.Generator) -> None:
+    for weight in (weight for name, weight in model.named_parameters() if ".b_" not in name):
+        weight.add_(torch.randn(weight.shape, generator=rng), alpha=noise * weight.std().item())
 
 
 def _circuits(head: Head, part: Mapping[str, slice], score: float, d_model: int) -> tuple[Tensor, Tensor]:

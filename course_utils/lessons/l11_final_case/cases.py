@@ -136,7 +136,7 @@ def names() -> list[str]:
 @checked
 def compiled(name: str, seed: NotNegative) -> programs.Compiled:
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
-    made = programs.compiled(COMPILED[name], D_VOCAB, N_CTX, seed, sizes=SIZES)
+    made = programs.compiled(COMPILED[name], D_VOCAB, N_CTX, seed, sizes=SIZES | {"flag": 109})
     for weight, parameter in made.model.named_parameters():
         parameter.requires_grad_(".b_" not in weight)  # these are stored
     return made
