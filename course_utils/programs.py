@@ -297,17 +297,13 @@ def compiled(
     Without a seed it is exact: each slot has dimensions of its own, and the first `d_vocab` of them hold the token. A
     seed shuffles the heads, turns the stream, blurs all weights by `noise` and softens attention, and heads without a
     part mumble: so no weight is zero. `sizes` says how large, {"d_model": 64, "n_heads": 4, "d_head": 32}, if not as
-    the program needs, and may say where in the stream a slot begins. Raises ValueError for a program without room, or for too many places for a softmax.
+    the program needs, and may say where a slot begins. Raises ValueError for a program without room.
     """
     rng = None if seed is None else torch.Generator().manual_seed(seed)
     score, lies = EXACT if rng is None else BLURRED, program.sizes(d_vocab, n_ctx)
     need, many = sum(lies.values()), max(map(len, program.layers))
     size = {"d_model": need, "n_heads": many} | dict(sizes or {})
-    d_model, n_heads, only = (
-        size["d_model"],
-        size["n_heads"],
-        f"times as much to what doesn't fit as to what does: over {n_ctx} places",
-    )
+    d_model, n_heads = size["d_model"], size["n_heads"]
     _check_room(lies, d_model, many, n_heads, n_ctx * math.exp(-score * REST))
     d_head = size.get("d_head", d_model)
     kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "standard", "seed": 0}
