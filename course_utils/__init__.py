@@ -19,6 +19,7 @@ _GROUND = (
     "models",
     "paths",
     "plots",
+    "programs",
     "text",
     "transforms",
 )

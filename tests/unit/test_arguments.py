@@ -21,6 +21,7 @@ from course_utils import (
     models,
     paths,
     plots,
+    programs,
     text,
     transforms,
 )
@@ -55,6 +56,7 @@ MODEL, SHALLOW = _model(2), _model(1)
 ADDER = models.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
 FIBONACCI = models.load("fibonacci")
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
+START_FIRST = torch.cat([torch.zeros_like(TOKENS[:, :1]), TOKENS], 1)
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
 PATTERN = torch.ones(5, 5).tril() / 5
 NAMES = ["a", "b", "c", "d", "e"]
@@ -68,6 +70,7 @@ VOTES = torch.rand(4, 3, 4, 4)
 WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 5), strict=True))
 CLOCK = torch.rand(53, 53, 53)
 ZEROS = torch.zeros(5, 5, requires_grad=True)
+REPEAT = programs.Program({"reader": programs.Head(programs.back(1), {"token": "out"})})
 TRIPLES = skip_trigrams.count(TOKENS[0], torch.full((30, 30), 100.0), window=2)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
@@ -280,6 +283,14 @@ GOOD = {  # a call of each function that is right
     },
     measure.on_text: {"model": MODEL, "tokens": TOKENS, "window": 2},
     measure.on_repeats: {"model": MODEL, "tokens": TOKENS, "period": 3},
+    programs.where: {"there": "token", "equals": "token", "itself": False},
+    programs.back: {"n": 2},
+    programs.both: {"one": programs.back(1), "other": programs.where("token")},
+    programs.largest: {"slot": "token"},
+    programs.listed: {"points": TABLE},
+    programs.unless: {"flag": "any", "look": programs.back(1)},
+    programs.run: {"program": REPEAT, "tokens": START_FIRST, "d_vocab": 30, "without": ["reader"]},
+    programs.compiled: {"program": REPEAT, "d_vocab": 9, "n_ctx": 5},
     tasks.answers: {"task": TASK, "tokens": TOKENS},
     tasks.sequences: {"length": 3, "d_vocab": 9},
     tasks.is_held_out: {"task": TASK, "tokens": TOKENS},

@@ -2,9 +2,9 @@
 
 `python -m course_utils.lessons.l11_final_case.cases` makes them again.
 
-All have two layers of four heads, and all read the same texts. Eight are compiled: circuits written down as in lesson
-07, then turned in the stream and blurred by noise, so that no weight is zero. One is trained. Seeds decide which number
-holds which mechanism, and which head plays which part. This file tells what there is: read it after the lesson.
+All have two layers of four heads, and all read the same texts. Eight are compiled (see `programs`), turned in the
+stream and blurred by noise, so that no weight is zero. One is trained. Seeds decide which number holds which mechanism,
+and which head plays which part. This file tells what there is: read it after the lesson.
 """
 
 import argparse
@@ -12,31 +12,23 @@ import json
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 from torch.nn.functional import pad
 from transformer_lens import HookedTransformer
 
-from course_utils import models
+from course_utils import models, programs
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils._files import DATA, write_checksums, write_text
+from course_utils.programs import JUNK, START, Head, Program, back, both, listed, unless, where
 
 PERIOD = 8  # of the texts: a block of so many tokens, twice
-START, D_VOCAB, N_CTX = 0, 21, 23  # the start token, and how many tokens and positions there are
-N_HEADS, D_HEAD, D_MODEL = 4, 44, 112
-CONFIG: dict[str, Any] = {"n_layers": 2, "n_heads": N_HEADS, "d_head": D_HEAD, "d_model": D_MODEL, "n_ctx": N_CTX}
-CONFIG |= {"d_vocab": D_VOCAB, "attn_only": True, "normalization_type": None}
+D_VOCAB, N_CTX = 21, 23  # how many tokens and positions there are
+N_HEADS = 4
+SIZES = {"n_heads": N_HEADS, "d_head": 44, "d_model": 112}
+CONFIG: dict[str, Any] = {"n_layers": 2, **SIZES, "n_ctx": N_CTX, "d_vocab": D_VOCAB}
+CONFIG |= {"attn_only": True, "normalization_type": None}
 CONFIG |= {"positional_embedding_type": "standard", "seed": 0}
-# What the dimensions of the stream are for, before it is turned. A place as a label takes the room of the second label.
-TOKEN, PLACE, OUT, LABEL, SECOND = slice(0, 21), slice(21, 44), slice(44, 65), slice(65, 86), slice(86, 107)
-POINTER, FLAG = slice(86, 109), slice(109, 110)
-FIRST = slice(START, START + 1)  # where the start token is
-SHARP, REST = 12.0, 6.0  # the score of what a head looks for, and that of the start token, on which it rests
-UNEMBED = 10.0  # the logit of a token that is written once
-JUNK, NOISE = 0.05, 0.03  # how loud the heads without a part are; by how much all weights are blurred
-
-Matrix = Float[Tensor, "d_model d_model"]
-HeadMatrices = tuple[Matrix, Matrix]  # QK [query, key] and OV [from, to], as in lesson 07
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -81,93 +73,54 @@ def unrelated(period: Count, batch: Count = 64, seed: NotNegative = 0) -> Int[Te
     return pad(blocks(period, batch, seed).repeat(1, 2), (1, 0), value=START)
 
 
-# Heads, each as QK and OV
-
-
-def _matrix(*parts: tuple[slice, slice, Tensor]) -> Matrix:
-    """A matrix with these entries in these rows and columns, and zeros."""
-    made = torch.zeros(D_MODEL, D_MODEL)
-    for rows, columns, entries in parts:
-        made[rows, columns] += entries
-    return made
-
-
-def _copy(source: slice = TOKEN, to: slice = OUT) -> Matrix:
-    """Moves what stands at `source`; the start token gives nothing."""
-    entries = torch.eye(source.stop - source.start)
-    entries[START, START] = 0
-    return _matrix((source, to, entries))
-
-
-def _rest(score: float = REST) -> Matrix:
-    """Queries from anywhere fit the start token."""
-    return _matrix((PLACE, FIRST, torch.full((N_CTX, 1), score)))
-
-
-def _fit(query: slice, key: slice) -> Matrix:
-    """A query for a token fits the key that holds the same token."""
-    return _matrix((query, key, SHARP * torch.eye(D_VOCAB)))
-
-
-def _step(query: slice, n: int) -> Matrix:
-    """Looks `n` places on from the one that the query names, or `-n` back."""
-    return _matrix((query, PLACE, SHARP * torch.diag(torch.ones(N_CTX - abs(n)), n))) + _rest()
-
-
-def _behind(label: slice = LABEL) -> Matrix:
-    """Looks where the label is the current token."""
-    return _fit(TOKEN, label) + _rest()
-
-
-def _without_part(generator: torch.Generator) -> HeadMatrices:
-    """A head that looks a little here and there and mumbles."""
-    seen = slice(TOKEN.start, PLACE.stop)
-    scores = torch.randn(PLACE.stop, PLACE.stop, generator=generator)
-    mumbled = JUNK * torch.randn(D_VOCAB, D_MODEL, generator=generator)
-    return _matrix((seen, seen, 0.6 * scores)), _matrix((TOKEN, slice(0, D_MODEL), mumbled))
-
-
 # The heads with a part in layer 0 and in layer 1, by the name of the part; each layer has others beside them
-_ONE_BACK, _READER, _DECOY = (_step(PLACE, -1), _copy(to=LABEL)), (_behind(), _copy()), (_behind(), _copy(to=SECOND))
-_SEVEN_BACK = _step(PLACE, 1 - PERIOD)
-_MAY_FOLLOW = torch.nn.functional.one_hot(habits(), D_VOCAB).sum(1)
+_AFTER = where("label", equals="token")  # a label says which token came before
+_ONE_BACK, _READER = Head(back(1), {"token": "label"}), Head(_AFTER, {"token": "out"})
+_DECOY, _SEVEN_BACK = Head(_AFTER, {"token": "unheard"}), back(PERIOD - 1)
+_SAME_TWO = both(_AFTER, where("second", equals="label"))
+_MAY_FOLLOW = torch.nn.functional.one_hot(habits(), D_VOCAB).sum(1).float()
 _MAY_FOLLOW[START] = 0
-_AT_COPY = _fit(TOKEN, TOKEN) - _matrix((PLACE, PLACE, 2 * SHARP * torch.eye(N_CTX))) + _rest()  # not at itself
-_BOTH = _fit(TOKEN, LABEL) + _fit(LABEL, SECOND) + _rest(1.5 * SHARP)
-_RAISE_FLAG = _matrix((slice(1, D_VOCAB), FLAG, torch.ones(D_VOCAB - 1, 1)))  # whatever token is moved
-_UNLESS_FLAGGED = _matrix((FLAG, FIRST, torch.full((1, 1), 2 * SHARP)))  # else at the start token
-COMPILED: dict[str, tuple[dict[str, HeadMatrices], dict[str, HeadMatrices]]] = {
-    "relay": (  # one head fetches from three back, a second moves that on by four; a pair that only looks
-        {"writer": (_step(PLACE, -3), _copy(to=LABEL)), "sham": (_step(PLACE, -1), _copy(to=SECOND))},
-        {"reader": (_step(PLACE, -4), _copy(LABEL)), "decoy": (_behind(SECOND), _copy(to=SECOND))},
+COMPILED = {
+    "relay": Program(  # one head fetches from three back, a second moves that on by four; a pair that only looks
+        {"writer": Head(back(3), {"token": "label"}), "sham": Head(back(1), {"token": "second"})},
+        {
+            "reader": Head(back(4), {"label": "out"}),
+            "decoy": Head(where("second", equals="token"), {"token": "second"}),
+        },
     ),
-    "decoy": (  # induction, and two heads that look where it looks and say nothing that anybody hears
-        {"writer": _ONE_BACK, "sham": (_step(PLACE, -3), _copy(to=SECOND))},
-        {"reader": _READER, "decoy": _DECOY, "second decoy": (_SEVEN_BACK, _copy(to=SECOND))},
+    "decoy": Program(  # induction, and two heads that look where it looks and say nothing that anybody hears
+        {"writer": _ONE_BACK, "sham": Head(back(3), {"token": "unheard"})},
+        {"reader": _READER, "decoy": _DECOY, "second decoy": Head(_SEVEN_BACK, {"token": "unheard"})},
     ),
-    "fixed_distance": (  # whatever stands there; beside it an induction circuit that says nothing
+    "fixed_distance": Program(  # whatever stands there; beside it an induction circuit that says nothing
         {"sham": _ONE_BACK},
-        {"reader": (_SEVEN_BACK, _copy()), "decoy": _DECOY},
+        {"reader": Head(_SEVEN_BACK, {"token": "out"}), "decoy": _DECOY},
     ),
-    "induction": (  # a label from one back, found by the keys; another label that nobody looks for
-        {"writer": _ONE_BACK, "sham": (_step(PLACE, -2), _copy(to=SECOND))},
+    "induction": Program(  # a label from one back, found by the keys; another label that nobody looks for
+        {"writer": _ONE_BACK, "sham": Head(back(2), {"token": "second"})},
         {"reader": _READER},
     ),
-    "pointers": (  # the place of the earlier copy, fetched into the queries; beside it a label for a decoy
-        {"writer": (_AT_COPY, _copy(PLACE, POINTER)), "sham": _ONE_BACK},
-        {"reader": (_step(POINTER, 1), _copy()), "decoy": (_behind(), _copy(to=LABEL))},
+    "pointers": Program(  # the place of the earlier copy, fetched into the queries; beside it a label for a decoy
+        {
+            "writer": Head(where("token", equals="token", itself=False), {"place": "pointer"}),
+            "sham": _ONE_BACK,
+        },
+        {
+            "reader": Head(where("place", equals="pointer", step=1), {"token": "out"}),
+            "decoy": Head(_AFTER, {"token": "label"}),
+        },
     ),
-    "skip_trigrams": (  # tokens that may follow, found by name; an induction circuit that says nothing
+    "skip_trigrams": Program(  # tokens that may follow, found by name; an induction circuit that says nothing
         {"sham": _ONE_BACK},
-        {"reader": (_matrix((TOKEN, TOKEN, SHARP * _MAY_FOLLOW)) + _rest(), _copy()), "decoy": _DECOY},
+        {"reader": Head(listed(_MAY_FOLLOW), {"token": "out"}), "decoy": _DECOY},
     ),
-    "stand_in": (  # one head does it all and raises a flag; an induction circuit is silent while it is up
-        {"reader": (_SEVEN_BACK, _copy() + _RAISE_FLAG), "writer": _ONE_BACK},
-        {"stand-in": (_behind() + _UNLESS_FLAGGED, _copy())},
+    "stand_in": Program(  # one head does it all and raises a flag; an induction circuit is silent while it is up
+        {"reader": Head(_SEVEN_BACK, {"token": "out", "any": "flag"}), "writer": _ONE_BACK},
+        {"stand-in": Head(unless("flag", _AFTER), {"token": "out"})},
     ),
-    "two_tokens": (  # two labels in the keys and one in the queries: only where two tokens fit is it enough
-        {"one back": _ONE_BACK, "two back": (_step(PLACE, -2), _copy(to=SECOND))},
-        {"reader": (_BOTH, _copy())},
+    "two_tokens": Program(  # two labels in the keys and one in the queries: only where two tokens fit is it enough
+        {"one back": _ONE_BACK, "two back": Head(back(2), {"token": "second"})},
+        {"reader": Head(_SAME_TWO, {"token": "out"})},
     ),
 }
 TRAINED = "ordinary"
@@ -180,36 +133,13 @@ def names() -> list[str]:
     return [list(COMPILED)[place] for place in order] + [TRAINED]
 
 
-def _factors(matrix: Matrix, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """A and B, [d_model, d_head] each, with A Bᵀ as near to the matrix as their rank allows."""
-    U, lengths, V = torch.linalg.svd(matrix)
-    turn = lengths[:D_HEAD].sqrt()[:, None] * torch.linalg.qr(torch.randn(D_HEAD, D_HEAD, generator=generator)).Q
-    return U[:, :D_HEAD] @ turn, V[:D_HEAD].T @ turn
-
-
 @checked
-@torch.no_grad()
-def compiled(name: str, seed: NotNegative) -> tuple[HookedTransformer, dict[str, tuple[int, int]]]:
+def compiled(name: str, seed: NotNegative) -> programs.Compiled:
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
-    generator, roles = _generator(seed), dict[str, tuple[int, int]]()
-    model = models.initial(CONFIG).eval()
-    turn = torch.linalg.qr(torch.randn(D_MODEL, D_MODEL, generator=generator)).Q
-    model.embed.W_E.copy_(turn[TOKEN])
-    model.pos_embed.W_pos.copy_(turn[PLACE])
-    model.unembed.W_U.copy_(UNEMBED * turn[OUT].T)
-    for layer, with_part in enumerate(COMPILED[name]):
-        order = torch.randperm(N_HEADS, generator=generator).tolist()
-        roles |= {part: (layer, head) for part, head in zip(with_part, order, strict=False)}
-        heads = [*with_part.values(), *(_without_part(generator) for _ in order)]
-        attention = model.blocks[layer].attn
-        for head, (QK, OV) in zip(order, heads, strict=False):
-            scores = turn.T @ QK @ turn * D_HEAD**0.5  # they are divided by √d_head
-            attention.W_Q[head], attention.W_K[head] = _factors(scores, generator)
-            attention.W_V[head], W_O = _factors(turn.T @ OV @ turn, generator)
-            attention.W_O[head] = W_O.T
-    for weight in (weight for name, weight in model.named_parameters() if ".b_" not in name):
-        weight.add_(torch.randn(weight.shape, generator=generator), alpha=NOISE * weight.std().item())
-    return model, roles
+    made = programs.compiled(COMPILED[name], D_VOCAB, N_CTX, seed, sizes=SIZES | {"flag": 109})
+    for weight, parameter in made.model.named_parameters():
+        parameter.requires_grad_(".b_" not in weight)  # these are stored
+    return made
 
 
 STEPS, BATCH = 1_000, 64  # of the trained model
