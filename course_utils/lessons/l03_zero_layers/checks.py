@@ -97,7 +97,7 @@ def _shares(*shape: int) -> Tensor:
     return weights / weights.sum(-1, keepdim=True)
 
 
-_THREE = torch.tensor([[0.0, 3, 1], [1, 0, 2], [0, 0, 0]])
+_THREE = torch.tensor([[0.0, 3, 1], [1, 4, 0], [0, 0, 0]])  # columns differ in how many counts they have
 
 
 def _smoothed(
@@ -147,14 +147,14 @@ witten_bell = compared(
     explain=_no_distribution,
     mistakes={
         "c is left out.": _smoothed(lambda N, c: (N > 0).sum(1, keepdim=True)),
+        "D(a) counts what follows a, along its row; yours counts what precedes it.": (
+            _smoothed(lambda N, c: c * (N > 0).sum(0)[:, None])
+        ),
         "the imagined occurrences are c for every row; a row with more different next tokens should have more.": (
             _smoothed(lambda N, c: c)
         ),
         "D(a) is how many *different* tokens follow a, not how many.": _smoothed(
             lambda N, c: c * N.sum(1, keepdim=True)
-        ),
-        "D(a) counts what follows a, along its row; yours counts what precedes it.": (
-            _smoothed(lambda N, c: c * (N > 0).sum(0)[:, None])
         ),
         "all next tokens get the same share there; `base` says who gets how much.": (
             _smoothed(shared=lambda N, base: torch.full_like(base, 1 / len(N)))
