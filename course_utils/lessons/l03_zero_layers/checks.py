@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.exercises import Answer, Answers, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.questions import Wrong, close, demand, number, pair, tensor
 
@@ -269,6 +269,21 @@ _LEVELS = {  # of the table t, the absent pairs a and the hidden ones h
 }
 
 
+_LEADS: dict[str, Answers] = {
+    "that is how often a hidden pair is *below* the median absent one.": (
+        _leading(leads=torch.lt),
+        _leading(leads=torch.le),
+        _leading(leads=lambda x, y: (torch.sign(y - x) + 1) / 2),
+    ),
+    "a hidden pair that equals the median is a tie, and counts a half; yours counts it as not ahead.": (
+        _leading(leads=torch.gt)
+    ),
+    "a hidden pair that equals the median is a tie, and counts a half; yours counts it as ahead.": (
+        _leading(leads=torch.ge)
+    ),
+}
+
+
 hidden_lead = compared(
     "`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one.",
     cases=lambda: {
@@ -278,19 +293,7 @@ hidden_lead = compared(
     },
     as_read=number,
     explain=lambda got, right, train, *_: "it never calls `train`." if train.calls == 1 else None,  # ours called it
-    mistakes={
-        "that is how often a hidden pair is *below* the median absent one.": (
-            _leading(leads=torch.lt),
-            _leading(leads=torch.le),
-            _leading(leads=lambda x, y: (torch.sign(y - x) + 1) / 2),
-        ),
-        "a hidden pair that equals the median is a tie, and counts a half; yours counts it as not ahead.": (
-            _leading(leads=torch.gt)
-        ),
-        "a hidden pair that equals the median is a tie, and counts a half; yours counts it as ahead.": (
-            _leading(leads=torch.ge)
-        ),
-    }
+    mistakes=_LEADS
     | {sentence: _leading(share) for sentence, share in _SHARES.items()}
     | {sentence: _leading(level=level) for sentence, level in _LEVELS.items()},
 )
