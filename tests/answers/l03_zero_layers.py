@@ -1,15 +1,13 @@
 """Answers to the exercises of lesson 03: others that are right, and wrong ones with what they hear."""
 
 import math
-from itertools import pairwise
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils.bigrams import add_alpha
 from course_utils.course.exercises import Answer
-from course_utils.lessons.l03_zero_layers.checks import _N, _leading
+from course_utils.lessons.l03_zero_layers.checks import _leading
 
 
 def _ring(scale: float, angle: Tensor, before: Tensor | None = None, outer: float = 1) -> tuple[Tensor, Tensor]:
@@ -29,30 +27,32 @@ def _waves(n: int, scale: float) -> tuple[np.ndarray, np.ndarray]:
     return scale * np.stack([letter.real, letter.imag], 1), np.stack([before.real, before.imag])
 
 
-def _by_hand(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
-    counts = [[alpha] * d_vocab for _ in range(d_vocab)]
-    for current, following in pairwise(tokens.tolist()):
-        counts[current][following] += following != 0
-    return torch.tensor([[math.log(n / sum(row)) for n in row] for row in counts])
+def _by_hand(N: Tensor, c: float, base: Tensor) -> Tensor:
+    rows = []
+    for counts, share in zip(N.tolist(), base.expand_as(N).tolist(), strict=True):
+        more = c * sum(n > 0 for n in counts)
+        whole = sum(counts) + more
+        pairs = zip(counts, share, strict=True)
+        rows.append([math.log((n + more * s) / whole if whole else s) for n, s in pairs])
+    return torch.tensor(rows)
 
 
-def _in_numpy(tokens: Tensor, d_vocab: int, alpha: float) -> np.ndarray:
-    counts, ids = np.full((d_vocab, d_vocab), alpha), tokens.numpy()
-    np.add.at(counts, (ids[:-1][ids[1:] > 0], ids[1:][ids[1:] > 0]), 1)
-    return np.log(counts / counts.sum(1, keepdims=True))
+def _in_numpy(N: Tensor, c: float, base: Tensor) -> np.ndarray:
+    n, kept = N.double().numpy(), c * np.count_nonzero(N.numpy(), axis=1)[:, None]
+    kept[n.sum(1) == 0] = 1  # any number but 0: the row is `base` then
+    return np.log((n + kept * base.numpy()) / (n.sum(1, keepdims=True) + kept))
 
 
-def _numbered_pairs(tokens: Tensor, d_vocab: int, alpha: float) -> Tensor:
-    pairs = (tokens[:-1] * d_vocab + tokens[1:])[tokens[1:] != 0]
-    counts = torch.full((d_vocab, d_vocab), alpha)
-    counts += torch.bincount(pairs, minlength=d_vocab**2).view(d_vocab, d_vocab)
-    return counts.log() - counts.sum(1, keepdim=True).log()
+def _interpolated(N: Tensor, c: float, base: Tensor) -> Tensor:
+    total, more = N.sum(1, keepdim=True), c * (N > 0).sum(1, keepdim=True)
+    freed = torch.where(total > 0, more / (total + more), 1)
+    return ((1 - freed) * N / total.clamp(min=1) + freed * base).log()
 
 
 def _in_numpy_too(train: Answer, counts: Tensor, hidden: Tensor) -> np.floating:
     table = train(torch.where(hidden, 0, counts)).double().numpy()
     medians = np.nanmedian(np.where(counts.numpy() == 0, table, np.nan), axis=1, keepdims=True)
-    return (table > medians)[hidden.numpy()].mean()
+    return (np.sign(table - medians)[hidden.numpy()].mean() + 1) / 2
 
 
 RIGHT_ANSWERS = {
@@ -72,10 +72,30 @@ RIGHT_ANSWERS = {
         "in steps of two or three": lambda n, s: _ring(s, (2 if n % 2 else 3) * _steps(n)),
         "complex numbers, numpy": _waves,
     },
-    "bigram_logprobs": {"by hand": _by_hand, "numpy": _in_numpy, "numbered pairs": _numbered_pairs},
+    "witten_bell": {"by hand": _by_hand, "numpy": _in_numpy, "interpolated": _interpolated},
+    "borrowed": {
+        "a loop": lambda P, like: torch.stack(
+            [
+                sum(like[a, b] * P[b] for b in range(len(P)) if b != a) / (like[a].sum() - like[a, a])
+                for a in range(len(P))
+            ]
+        ),
+        "einsum, float64": lambda P, like: torch.einsum(
+            "ab,bc->ac",
+            (w := like.double() * (1 - torch.eye(len(P)))) / w.sum(1, keepdim=True),
+            P.double(),
+        ),
+        "numpy, its own row taken away afterwards": lambda P, like: (
+            (like @ P - like.diagonal()[:, None] * P) / (like.sum(1) - like.diagonal())[:, None]
+        ).numpy(),
+    },
     "hidden_lead": {
         "row by row": lambda train, c, h: (
-            sum((t[hide] > t[n == 0].median()).sum() for t, n, hide in zip(train(c * ~h), c, h, strict=True)) / h.sum()
+            sum(
+                ((t[hide] > (m := t[n == 0].median())).float() + 0.5 * (t[hide] == m)).sum()
+                for t, n, hide in zip(train(c * ~h), c, h, strict=True)
+            )
+            / h.sum()
         ),
         "numpy, float64": _in_numpy_too,
         "quantiles": _leading(level=lambda t, a, h: t.masked_fill(~a, torch.nan).nanquantile(0.5, 1, keepdim=True)),
@@ -108,17 +128,17 @@ WRONG_ANSWERS = {
         "with a scale of 3 an embedding has length 1": lambda n, s: _ring(1, _steps(n)),
         "each column of W_U should have length 1: a point on a circle": lambda n, s: _ring(s, _steps(n), outer=s),
     },
-    "bigram_logprobs": {
-        "is alpha added to every count before the division?": lambda t, V, alpha: add_alpha(_N(t, V), 0.0),
-        "each column sums to 1": lambda t, V, alpha: add_alpha(_N(t, V).T, alpha).T,
-        "all entries together sum to 1": lambda t, V, alpha: ((N := _N(t, V) + alpha) / N.sum()).log(),
-        "log-probabilities are never above 0.": lambda t, V, alpha: add_alpha(_N(t, V), alpha).exp(),
-        "logarithms to the base 2": lambda t, V, alpha: add_alpha(_N(t, V), alpha) / math.log(2),
-        "the probabilities of row 4 miss a sum of 1 by 5.": (
-            lambda t, V, alpha: ((N := _N(t, V)) + alpha).log() - (N.sum(1, keepdim=True) + alpha).log()
-        ),
-        "the counts differ: alpha is added once to every pair.": lambda t, V, alpha: add_alpha(_N(t, V), 2 * alpha),
+    "witten_bell": {
+        "there it should be `base`": lambda N, c, base: (
+            ((more := c * (N > 0).sum(1, keepdim=True)) * base + N) / (N.sum(1, keepdim=True) + more)
+        ).log(),
+        "log-probabilities are never above 0.": lambda N, c, base: _by_hand(N, c, base).exp(),
+        "logarithms to the base 2": lambda N, c, base: _by_hand(N, c, base) / math.log(2),
+        "each column sums to 1": lambda N, c, base: _by_hand(N, c, base).T,
+        "miss a sum of 1 by": lambda N, c, base: (_by_hand(N, c, base).exp() + 0.1).log(),
+        "the table differs": lambda N, c, base: _by_hand(N, 2 * c, base),
     },
+    "borrowed": {"that is not the weighted mean": lambda P, like: P},
     "hidden_lead": {
         "it never calls `train`.": lambda train, c, h: (c > c.median())[h].float().mean(),
         "`train` was given shape [60], not that of `counts`.": lambda train, c, h: train(c.sum(1)),

@@ -34,7 +34,7 @@ from course_utils.lessons.l00_start import figures as lesson_00
 in_browser = test_browser.pytestmark
 START = authoring.read(authoring.solution_path("00_start"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXERCISE = "bigram_logprobs"  # the second of lesson 03
+EXERCISE = "witten_bell"  # of lesson 03
 
 
 def marked(*marks):

@@ -23,8 +23,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
     },
     "03": {
         "1.44": "1 / ln 2",
-        "3.11": "a version of Python",
-        "150,000": "read off the figure above it",
     },
     "04": {"1,000": "the unit of a rate"},
     "04b": {"0.17": "a sixth", "16,384": "2 · 256 · 32", "1.4 nats": "a claim of lesson 02"},

@@ -1,13 +1,11 @@
 """Checks of lesson 03, zero layers: each exercise, then its typical mistakes with the sentence each must get."""
 
 import math
-from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-from course_utils.bigrams import add_alpha
-from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.exercises import Answer, Answers, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.questions import Wrong, close, demand, number, pair, tensor
 
@@ -86,62 +84,121 @@ def alphabet_weights(answer: Answer) -> None:
             demand(not fails, sentence)
 
 
-def _streams() -> list[tuple[Tensor, int, float]]:
-    short = torch.tensor([0, 1, 2, 1, 2, 1, 3, 0, 2, 2, 3, 4, 0, 3])  # three documents over 6 tokens; 5 never occurs
-    long = torch.cat([torch.tensor([0]), torch.randint(0, 9, (400,), generator=torch.Generator().manual_seed(0))])
-    return [(short, 6, 0.5), (short, 8, 2.0), (long, 9, 0.01), (short, 6, 1e6), (torch.tensor([0]), 3, 1.0)]
+def _rows(d_vocab: int, seed: int = 0) -> Tensor:
+    """Counts of pairs; nothing ever followed the last token."""
+    counts = (3 * random(d_vocab, d_vocab, seed=seed).abs()).floor()
+    counts[:, 0] += 1
+    counts[-1] = 0
+    return counts
 
 
-def _N(tokens: Tensor, d_vocab: int, kept: Callable[[Tensor, Tensor], Tensor] = lambda a, b: b != 0) -> Tensor:
-    """How often each pair occurs, of those that are `kept(current, following)`."""
-    a, b = (ids[kept(tokens[:-1], tokens[1:])] for ids in (tokens[:-1], tokens[1:]))
-    return torch.zeros(d_vocab, d_vocab).index_put_((a, b), torch.ones(len(a)), accumulate=True)
+def _shares(*shape: int) -> Tensor:
+    weights = 0.1 + random(*shape, seed=7).abs()
+    return weights / weights.sum(-1, keepdim=True)
+
+
+_THREE = torch.tensor([[0.0, 3, 1], [1, 4, 0], [0, 0, 0]])  # columns differ in how many counts they have
+
+
+def _smoothed(
+    imagined: Answer = lambda N, c: c * (N > 0).sum(1, keepdim=True),
+    shared: Answer = lambda N, base: base,
+    counted: Answer = lambda N: N,
+) -> Answer:
+    """A smoothing: how many occurrences are `imagined` behind a row's, and how they are `shared` out."""
+
+    def logprobs(N: Tensor, c: float, base: Tensor) -> Tensor:
+        more, share = imagined(N, c), shared(N, base)
+        table = (counted(N) + more * share) / (N.sum(1, keepdim=True) + more)
+        return torch.where(N.sum(1, keepdim=True) > 0, table, share).log()
+
+    return logprobs
 
 
 def _finite(value: object) -> object:
-    if isinstance(value, Tensor) and not value.isfinite().all():
-        raise Wrong("an entry is infinite or not a number: is alpha added to every count before the division?")
+    if isinstance(value, Tensor) and value.isnan().any():
+        raise Wrong("an entry is not a number: in a row without counts 0 is divided by 0; there it should be `base`.")
     return value
 
 
 def _no_distribution(got: Tensor, right: Tensor, *_: object) -> str | None:
     p, ones = got.exp(), torch.ones(len(got))
     miss, row = (p.sum(1) - 1).abs().max(0)
-    columns, base_2 = close(p.sum(0), ones), close((2**got).sum(1), ones)
     found = {
         "log-probabilities are never above 0.": (got > 1e-6).any(),
-        "each column sums to 1; the next token is on the columns, so each row should.": columns and miss > 1e-3,
-        "all entries together sum to 1; each row should, by itself.": close(p.sum(), 1.0),
-        "these are logarithms to the base 2; the natural logarithm is asked for.": base_2,
-        f"the probabilities of row {row} miss a sum of 1 by {miss:.2g}.": miss > 1e-3,
+        "each column sums to 1; the next token is on the columns, so each row should.": close(p.sum(0), ones),
+        "these are logarithms to the base 2; the natural logarithm is asked for.": close((2**got).sum(1), ones),
+        f"the probabilities of row {row} miss a sum of 1 by {miss:.2g}.": True,
     }
-    return next((sentence for sentence, fails in found.items() if fails), None)
+    return next((sentence for sentence, fails in found.items() if fails), None) if miss > 1e-3 else None
 
 
-bigram_logprobs = compared(
-    "`bigram_logprobs(tokens, d_vocab, alpha) → [V, V]`: add-alpha log-probabilities, documents kept apart.",
+witten_bell = compared(
+    "`witten_bell(N, c, base) → [V, V]`: log-probabilities, c · D(a) occurrences added to row a, shared like `base`.",
     returns="[current token, next token]",
-    cases=lambda: {"the counts differ: alpha is added once to every pair.": _streams()},
+    cases=lambda: {
+        "the table differs: behind a row's occurrences come c times as many as it has different next tokens.": [
+            (_THREE, 1.0, torch.tensor([0.5, 0.25, 0.25])),
+            (_rows(7), 4.0, _shares(7)),
+            (_rows(9, 1), 0.5, _shares(9, 9)),
+        ]
+    },
     as_read=_finite,
     explain=_no_distribution,
     mistakes={
-        "token 3 ends a document: the start token behind it opens another one, and that pair must not count.": (
-            lambda t, V, alpha: add_alpha(_N(t, V, lambda a, b: b >= 0), alpha)
+        "c is left out.": _smoothed(lambda N, c: (N > 0).sum(1, keepdim=True)),
+        "D(a) counts what follows a, along its row; yours counts what precedes it.": (
+            _smoothed(lambda N, c: c * (N > 0).sum(0)[:, None])
         ),
-        "the pair (1, 2) stands twice in the stream, so it counts twice.": (
-            lambda t, V, alpha: add_alpha(_N(t, V).clamp(max=1), alpha)
+        "the imagined occurrences are c for every row; a row with more different next tokens should have more.": (
+            _smoothed(lambda N, c: c)
         ),
-        "token 4 follows token 3 and token 1 never does: is the current token on the rows?": (
-            lambda t, V, alpha: add_alpha(_N(t, V).T, alpha)
+        "D(a) is how many *different* tokens follow a, not how many.": _smoothed(
+            lambda N, c: c * N.sum(1, keepdim=True)
         ),
-        "with a huge alpha every row should be nearly uniform.": lambda t, V, alpha: add_alpha(_N(t, V), 0.5),
-        "token 1 opens a document: the pair of the start token and the first token belongs to it, and counts.": (
-            lambda t, V, alpha: add_alpha(_N(t[t != 0], V), alpha),
-            lambda t, V, alpha: add_alpha(_N(t, V, lambda a, b: a * b > 0), alpha),
+        "all next tokens get the same share there; `base` says who gets how much.": (
+            _smoothed(shared=lambda N, base: torch.full_like(base, 1 / len(N)))
         ),
-        "the last pair of the stream, (0, 3), does not count, and should.": lambda t, V, a: add_alpha(_N(t[:-1], V), a),
-        "token 5 never occurs, so its row should be uniform.": lambda t, V, alpha: add_alpha(
-            torch.where((N := _N(t, V)).sum(1, keepdim=True) > 0, N, N.sum(0)), alpha
+        "what is kept back goes to all next tokens, those that were seen as well.": (
+            _smoothed(shared=lambda N, base: (N == 0) * base / ((N == 0) * base).sum(1, keepdim=True)),
+            _smoothed(shared=lambda N, base: (N == 0) * base),
+        ),
+    },
+)
+
+
+def _likeness(n: int, seed: int) -> tuple[Tensor, Tensor]:
+    return _shares(n, n).roll(seed, 0), 0.1 + random(n, n, seed=seed).abs()
+
+
+def _mean(rows: Answer = lambda P: P, weight: Answer = lambda like: like.clone().fill_diagonal_(0)) -> Answer:
+    return lambda P, like: (w := weight(like)) / w.sum(1, keepdim=True) @ rows(P)
+
+
+borrowed = compared(
+    "`borrowed(P, like) → [V, V]`: for each token the mean of the other tokens' rows, weighted by its row of `like`.",
+    returns="[current token, next token]",
+    cases=lambda: {"that is not the weighted mean of the other rows.": [_likeness(6, 1), _likeness(9, 2)]},
+    mistakes={
+        "a token's own row is in its mean there: it should hear of the others only.": _mean(weight=lambda like: like),
+        "the rows of P are averaged unweighted; `like` says how much each counts.": (
+            _mean(weight=lambda like: 1 - torch.eye(len(like)))
+        ),
+        "row a should be weighted by row a of `like`; is something transposed?": (
+            _mean(weight=lambda like: like.T.clone().fill_diagonal_(0)),
+            _mean(lambda P: P.T),
+        ),
+        "the weights of a row should sum to 1: a sum of rows is no mean yet.": (
+            lambda P, like: like.clone().fill_diagonal_(0) @ P
+        ),
+        "each row of weights should sum to 1, not each column.": (
+            lambda P, like: (w := like.clone().fill_diagonal_(0)) / w.sum(0) @ P
+        ),
+        "set the diagonal to 0 before you divide, so that what is left sums to 1.": (
+            lambda P, like: (like / like.sum(1, keepdim=True)).fill_diagonal_(0) @ P
+        ),
+        "the weights go to softmax there; they are weights already, and only need a sum of 1.": (
+            lambda P, like: like.clone().fill_diagonal_(-torch.inf).softmax(1) @ P
         ),
     },
 )
@@ -180,7 +237,7 @@ def _medians(table: Tensor, chosen: Tensor, dim: int = 1) -> Tensor:
 def _leading(
     share: Answer = lambda x, c, h: x[h].mean(),
     level: Answer = lambda t, a, h: _medians(t, a),
-    leads: Answer = torch.gt,
+    leads: Answer = lambda x, y: (torch.sign(x - y) + 1) / 2,
 ) -> Answer:
     return lambda train, c, h: share(leads(table := train(c * ~h), level(table, c == 0, h)).float(), c, h)
 
@@ -212,19 +269,31 @@ _LEVELS = {  # of the table t, the absent pairs a and the hidden ones h
 }
 
 
+_LEADS: dict[str, Answers] = {
+    "that is how often a hidden pair is *below* the median absent one.": (
+        _leading(leads=torch.lt),
+        _leading(leads=torch.le),
+        _leading(leads=lambda x, y: (torch.sign(y - x) + 1) / 2),
+    ),
+    "a hidden pair that equals the median is a tie, and counts a half; yours counts it as not ahead.": (
+        _leading(leads=torch.gt)
+    ),
+    "a hidden pair that equals the median is a tie, and counts a half; yours counts it as ahead.": (
+        _leading(leads=torch.ge)
+    ),
+}
+
+
 hidden_lead = compared(
     "`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's median absent one.",
     cases=lambda: {
-        "that is not the share of hidden pairs above the median absent pair of their row.": [
+        "that is not the share of hidden pairs above the median absent pair of their row, ties counted a half.": [
             _experiment(d_vocab, seed) for d_vocab, seed in ((60, 0), (24, 1), (41, 2))
         ]
     },
     as_read=number,
     explain=lambda got, right, train, *_: "it never calls `train`." if train.calls == 1 else None,  # ours called it
-    mistakes={
-        "that is how often a hidden pair is *below* the median absent one.": _leading(leads=torch.lt),
-        "a hidden pair that equals the median does not lead: it should be above, `>`.": _leading(leads=torch.ge),
-    }
+    mistakes=_LEADS
     | {sentence: _leading(share) for sentence, share in _SHARES.items()}
     | {sentence: _leading(level=level) for sentence, level in _LEVELS.items()},
 )

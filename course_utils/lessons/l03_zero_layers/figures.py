@@ -152,12 +152,66 @@ def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
     axes.legend(fontsize=9, loc=loc)
 
 
-def reading(curve: Mapping[int, float], lines: ByName) -> None:
-    """Show what a table loses on new text, by how many tokens it was counted on, and what others lose, as lines."""
-    words = "How good is a table of counts?", "tokens counted", "nats per token of new text (less is better)"
-    counted = {"your table, counted on so much text": curve}
-    _levels(lines, plots.curves(counted, *words, markers=True, figsize=(8.5, 5), xscale="log"))
-    plots.show(ALT["reading"])
+def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str]) -> None:
+    """Show smoothings of one row: of each word's probability, what its count gives and what it gets besides."""
+    for axes, (counted, given) in plots.panels(ways, (10.5, 3.2), ylabel="probability"):
+        axes.bar(words, counted, color=COLOURS[0], label="from its own count")
+        bars = axes.bar(words, given, bottom=counted, color=COLOURS[1], hatch="///", label="from what is kept back")
+        axes.bar_label(bars, [plots.written(p) for p in (counted + given).tolist()], padding=2)
+        axes.set_ylim(0, 0.85)
+    axes.legend(fontsize=9)
+    plots.show(
+        "A cat is likeliest each time, an owl least. The owl's whole bar, and a part of the others', is kept back."
+    )
+
+
+def contest(over: Mapping[str, tuple[float, float]], alt: str) -> None:
+    """Show what tables lose beyond the model, in nats with standard errors."""
+    _, axes = plt.subplots(figsize=(9, 0.9 + 0.5 * len(over)))
+    means, errors = zip(*over.values(), strict=True)
+    axes.errorbar(means, list(over), xerr=errors, fmt="o", color=COLOURS[0], capsize=5, markersize=8)
+    for i, mean in enumerate(means):
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        said = plots.written(mean, "+.3f")
+        axes.annotate(said, (mean, i), (0, 9), textcoords="offset points", ha="center", bbox=box)
+    axes.axvline(0, color=COLOURS[1], linewidth=1.5)
+    axes.annotate("the model", (0, 1), (5, -3), ("data", "axes fraction"), "offset points", va="top", color=COLOURS[1])
+    axes.invert_yaxis()
+    axes.margins(y=0.25)
+    axes.set(
+        title="What does a table lose beyond the model?",
+        xlabel="nats per token of new text (left: the table is better)",
+    )
+    axes.tick_params(axis="y", labelsize=11)
+    plots.show(alt)
+
+
+def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
+    """Show what the model saves on a pair never seen, in two parts, and what tables keep back; `share`: for all."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+    plots.bars(share, "Kept back for pairs never seen", "share of the probability, %", axes=left)
+    names = ["by keeping back more", "by knowing which"]
+    plots.grouped_bars(parts, names, "What the model saves on such a pair", "nats", numbers=True, axes=right)
+    plt.setp(right.texts, fontsize=9)
+    right.axhline(0, color="black", linewidth=0.8)
+    right.margins(y=0.15)
+    right.legend(title="compared with", fontsize=9)
+    plots.show(ALT["kept_back"])
+
+
+def angles(cosines: Mapping[str, Tensor], costs: Mapping[str, Mapping[int, float]]) -> None:
+    """Show how cosines of pairs of tokens are spread, and what tables lose by rank, a curve for each kind."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
+    edges = torch.linspace(-0.6, 1, 81)
+    for (name, values), colour, style in zip(cosines.items(), COLOURS, ("-", "--"), strict=False):
+        density = torch.histc(values, 80, -0.6, 1) / len(values) / (edges[1] - edges[0])
+        left.stairs(density, edges, color=colour, linestyle=style, linewidth=1.8, label=name)
+    left.set(title="How far from a right angle?", xlabel="cosine of two tokens' embeddings", ylabel="density")
+    left.set(yscale="log", ylim=(1e-4, 20))
+    left.legend(fontsize=9, loc="upper right")
+    _by_rank(costs, "What do that many dimensions cost?", "nats above the best table", right)
+    right.legend(fontsize=9)
+    plots.show(ALT["angles"])
 
 
 class LiveTable:
@@ -182,7 +236,7 @@ class LiveTable:
         table = table.detach()
         for kept, other in ((self.like_bigrams, self.counted), (self.like_frequencies, self.frequencies)):
             kept[step] = bigrams.row_centred_correlation(table, other, self.often)
-        _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 6.6), height_ratios=(1.6, 1))
+        _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 8.2), height_ratios=(2.3, 1))
         tables = {f"step {step}: {loss:.2f} nats": table, "counted": self.counted}
         orders(tables, self.words, [axes["A"], axes["B"]])
         like = {"with the bigram table": self.like_bigrams, "with tokens' frequencies alone": self.like_frequencies}
@@ -233,23 +287,6 @@ def agreement(x: Float[Tensor, " pair"], tables: Mapping[str, Float[Tensor, " pa
     panels[0][0].set_ylabel("logit, row-centred")
 
 
-def gains(names: Sequence[str], mean: Float[Tensor, " group"], share: Float[Tensor, " group"]) -> None:
-    """Show what a model saves over counts on a pair, and in all, by how often it was seen; `share`: of new pairs."""
-    ticks = [f"{name}\n{part:.0%}" for name, part in zip(names, share.tolist(), strict=True)]
-    _, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 5.4), sharex=True)
-    for axes, values, title, unit in (
-        (upper, mean, "What does the model save over the counts on one pair?", "nats per such pair"),
-        (lower, mean * share, "And all such pairs together?", "nats per token of text"),
-    ):
-        plots.grouped_bars({"": values}, ticks, title, unit, numbers=True, axes=axes)
-        plt.setp(axes.texts, fontsize=9)
-        axes.axhline(0, color="black", linewidth=0.8)
-        axes.margins(y=0.18)
-    lower.set_xlabel("how often the training text has the pair; and how many of the new text's pairs these are")
-    saves = "The model saves much on pairs never seen, a little on pairs seen once,"
-    plots.show(f"{saves} and loses a little on the others.")
-
-
 def alike(table: Float[Tensor, "V V"], groups: Sequence[Sequence[int]], names: Sequence[str]) -> None:
     """Show groups of rows of a table, with the likeliest next tokens of every group as columns."""
     columns: list[int] = []
@@ -275,22 +312,10 @@ def _by_rank(curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str,
 
 def leads(lead: Mapping[int, float], others: ByName) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other tables."""
-    axes, title = plt.subplots(figsize=(8.5, 5))[1], "Can a table tell hidden pairs from absent ones?"
-    _by_rank({"trained": lead}, title, "share of hidden pairs above the median absent one", axes).set_ylim(-0.03, 1)
-    axes.axhline(0.5, color="#999999", linewidth=0.8)
-    axes.text(min(lead), 0.51, "chance", color="#555555", fontsize=9)
-    _levels(others, axes, (0.55, 0.15))
+    axes, title = plt.subplots(figsize=(8.5, 4.6))[1], "Can a table tell hidden pairs from absent ones?"
+    _by_rank({"trained": lead}, title, "share of hidden pairs above\nthe median absent one", axes).set_ylim(0.45, 1)
+    _levels(others, axes, (0.45, 0.2))
     plots.show(ALT["leads"])
-
-
-def costs(losses: Mapping[str, Mapping[int, float]], best: float, on_new: Mapping[int, float]) -> None:
-    """Show what tables lose by rank, a curve for each way to make them; the trained ones on new text, too."""
-    _, (upper, lower) = plt.subplots(2, 1, figsize=(8.5, 7), sharex=True, height_ratios=(1.6, 1))
-    trained_first = {way: losses[way] for way in reversed(list(losses))}  # it looks the same in both panels
-    _by_rank(trained_first, "What does a rank cost?", "nats, counted text", upper).set_xlabel("")
-    _levels({"the best possible table": best}, upper)
-    _by_rank({"trained": on_new}, "And on text that it was not trained on?", "nats, new text", lower).legend(fontsize=9)
-    plots.show(ALT["costs"])
 
 
 def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: ByName) -> None:
