@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from math import prod
 
 import torch
 from jaxtyping import Float, Int
@@ -68,13 +67,6 @@ def shapes(
 
 
 @checked
-def counted(shapes: Mapping[str, tuple[int, ...]]) -> dict[str, int]:
-    """How many weights a model of these `shapes` has, by kind; W_U is not counted: in GPT-2 it is W_E's transpose."""
-    kinds = {"tokens, W_E": "W_E", "positions": "W_pos", "attention": "attn", "MLPs": "mlp", "LayerNorms": "ln"}
-    return {kind: sum(prod(shapes[name]) for name in shapes if part in name) for kind, part in kinds.items()}
-
-
-@checked
 def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
     """Weights as GPT-2's training begins with them: matrices of size 0.02, LayerNorms that only norm, biases of 0.
 
@@ -96,20 +88,6 @@ def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0)
     """Weights of standard deviation 0.3, LayerNorms and biases too, so that no part is left out unseen."""
     generator = torch.Generator().manual_seed(seed)
     return {name: 0.3 * torch.randn(shape, generator=generator).double() for name, shape in shapes.items()}
-
-
-@checked
-def favourite(d_model: Count, d_head: Count) -> dict[str, float]:
-    """The largest of 64 sources' shares before anything is learnt, scores "undivided" and "divided" by √d_head.
-
-    Streams have entries of standard deviation 1, W_Q and W_K such of 0.02, as in GPT-2; the mean of 200 destinations.
-    """
-    generator = torch.Generator().manual_seed(0)
-    x = torch.randn(200, 64, d_model, generator=generator)
-    W_Q, W_K = (0.02 * torch.randn(d_model, d_head, generator=generator) for _ in "QK")
-    scores = (x[:, -1:] @ W_Q) @ (x @ W_K).mT
-    by = {"undivided": 1.0, "divided": d_head**0.5}
-    return {name: (scores / divisor).softmax(-1).max(-1).values.mean().item() for name, divisor in by.items()}
 
 
 @checked

@@ -20,10 +20,6 @@ def _scores(q: Tensor, k: Tensor) -> Tensor:
     return q @ k.mT / q.shape[-1] ** 0.5
 
 
-def _shares(e: Tensor) -> Tensor:
-    return e / e.sum(-1, keepdim=True)
-
-
 def _by_loop(scores: Tensor, n: int) -> Tensor:
     result = scores.clone()
     for dest in range(n):
@@ -44,41 +40,6 @@ def _by_number(W_pos: Tensor) -> tuple[Tensor, Tensor]:
 def _turned(W_pos: Tensor) -> tuple[Tensor, Tensor]:
     turn = torch.linalg.qr(random(len(W_pos), len(W_pos), seed=1))[0]
     return 99 * W_pos.roll(-1, 0).T @ turn, W_pos.T @ turn
-
-
-def _one_by_one(p: Tensor, share: float) -> Tensor:
-    if p.ndim > 1:
-        return torch.stack([_one_by_one(one, share) for one in p])
-    result, left = torch.zeros(len(p)), p.clone()
-    while result.sum() < min(share, 1 - 1e-6):
-        best = left.argmax()
-        result[best], left[best] = p[best], -1
-    return result / result.sum()
-
-
-def _from_the_least(p: Tensor, share: float) -> Tensor:
-    values, order = p.double().sort(-1)
-    return _shares(values * (values.cumsum(-1) > 1 - share + 1e-9)).gather(-1, order.argsort(-1))
-
-
-def _by_rank(p: Tensor, share: float) -> Tensor:
-    count = 1 + (p.sort(-1, descending=True).values.cumsum(-1) < share).sum(-1, keepdim=True)
-    return _shares(p * (p.argsort(-1, descending=True).argsort(-1) < count))
-
-
-def _nucleus(
-    needed: Callable[..., Tensor] = lambda values, before, share: before < share,
-    divided: Callable[[Tensor], Tensor] = _shares,
-    descending: bool = True,
-) -> Answer:
-    """A right answer, with something to get wrong; `needed` gets sorted values, and the sum of those before each."""
-
-    def answer(p: Tensor, share: float) -> Tensor:
-        values, order = p.sort(-1, descending=descending)
-        kept = values * needed(values, values.cumsum(-1) - values, share)
-        return divided(torch.zeros_like(p).scatter(-1, order, kept))
-
-    return answer
 
 
 def _changed(after: Tensor, before: Tensor) -> Tensor:
@@ -109,15 +70,12 @@ RIGHT_ANSWERS = {
         "row by row": lambda s: _by_loop(s.movedim((-2, -1), (0, 1)), s.shape[-1]).movedim((0, 1), (-2, -1)),
         "float64, in numpy": lambda s: (s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)).numpy(),
     },
-    "attention_pattern": {
-        "e to the score, the largest subtracted": lambda s: _shares((s - s.amax(-1, keepdim=True)).exp()),
-        "through the logarithm": lambda s: (s - s.logsumexp(-1, keepdim=True)).exp(),
-        "float64": lambda s: s.double().softmax(-1),
-    },
-    "weighted_values": {
-        "einsum": lambda A, v: torch.einsum("...ij,...jd->...id", A, v),
-        "a sum over the sources": lambda A, v: sum(A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])),
-        "float64, in numpy": lambda A, v: A.double().numpy() @ v.double().numpy(),
+    "moved": {
+        "einsum": lambda A, v: torch.einsum("...ij,...jd->...ijd", A, v),
+        "source by source": lambda A, v: torch.stack(
+            [A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])], dim=-2
+        ),
+        "float64, in numpy": lambda A, v: A.double().numpy()[..., None] * v.double().numpy()[..., None, :, :],
     },
     "previous_token_head": {
         "the keys shifted": lambda W_pos: [99 * W_pos.T, W_pos.roll(1, 0).T],
@@ -139,11 +97,6 @@ RIGHT_ANSWERS = {
             lambda a, b: torch.tensor([bool(((u - w).abs() > 1e-6).any()) for u, w in zip(a, b, strict=True)])
         ),
         "numpy": _noticed(lambda a, b: (abs(a.numpy() - b.numpy()) > 1e-6).any(axis=-1)),
-    },
-    "top_p": {
-        "one by one": _one_by_one,
-        "by rank": _by_rank,
-        "from the least, in float64": _from_the_least,
     },
 }
 
@@ -174,24 +127,9 @@ WRONG_ANSWERS = {
         "it fails for scores of shape [2, 5, 5]": lambda scores: _by_loop(scores, len(scores)),
         "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(scores, scores.shape[-1]),
     },
-    "attention_pattern": {
-        "that one destination gives sum to": (lambda s: s.exp(), lambda s: s.flatten().softmax(0).view(s.shape)),
-        "is never below 0": lambda s: s.log_softmax(-1).clamp(min=-99),
-        "too large for a number": lambda s: _shares(s.exp()),
-        "each column sums to 1: sources are on the columns, so each *row* should.": (
-            lambda s: s.softmax(-2),
-            lambda s: s.softmax(-1).mT,
-            lambda s: s.softmax(0),
-            lambda s: s.softmax(1),
-            lambda s: s.exp() / s.exp().sum(-2, keepdim=True),
-        ),
-        "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": lambda s: F.one_hot(
-            s.argmax(-1), s.shape[-1]
-        ).float(),
-    },
-    "weighted_values": {
-        "[5, 5] and [5, 3]: a product sums over": lambda A, v: v @ A,
-        "share times value": lambda A, v: _shares((A > 0).float()) @ v,
+    "moved": {
+        "it should be [5, 5, 3]": lambda A, v: A @ v,
+        "times the value of that source": lambda A, v: 2 * A[..., None] * v[..., None, :, :],
     },
     "previous_token_head": {
         "the key of the *next* position": (_head(turn=1), lambda W_pos: _head()(W_pos)[::-1]),
@@ -239,24 +177,5 @@ WRONG_ANSWERS = {
             _noticed(lambda a, b: (a - b).abs() > 1e-6),
         ),
         "it returns numbers": _noticed(lambda a, b: (a - b).abs().amax(-1)),
-    },
-    "top_p": {
-        "divide by the sum, so that it is 1": _nucleus(divided=torch.clone),
-        "it keeps no token": (
-            _nucleus(lambda values, before, share: before + values < share),
-            lambda p, share: _shares(p * (p >= share)),
-        ),
-        "the fewest tokens that reach the share: 2": _nucleus(lambda values, before, share: before + values <= share),
-        "the fewest tokens that reach the share: 1": (
-            _nucleus(lambda values, before, share: before <= share),
-            lambda p, share: _shares(p * (p.cumsum(-1) - p < share)),
-            lambda p, share: p.clone(),
-        ),
-        "put them back in their places": lambda p, share: _nucleus()(p.sort(-1, descending=True).values, share),
-        "sort with `descending=True`": _nucleus(descending=False),
-        "the kept tokens change their proportions": _nucleus(
-            divided=lambda kept: kept.where(kept > 0, torch.tensor(-torch.inf)).softmax(-1)
-        ),
-        "each last axis by itself": lambda p, share: _nucleus()(p.flatten(), share).view(p.shape),
     },
 }

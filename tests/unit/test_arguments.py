@@ -168,8 +168,6 @@ GOOD = {  # a call of each function that is right
     gpt.shapes: {"d_vocab": 9, "n_ctx": 5, "d_model": 8, "n_heads": 2, "n_layers": 1},
     gpt.initial_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
     gpt.random_weights: {"shapes": {"embed.W_E": (9, 8)}, "seed": 1},
-    gpt.favourite: {"d_model": 8, "d_head": 4},
-    gpt.counted: {"shapes": {"embed.W_E": (9, 8)}},
     gpt.parts: {"weights": {"blocks.0.ln1.w": BIAS}, "norm": len, "attention": len, "mlp": len},
     gpt.split: {"streams": [TOKENS[0], TOKENS[1]], "n_ctx": 4},
     gpt.drawn: {"p": PATTERN, "generator": torch.Generator()},

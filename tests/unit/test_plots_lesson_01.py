@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from course_utils.lessons.l01_transformer import figures as draw
+from course_utils.lessons.l01_transformer import writing
 
 NAMES = [" $a", "b\n", "_c"]  # among them, what matplotlib takes for bad mathematics
 SCORES = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.25, -3.0], [0.0, 0.125, 7.0]])
@@ -67,7 +68,7 @@ def test_the_pairs_lose_less_than_single_tokens_where_every_other_token_follows_
 
 
 def test_top_k_keeps_k_and_divides_by_their_sum():
-    kept = draw.top_k(torch.tensor([[0.5, 0.3, 0.2]]).log(), 2)
+    kept = writing.top_k(torch.tensor([[0.5, 0.3, 0.2]]).log(), 2)
     assert kept[0].tolist() == pytest.approx([0.625, 0.375, 0])
 
 
@@ -75,29 +76,6 @@ def test_a_chance_stands_on_the_curve_of_surprise():
     axes = draw.surprise_curve({"one in two": 0.5})
     assert axes.lines[1].get_ydata()[0] == pytest.approx(0.693, abs=1e-3)
     assert _words(axes) == ["one in two: 0.69 nats"]
-
-
-def test_what_shuffling_leaves_lies_on_the_line():
-    still, moved = draw.shuffled({"a": SCORES[:1].repeat(2, 1), "b": SCORES[:2]})
-    assert [list(line.get_ydata()) for line in still.lines[1:]] == [[0.5]] and "by at most 0.00" in still.get_title(
-        "left"
-    )
-    assert moved.lines[1].get_ydata()[0] == 1 and "at most 5.00" in moved.get_title("left")
-
-
-def test_surprises_are_the_heights_of_the_bars():
-    axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?", torch.tensor([2.0, 2.0, 1.0]))
-    assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]
-    assert axes.lines[0].get_ydata().tolist() == [2, 2, 1]
-
-
-def test_the_steps_show_every_number_and_what_is_hidden():
-    hidden = SCORES.masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf)
-    tables = {"scores": SCORES, "mask": hidden, "values": torch.zeros(3, 2)}
-    first, second, third = draw.steps(NAMES, tables, "from $b", torch.tensor([0.5, -0.25]))
-    assert _words(first)[:3] == ["0.50", "−1.00", "2.00"]
-    assert _words(second).count("−∞") == 3 and _words(third)[-2:] == ["0.50", "−0.25"]
-    assert "from $b" in _words(third)
 
 
 def test_a_notice_table_is_black_where_the_output_changed():
@@ -116,6 +94,29 @@ def test_a_typical_text_stands_at_its_mean_surprise():
     assert axes.lines[0].get_xdata().tolist() == [1, 2, 3] and axes.lines[1].get_xdata()[0] == 2
 
 
-def test_rates_are_the_heights_of_the_bars():
-    axes = draw.rates({"a": {"x": 0.5, "y": 0.25}, "b": {"x": 0.0, "y": 1.0}}, "?")
-    assert [bar.get_height() for bar in axes.patches] == [0.5, 0, 0.25, 1]
+def test_top_p_keeps_as_few_as_reach_the_share():
+    kept = writing.top_p(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0.7)
+    assert kept[0].tolist() == pytest.approx([0, 0.625, 0.375])
+
+
+def test_surprises_are_the_heights_of_the_bars():
+    axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?")
+    assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]
+
+
+def test_one_head_is_drawn_with_keys_at_their_scores_and_what_arrives_adding_up():
+    q, k, v = SCORES[0], SCORES, torch.eye(3)
+    scores = k @ q / 3**0.5
+    shares = scores.softmax(0)
+    keys, by_share, _, added = draw.one_head(NAMES, q, k, scores, shares, v, shares[:, None] * v, {1: "red"})
+    tips = [note.xy[1] for note in keys.texts if hasattr(note, "xy")][1:]
+    assert tips == pytest.approx(scores.tolist()) and f"{shares[1]:.2f}" in _words(by_share)[0]
+    along, across = [note.xy for note in added.texts if hasattr(note, "arrow_patch") and note.arrow_patch][-1]
+    assert along == pytest.approx(shares.norm().item(), abs=1e-5) and across == pytest.approx(0, abs=1e-5)
+
+
+def test_both_cuts_stand_side_by_side_and_spreads_on_the_root():
+    axes = draw.two_cuts(["a", "b"], {"x": [0.5, 0.25], "y": [0.0, 1.0]}, 0.75)
+    assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25, 0, 1]
+    left, right = draw.root({1: 1.0, 4: 2.0}, {"wide": torch.tensor([0.25, 0.75])})
+    assert list(left.lines[-1].get_ydata()) == [1, 2] and right.patches[1].get_height() == 0.75

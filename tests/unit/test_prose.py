@@ -17,10 +17,7 @@ LEFT_OUT = re.compile(
     r'\$\$.*?\$\$|\$.*?\$|```.*?```|`[^`]*`|\]\([^)]*\)|^\|.*?$|^#.*?$|"[^"]*"|“[^”]*”', re.DOTALL | re.MULTILINE
 )
 CONSTANTS = {  # lesson → number → why it is no claim
-    "01": {
-        "0.62": "drawn in the table above it",
-        "0.29": "the difference of two claims",
-    },
+    "01": {"0.29": "the difference of two claims"},
     "03": {
         "1.44": "1 / ln 2",
     },

@@ -111,51 +111,30 @@ masked = compared(
 )
 
 
-def _no_shares(got: Tensor, right: Tensor, scores: Tensor) -> Said:
-    worst = max(got.sum(-1).flatten().tolist(), key=lambda total: abs(total - 1))
-    return {
-        "a share of attention is never below 0.": (got < 0).any(),
-        "each column sums to 1: sources are on the columns, so each *row* should.": close(got.sum(-2), 1.0),
-        f"the shares that one destination gives sum to {worst:.3f}: each row should sum to 1.": not close(worst, 1.0),
-    }
-
-
-attention_pattern = compared(
-    "`attention_pattern(scores) → pattern`: the softmax over the sources.",
-    advice=lambda outcome, scores: (
-        "e to a score of a hundred is too large for a number: use softmax, or subtract the largest score first."
-        if scores.max() > 50 and isinstance(outcome, Tensor) and outcome.isnan().any()
-        else None
-    ),
-    fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n)]),
-    returns="[..., dest, src], as the scores",
-    cases=lambda: {
-        "rows sum to 1, but the shares are not e to the score, divided by the sum over the row.": [
-            (ours.find("masked").function(size * random(*shape)),)
-            for size, shape in ((1, (5, 5)), (2, (2, 4, 4)), (1, (2, 3, 3, 3)), (90, (6, 6)))
-        ]
-    },
-    explain=_no_shares,
-)
-
-weighted_values = compared(
-    "`weighted_values(pattern, v) → z`: each destination's mean of the values, weighted by its row.",
-    advice=_of_shapes("a product sums over the last axis of what stands on the left."),
+moved = compared(
+    "`moved(pattern, v) → parts`: what arrives at each destination from each source, its share times its value.",
+    advice=_of_shapes("`pattern[..., None]` has an axis for d_head, `v[..., None, :, :]` one for the destinations."),
     fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n), random(2, 3, n, 4, seed=1)]),
-    returns="[..., dest, d_head]",
+    returns="[..., dest, src, d_head]",
     cases=lambda: {
-        f"it fails for a pattern of shape {[*lead, n, n]}: sum over the sources, share times value.": (
+        f"it fails for a pattern of shape {[*lead, n, n]}: entry [dest, src] times the value of that source.": (
             ours.find("masked").function(2 * random(*lead, n, n)).softmax(-1),
             random(*lead, n, d_head, seed=1),
         )
-        for *lead, n, d_head in ((5, 3), (2, 4, 6), (2, 3, 3, 2), (4, 4))
+        for *lead, n, d_head in ((5, 3), (2, 4, 4), (2, 3, 3, 2), (4, 4))
     },
     mistakes={
-        "each position gets its own value: what does the pattern do?": lambda A, v: v.clone(),
-        "the weights are columns of the pattern: each destination's weights are its *row*.": lambda A, v: A.mT @ v,
-        "the first destination sees itself alone, so it should get its own value, whole.": (
-            lambda A, v: A @ v / v.shape[-2],
-            lambda A, v: A.tril(-1) @ v,
+        "that is each destination's own value: the value of the *source* is what moves.": lambda A, v: (
+            A[..., None] * v[..., None, :]
+        ),
+        "rows and columns of the pattern are exchanged: a row belongs to a destination.": lambda A, v: (
+            A.mT[..., None] * v[..., None, :, :]
+        ),
+        "the first axis of the result is the source: destinations come first.": lambda A, v: (
+            A[..., None] * v[..., None, :, :]
+        ).transpose(-3, -2),
+        "the values arrive whole: multiply each by its share.": lambda A, v: (
+            torch.ones_like(A)[..., None] * v[..., None, :, :]
         ),
     },
 )
@@ -327,32 +306,3 @@ notices = compared(
     as_read=_truth_values,
     cases=_edits,
 )
-
-
-@judged
-def top_p(answer: Answer) -> None:
-    """`top_p(p, share) → p`: the fewest tokens that reach the share, divided by their sum; any of equal ones."""
-    even = torch.tensor([0.125, 0.5, 0.25, 0.0625, 0.0625])  # sums that no rounding touches
-    counts = {0.5: 1, 0.51: 2, 0.75: 2, 0.8: 3, 0.05: 1, 0.9375: 4}
-    for p, share, count in (*((even, *one) for one in counts.items()), (torch.full((4,), 0.25), 0.5, 2)):
-        raw = answer(p, share)
-        numbers = raw.nan_to_num(0, torch.inf) if isinstance(raw, Tensor) else raw
-        result = tensor(numbers, (len(p),), "as the probabilities")
-        kept, total = result > 1e-7, result.sum().item()
-        found = int(kept.sum())
-        wrong_end = found != count and not kept[p.argmax()]
-        in_place = torch.where(kept, p, 1).min() >= torch.where(kept, 0, p).max()
-        for said, holds in {
-            "it keeps no token at all, and divides by 0: the most probable one is always kept.": found > 0,
-            f"it keeps {found}, and drops the most probable: sort with `descending=True`.": not wrong_end,
-            f"it keeps {found}; the fewest tokens that reach the share: {count}.": found == count,
-            "it drops a token that is more probable than one it keeps: put them back in their places.": in_place,
-            f"what it keeps sums to {total:.4f}: divide by the sum, so that it is 1.": close(total, 1.0),
-            "the kept tokens change their proportions: divide, no softmax.": close(result, p * kept / (p * kept).sum()),
-        }.items():
-            demand(bool(holds), f"of {p.tolist()} and a share of {share} {said}")
-    for shape, share in (((7,), 0.6), ((3, 9), 0.9), ((2, 3, 6), 0.3), ((4, 5), 1.0), ((5, 30), 0.95)):
-        p = (2 * random(*shape, seed=3)).softmax(-1)
-        got = tensor(answer(p, share), shape, "as the probabilities")
-        fails = f"it fails for probabilities of shape {[*shape]} and a share of {share}: each last axis by itself."
-        demand(close(got, ours.find("top_p").function(p, share)), fails)

@@ -1,7 +1,7 @@
-"""What only lesson 01 draws: the machine, attention in four steps, who notices an edit, training, typical texts."""
+"""What only lesson 01 draws: the machine, one head as arrows, who notices an edit, training, typical texts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate, combinations, permutations
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, combinations
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,11 +10,8 @@ from jaxtyping import Bool, Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn import functional as F
-from transformer_lens import HookedTransformer
 
 from course_utils import bigrams, plots
-from course_utils._arguments import Count
-from course_utils.making import gpt
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
@@ -22,7 +19,7 @@ BLUE, ORANGE, PLUM = COLOURS[:3]
 MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
 ALT = plots.alt_texts(__file__)
 ByPos = Float[Tensor, " pos"]
-Texts = Int[Tensor, "text pos"]
+Vectors = Float[Tensor, "src d_head"]
 
 
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
@@ -117,54 +114,114 @@ def surprise_curve(chances: Mapping[str, float]) -> Axes:
     return axes
 
 
-def surprises(names: Sequence[str], surprise: ByPos, title: str, entropy: ByPos | None = None) -> Axes:
-    """How much each token of a text surprised the model, in nats; `entropy` is the surprise it expected there."""
-    shown, said = [visible(name) for name in names], "surprise: −log p of the token that came"
-    axes = plots.grouped_bars({said: surprise}, shown, title, "nats", axes=plt.subplots(figsize=(9, 3.6))[1])
-    if entropy is not None:
-        axes.plot(entropy.tolist(), "D-", color=ORANGE, markersize=4, label="entropy: the surprise that was expected")
-        axes.legend(loc="upper right", fontsize=8)
+def surprises(names: Sequence[str], surprise: ByPos, title: str) -> Axes:
+    """How much each token of a text surprised the model, in nats."""
+    shown = [visible(name) for name in names]
+    axes = plots.grouped_bars({"": surprise}, shown, title, "nats", axes=plt.subplots(figsize=(9, 3.2))[1])
     axes.set_xticks(range(len(names)), shown, rotation=45, ha="right", fontsize=8, **MONO)
     return axes
 
 
-def steps(
-    names: Sequence[str], tables: Mapping[str, Float[Tensor, "dest column"]], below: str, part: Float[Tensor, " column"]
+def _plane(vectors: Vectors, along: Float[Tensor, " d_head"]) -> Vectors:
+    """The vectors in two dimensions: along a direction, and where they differ most at right angles to it."""
+    first = along / along.norm()
+    rest = vectors - torch.outer(vectors @ first, first)
+    second = torch.linalg.svd(rest, full_matrices=False)[2][0]
+    second = second * (vectors @ second).sum().sign()
+    return torch.stack([vectors @ first, vectors @ second], dim=1)
+
+
+def one_head(
+    names: Sequence[str],
+    q: Float[Tensor, " d_head"],
+    k: Vectors,
+    scores: ByPos,
+    shares: ByPos,
+    v: Vectors,
+    arrived: Vectors,
+    marked: Mapping[int, str],
 ) -> Sequence[Axes]:
-    """The tables of attention's steps, a row for each destination; below the last one, called `below`, a `part`."""
-    sizes = [table.shape[1] for table in tables.values()]
-    figure, panels = plt.subplots(1, len(tables), figsize=(11.5, 3.6), width_ratios=sizes)
-    for number, (axes, (title, table)) in enumerate(zip(panels, tables.items(), strict=True), 1):
-        rows, columns = list(names) if number == 1 else [""] * len(names), list(names)
-        if number == len(tables):
-            table = torch.cat([table, torch.full_like(part, torch.nan)[None], part[None]])
-            rows, columns = [*rows, "", ""], [""] * len(part)
-            axes.text(-0.65, len(names) + 1, below, ha="right", va="center", fontsize=8, **MONO)
-        finite = table.where(table.isfinite(), torch.nan)
-        look: dict[str, Any] = {"centred": True, "limit": 2.2 * finite.nan_to_num().abs().max().item(), "bar": False}
-        plots.heatmap(finite, rows, columns, f"{number} · {title}", numbers_from=0.0, **look, axes=axes)
-        for dest, src in (table == -torch.inf).nonzero().tolist():
-            axes.text(src, dest, "−∞", ha="center", va="center", fontsize=8)
-        axes.xaxis.tick_top()
-        axes.tick_params(length=0, labelsize=8)
-        axes.set(aspect="equal", ylim=(len(names) + 1.5, -0.5))
-    panels[0].set_ylabel("destination")
-    figure.supxlabel("columns: sources (in the last table: the first entries of each vector)", fontsize=9)
-    return list(panels)
+    """One head at one destination, from arrows to arrows: a query `q` and the keys, their `scores` as heights, their
+    `shares`; the values, what of them `arrived`, and its sum. Sources that are `marked` have a colour and a name.
+    """
+    panels = [*plt.subplots(2, 2, figsize=(9.6, 7.4), width_ratios=(1.1, 1))[1].flat]
+    colours = [marked.get(src, "#9a9a9a") for src in range(len(names))]
+    shown = [visible(name) for name in names]
+
+    def draw(axes: Axes, start: Sequence[float], end: Sequence[float], colour: str, width: float = 2.0) -> None:
+        style = {"arrowstyle": "-|>,head_width=0.25", "color": colour, "lw": width, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", end, start, arrowprops=style, zorder=3)
+
+    keys = _plane(k, q)[:, 1]
+    draw(panels[0], (0, 0), (0, q.norm().item()), BLUE, 3)
+    panels[0].text(0.25, q.norm().item() - 0.3, f"the query of {shown[-1]}", color=BLUE)
+    reach = max(keys.tolist()) + 0.5
+    for src, colour in enumerate(colours):
+        place = [keys[src].item(), scores[src].item()]
+        draw(panels[0], (0, 0), place, colour, 2.5 if src in marked else 1)
+        panels[0].plot([place[0], reach], [place[1]] * 2, ":", color=colour, lw=1)
+        panels[1].plot([0, shares[src].item()], [place[1]] * 2, ":", color=colour, lw=1)
+        panels[1].plot(shares[src].item(), place[1], "o", color=colour, ms=8 if src in marked else 4, zorder=3)
+    height = torch.linspace(scores.min().item() - 0.4, scores.max().item() + 0.4, 50)
+    panels[1].plot((height - scores.logsumexp(0)).exp(), height, color="#cccccc", zorder=0)
+    for src in marked:
+        said = f"  {shown[src]}: {shares[src]:.2f}"
+        panels[1].text(shares[src].item(), scores[src].item() - 0.28, said, color=colours[src], **MONO)
+    panels[0].set(xlim=(-0.5, reach), ylim=(-2.8, q.norm().item() + 0.3), xlabel="at right angles to the query")
+    panels[1].set(ylim=panels[0].get_ylim(), xlim=(0, 0.62), xlabel="share of the attention")
+
+    mix = arrived.sum(0)
+    values, parts = (_plane(torch.cat([v, arrived]), mix)[rows] for rows in (slice(len(v)), slice(len(v), None)))
+    at = torch.zeros(2)
+    for src, colour in enumerate(colours):
+        draw(panels[2], (0, 0), values[src].tolist(), colour, 0.8)
+        draw(panels[2], (0, 0), parts[src].tolist(), colour, 3.5)
+        to = at + parts[src]
+        draw(panels[3], at.tolist(), to.tolist(), colour, 3 if src in marked else 1.8)
+        at = to
+    draw(panels[3], (0, 0), at.tolist(), BLUE, 3)
+    for src in marked:
+        side = "right" if values[src].norm() < 0.1 * values.norm(dim=1).max() else "left"  # no arrow to speak of
+        panels[2].text(*values[src].tolist(), f" {shown[src]} ", color=colours[src], ha=side, va="center", **MONO)
+        middle = parts[:src].sum(0) + parts[src] / 2
+        panels[3].annotate(shown[src], middle.tolist(), (0, 14), textcoords="offset points", color=colours[src], **MONO)
+    for axes, points in ((panels[2], values), (panels[3], parts.cumsum(0))):
+        low, high = torch.cat([points, torch.zeros(1, 2)]).aminmax(dim=0)
+        size, centre = high - low, (low + high) / 2
+        half = 0.62 * torch.maximum(size, size.flip(0) * torch.tensor([1.4, 1 / 1.4]))  # a panel is wider than high
+        (left, bottom), (right, top) = (centre - half).tolist(), (centre + half).tolist()
+        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
+        axes.set(xlabel="along the sum", ylabel="at right angles to it")
+    titles = "1 · a key's height is its score", "2 · the softmax makes shares of the scores"
+    titles += "3 · values (thin), and share times value (thick)", "4 · what arrives, added up: the mix (blue)"
+    for axes, title in zip(panels, titles, strict=True):
+        axes.set_title(title)
+    panels[0].set_ylabel("score")
+    return panels
 
 
-def shuffled(logits: Mapping[str, Float[Tensor, "2 d_vocab"]]) -> Sequence[Axes]:
-    """Logits in a text's order and with the text shuffled, a panel for each model; every 48th token is a dot."""
-    drawn = plots.panels(logits, (2.7 * len(logits), 3.5), "logit in order, nats", "after shuffling")
-    ends = [min(both.min().item() for both in logits.values()), max(both.max().item() for both in logits.values())]
-    for axes, (ordered, other) in drawn:
-        axes.plot(ends, ends, color="black", linewidth=1, linestyle="--")
-        axes.plot(ordered[::48], other[::48], "s", color=BLUE, markersize=2, markeredgewidth=0)
-        said = f"{axes.get_title('left')}\nby at most {(ordered - other).abs().max():.2f} nats"
-        axes.set(title=said, aspect="equal", xlim=ends, ylim=ends)
-        axes.locator_params(nbins=4)
-    plt.suptitle("How far does the shuffling move the logits of the last position?", fontsize=11)
-    return [axes for axes, _ in drawn]
+def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: float) -> Axes:
+    """A probability when each of some tokens is cut, in several ways; the dashed line is the value `before`."""
+    figure = plt.subplots(figsize=(9, 3.6))[1]
+    shown = [visible(name) for name in names]
+    axes = plots.grouped_bars(ways, shown, "What is left of ·KeyError?", "probability", numbers=True, axes=figure)
+    axes.axhline(before, color="black", linestyle="--", label="nothing cut")
+    axes.set_xticks(range(len(names)), shown, **MONO)
+    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.1))
+    return axes
+
+
+def root(spreads: Mapping[int, float], shares: Mapping[str, ByPos]) -> Sequence[Axes]:
+    """How wide sums of n products spread, beside n and its root; and the shares of some sources, at two spreads."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6))
+    n = torch.tensor(list(spreads)).float()
+    plots.curves({"√n": n.sqrt(), "n": n}, "How wild is a sum of n products?", "n", "its spread", x=n, axes=left)
+    left.plot(n, list(spreads.values()), "o", color=ORANGE, label="measured", zorder=3)
+    left.set(xscale="log", yscale="log", ylim=(0.7, 150))
+    left.legend()
+    places = [str(number) for number in range(len(next(iter(shares.values()))))]
+    plots.grouped_bars(shares, places, "What does the softmax make of it?", "share", "source", axes=right).legend()
+    return [left, right]
 
 
 def normed_and_bent() -> Sequence[Axes]:
@@ -216,27 +273,6 @@ def training(runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[
     return axes
 
 
-def top_k(log_probs: Float[Tensor, "batch d_vocab"], k: Count = 40) -> Float[Tensor, "batch d_vocab"]:
-    """Probabilities of the k most probable tokens, divided by their sum; 0 for all others."""
-    least = log_probs.topk(k).values[:, -1:]
-    return log_probs.masked_fill(log_probs < least, -torch.inf).softmax(-1)
-
-
-def written(
-    model: HookedTransformer, texts: Texts, write: Callable[..., Tensor], choices: Mapping[str, Callable[..., Tensor]]
-) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Texts]]:
-    """The texts, openings of 12 tokens completed by `write` in every way (eight times, greedily once); the beams."""
-
-    def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
-        return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)
-
-    prompts, n = texts[:, :12], texts.shape[1] - 12
-    often = prompts.repeat(8, 1)
-    ways = {name: write(predictor, prompts if name == "greedy" else often, n, how) for name, how in choices.items()}
-    beams = {width: torch.stack([gpt.beam_search(predictor, one, width, n)[0] for one in prompts]) for width in (1, 8)}
-    return {"the author": texts} | ways | {"beam, width 8": beams[8]}, beams
-
-
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
     """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy along sampled ones."""
     axes = plt.subplots(figsize=(9, 4.2))[1]
@@ -250,36 +286,4 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
     axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
     axes.set_title("Where do the texts lie that each way writes?")
     axes.legend(loc="lower right", fontsize=8)
-    return axes
-
-
-FAMILIES = {  # a : b, a : b, …, fixed before anything was measured
-    "singular : plural": "name names value values line lines file files key keys item items test tests arg args option "
-    "options error errors character characters module modules object objects class classes",
-    "opposites": "True False min max first last start end encode decode read write open close left right before after "
-    "input output get set add remove old new",
-    "verb : past": "call called return returned use used create created raise raised pass passed expect expected",
-}
-
-
-def analogies(model: HookedTransformer) -> dict[str, dict[str, float]]:
-    """How often d is the token nearest to E(b) − E(a) + E(c), for all a : b and c : d of a family, by three rules."""
-    E, shares = F.normalize(model.W_E), {}  # rows of length 1
-    for family, listed in FAMILIES.items():
-        ids = torch.tensor([model.to_single_token(f" {word}") for word in listed.split()])
-        asked = torch.stack([torch.cat(two) for two in permutations(ids.view(-1, 2), 2)])  # (question, which of abcd)
-        a, b, c, d = asked.T
-        guess, alone = (E[b] - E[a] + E[c]) @ E.T, E[c] @ E.T  # (question, d_vocab)
-        excluded = [near.scatter(1, asked[:, :3], -torch.inf) for near in (guess, alone)]
-        rules = zip(("inputs allowed", "inputs excluded", "nearest to c alone"), (guess, *excluded), strict=True)
-        shares[family] = {rule: (near.argmax(-1) == d).double().mean().item() for rule, near in rules}
-    return shares
-
-
-def rates(table: Mapping[str, Mapping[str, float]], title: str, unit: str = "share of questions") -> Axes:
-    """Shares as groups of bars: a group for each entry, a bar for each rule within it."""
-    by_rule = {rule: [row[rule] for row in table.values()] for rule in next(iter(table.values()))}
-    axes = plots.grouped_bars(by_rule, list(table), title, unit, numbers=True)
-    axes.set_ylim(0, 1)
-    axes.legend()
     return axes
