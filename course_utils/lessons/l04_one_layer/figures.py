@@ -184,7 +184,9 @@ def turned(toys: Mapping[str, Float[Tensor, "src out"]]) -> None:
             below.text(*beside.tolist(), f"{name} adds", color=colour, ha="center", va="center", fontsize=9)
         λ = torch.linalg.eigvals(table)
         largest = λ[λ.abs() > 0.01]
-        said = [f"{v.real:.0f}" if abs(v.imag) < 0.01 else f"{v.abs():.0f} ∠ {v.angle().rad2deg():.0f}°" for v in largest]
+        said = [
+            f"{v.real:.0f}" if abs(v.imag) < 0.01 else f"{v.abs():.0f} ∠ {v.angle().rad2deg():.0f}°" for v in largest
+        ]
         score = (λ.sum().real / λ.abs().sum()).item()
         words = f"λ = {' and '.join(said)};  score {plots.written(score, '+.1f')}".replace("-", "−")
         below.set(xlim=(-1.7, 1.7), ylim=(-1.6, 1.6), aspect="equal", xticks=[], yticks=[], xlabel=words)
@@ -205,7 +207,9 @@ def sinks(
     containers: Any = right.containers.copy()
     for drawn, values in zip(containers, rises.values(), strict=True):
         at = [bar.get_x() + bar.get_width() / 2 for bar in drawn]
-        right.errorbar(at, [mean for mean, _ in values], [error for _, error in values], fmt="none", color="black", lw=1)
+        right.errorbar(
+            at, [mean for mean, _ in values], [error for _, error in values], fmt="none", color="black", lw=1
+        )
     for axes in (left, right):
         axes.legend(fontsize=8)
     plots.show(ALT["sinks"])
