@@ -208,7 +208,7 @@ GOOD = {  # a call of each function that is right
     },
     skip_trigrams.transformer: {"n_heads": 2, "seed": 1, "steps": 2},
     skip_trigrams.count: {"stream": TOKENS[0], "table": torch.full((30, 30), 100.0), "window": 2, "least": 5},
-    skip_trigrams.expectation: {
+    skip_trigrams.instances: {
         "model": SHALLOW,
         "tokens": TOKENS,
         "triples": TRIPLES,
@@ -220,14 +220,6 @@ GOOD = {  # a call of each function that is right
         "tokens": TOKENS[:, 8],
         "pos": torch.tensor([8, 8]),
         "frequency": torch.rand(30),
-    },
-    skip_trigrams.with_entries: {
-        "model": SHALLOW,
-        "tokens": TOKENS,
-        "at": TOKENS[:, :3] % 9,
-        "which": [0, 1],
-        "rank": lambda head, table: {"largest": table.abs()},
-        "shares": [0.1, 0.5],
     },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
