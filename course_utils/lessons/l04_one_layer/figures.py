@@ -177,13 +177,14 @@ def turned(toys: Mapping[str, Float[Tensor, "src out"]]) -> None:
         places = torch.stack([angles.cos(), angles.sin()], 1)  # of the tokens: [token, 2]
         for name, place, adds in zip(names, places, table @ places, strict=True):
             end = adds / adds.norm()
-            plots.box(below, *(1.4 * place).tolist(), name)
+            x, y = (1.4 * place).tolist()
+            plots.box(below, x, y, name)
             colour = COLOURS[0 if place @ end > 0.9 else 1]
             plots.arrow(below, (0, 0), (*(1.1 * end).tolist(),), colour)
             beside = 0.6 * end + (0.22 if n == 2 else 0.4) * torch.stack([-end[1], end[0]]) * (-1 if end[0] < 0 else 1)
             below.text(*beside.tolist(), f"{name} adds", color=colour, ha="center", va="center", fontsize=9)
         λ = torch.linalg.eigvals(table)
-        largest = λ[λ.abs() > 0.01]
+        nonzero = λ[λ.abs() > 0.01]
         said = [
             f"{v.real:.0f}" if abs(v.imag) < 0.01 else f"{v.abs():.0f} ∠ {v.angle().rad2deg():.0f}°" for v in largest
         ]
