@@ -319,6 +319,48 @@ _OPEN = """<style>#{place} [style*="background"] {{ background: white !important
 
 
 @checked
+def score_to_logit(
+    sources: Sequence[str],
+    score: Mapping[str, Float[Tensor, " src"]],
+    effects: Float[Tensor, " src"],
+    head: str,
+    others: Mapping[str, float],
+    logit: str,
+) -> None:
+    """From a head's scores for one destination to one logit, a column for each source, from top to bottom.
+
+    `score` holds the parts of each score, by name; their sum goes through the softmax. `effects` is what a source says
+    about the logit if it gets all the attention, and `others` what other paths add to it.
+    """
+    whole = torch.stack([*score.values()]).sum(0)
+    attention = whole.softmax(0)
+    rows = {"score": whole, "attention\n(softmax of the row)": attention, "what it says\n(OV)": effects}
+    rows["attention ×\nwhat it says"] = attention * effects
+    _, grid = plt.subplots(4, 2, figsize=(10, 5.6), sharex="col", width_ratios=[5, 2])
+    for (name, values), axes in zip(rows.items(), grid[:, 0], strict=True):
+        parts, below = score if name == "score" else {name: values}, [torch.zeros(len(values))] * 2
+        for i, (part, heights) in enumerate(parts.items()):
+            look: Any = {"color": COLOURS[6] if i else COLOURS[0], "hatch": HATCHES[i], "label": part}
+            up = (heights > 0).int()
+            axes.bar(range(len(heights)), heights, 0.6, torch.where(up > 0, below[1], below[0]), **look)
+            below = [below[0] + heights * (1 - up), below[1] + heights * up]
+        for place, value in enumerate(values.tolist()):
+            axes.text(place, float(below[1][place]), f" {written(value)}", ha="center", va="bottom", fontsize=8)
+        axes.set_ylabel(name, rotation=0, ha="right", va="center")
+        axes.set(yticks=[])
+        axes.margins(y=0.3)
+        axes.axhline(0, color="black", lw=0.6)
+        if name == "score" and len(score) > 1:
+            axes.legend(fontsize=8, loc="upper right", ncols=len(score))
+    grid[3, 0].set_xticks(range(len(sources)), sources, family="monospace", parse_math=False)
+    for axes in grid[:3, 1]:
+        axes.axis("off")
+    added = {head: float((attention * effects).sum())} | dict(others)
+    bars(added | {logit: sum(added.values())}, "the sum of the row, and the rest", "", [head], grid[3, 1])
+    grid[3, 1].set_position([0.8, 0.11, 0.15, 0.27])
+
+
+@checked
 def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
     """Draw a token in its box."""
     style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}

@@ -195,6 +195,14 @@ GOOD = {  # a call of each function that is right
     plots.box: {"axes": AXES, "x": 0.0, "y": 0.0, "label": "a", "colour": "white"},
     plots.arrow: {"axes": AXES, "start": (0.0, 0.0), "end": (1.0, 1.0), "colour": "black", "line": "-", "bend": 0.1},
     plots.streams: {"tokens": ["a", "b", "a"], "to_come": "b", "height": 3.0},
+    plots.score_to_logit: {
+        "sources": ["a", "b"],
+        "score": {"tokens": torch.rand(2), "positions": torch.rand(2)},
+        "effects": torch.rand(2),
+        "head": "head",
+        "others": {"direct path": 1.0},
+        "logit": "logit",
+    },
     plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
     plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
@@ -209,7 +217,7 @@ GOOD = {  # a call of each function that is right
     },
     skip_trigrams.transformer: {"n_heads": 2, "seed": 1, "steps": 2},
     skip_trigrams.count: {"stream": TOKENS[0], "table": torch.full((30, 30), 100.0), "window": 2, "least": 5},
-    skip_trigrams.expectation: {
+    skip_trigrams.instances: {
         "model": SHALLOW,
         "tokens": TOKENS,
         "triples": TRIPLES,
@@ -221,14 +229,6 @@ GOOD = {  # a call of each function that is right
         "tokens": TOKENS[:, 8],
         "pos": torch.tensor([8, 8]),
         "frequency": torch.rand(30),
-    },
-    skip_trigrams.with_entries: {
-        "model": SHALLOW,
-        "tokens": TOKENS,
-        "at": TOKENS[:, :3] % 9,
-        "which": [0, 1],
-        "rank": lambda head, table: {"largest": table.abs()},
-        "shares": [0.1, 0.5],
     },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},

@@ -21,8 +21,11 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "03": {
         "1.44": "1 / ln 2",
     },
-    "04": {"1,000": "the unit of a rate"},
-    "04b": {"0.17": "a sixth", "16,384": "2 · 256 · 32", "1.4 nats": "a claim of lesson 02"},
+    "04": {
+        "1,000": "the unit of a rate",
+        "0.64": "data/REPLICATION.md",
+    },
+    "04b": {"16,384": "2 · 256 · 32"},
     "05": {"100,000": "an order of magnitude", "4,096": "64 · 64", "3,000": "the recipe's steps"},
     "06": {"4,096": "tokens", "0.47": "data/REPLICATION.md", "0.77": "data/REPLICATION.md"},
     "07": {"1,000": "e^6.9"},

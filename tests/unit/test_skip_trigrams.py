@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils import models, paths
+from course_utils import models
 from course_utils.lessons.l04b_what_reading_misses import skip_trigrams
 
 WINDOW = 2
@@ -66,8 +66,9 @@ def test_the_model_expects_what_its_probabilities_say(model, triples):
                     expected += p[row, i, triples.c[pair]].item()
                     came += int(TOKENS[row, i + 1] == triples.c[pair])
     assert came > 0
-    found = skip_trigrams.expectation(model, TOKENS, triples, chosen, WINDOW)
-    assert found == (pytest.approx(expected, rel=1e-4), came)
+    probability, hit, row, pos, pair = skip_trigrams.instances(model, TOKENS, triples, chosen, WINDOW)
+    assert (probability.sum().item(), int(hit.sum())) == (pytest.approx(expected, rel=1e-4), came)
+    assert torch.allclose(probability, p[row, pos, triples.c[pair]], rtol=1e-4)
 
 
 def test_a_typical_denominator_is_the_mean_over_all_texts(model):
@@ -81,15 +82,3 @@ def test_a_typical_denominator_is_the_mean_over_all_texts(model):
     mean = (frequency[x] * frequency[y]) @ Z
     log_Z = skip_trigrams.typical_log_Z(model, torch.tensor([5]), torch.tensor([3]), frequency)[:, 0]
     assert torch.allclose(log_Z, mean.log(), atol=1e-4)
-
-
-def test_all_entries_are_the_heads_and_few_are_not(model):
-    at = torch.arange(2, 9).expand(3, 7)
-    ranks = {"all": lambda table: torch.ones_like(table), "few": lambda table: table.abs()}
-    added = skip_trigrams.with_entries(
-        model, TOKENS, at, [0, 1], lambda head, table: {name: f(table) for name, f in ranks.items()}, [0.1]
-    )
-    for row, tokens in enumerate(TOKENS):
-        _, terms = paths.path_terms(model, tokens)
-        assert torch.allclose(added["all"][0, row], terms.sum(0)[2:9], atol=1e-4)
-    assert not torch.allclose(added["few"], added["all"], atol=1e-2)

@@ -61,16 +61,6 @@ def two_tables(
     plots.show(ALT["two_tables"])
 
 
-def held(told: Float[Tensor, "dest out"], fixed: Float[Tensor, "dest out"], free: Float[Tensor, "dest out"]) -> None:
-    """Show how the logits change against what two rows of OV foretell: with `fixed` patterns, and with `free` ones."""
-    xlabel, ylabel = "foretold: attention · difference of two OV rows", "measured change of the logit"
-    for axes, measured in plots.panels({"patterns frozen": fixed, "patterns free": free}, (10, 4.4), xlabel, ylabel):
-        axes.scatter(told.flatten()[::20], measured.flatten()[::20], s=3)  # every twentieth is enough to see
-        axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8)
-    plt.suptitle("Do two rows of OV foretell how the logits change?")
-    plots.show(ALT["held"])
-
-
 def largest(model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor, "entry 3"]]]) -> None:
     """Each head's largest logit and largest OV entries, as source … destination → out; copies stand out."""
     _, axes = plt.subplots(figsize=(10.5, 0.5 + 0.5 * len(entries)))
@@ -166,3 +156,61 @@ def eigenvalues(
     plots.curves(by_score, "Which heads copy?", "copying score Σλ / Σ|λ|", "head", axes=last, **points)
     last.legend(fontsize=8, loc="center", bbox_to_anchor=(0.61, 0.5))
     plots.show(ALT["eigenvalues"])
+
+
+def small_tables(panels: Mapping[str, Float[Tensor, "dest src"]], dests: Sequence[str], sources: Sequence[str]) -> None:
+    """Tables of a few tokens side by side, the number in each cell, each in colours of its own."""
+    _, drawn = plt.subplots(1, len(panels), figsize=(10, 2.3))
+    for axes, (title, table) in zip(drawn, panels.items(), strict=True):
+        plots.heatmap(table, dests, sources, title, centred=True, numbers_from=0, bar=False, axes=axes)
+        axes.tick_params(axis="x", rotation=0)
+
+
+def turned(toys: Mapping[str, Float[Tensor, "src out"]]) -> None:
+    """OV tables of two or three tokens, rows summing to zero; below, an arrow from each token to what it adds."""
+    _, grid = plt.subplots(2, len(toys), figsize=(10, 5.2), height_ratios=[1, 1.5])
+    for (above, below), (title, table) in zip(grid.T, toys.items(), strict=True):
+        n, names = len(table), list("abc"[: len(table)])
+        plots.heatmap(table, names, names, title, "source", "out", centred=True, numbers_from=0, bar=False, axes=above)
+        above.tick_params(axis="x", rotation=0)
+        angles = 2 * torch.pi * torch.arange(n) / n
+        places = torch.stack([angles.cos(), angles.sin()], 1)  # of the tokens: [token, 2]
+        for name, place, adds in zip(names, places, table @ places, strict=True):
+            end = adds / adds.norm()
+            x, y = (1.4 * place).tolist()
+            plots.box(below, x, y, name)
+            colour = COLOURS[0 if place @ end > 0.9 else 1]
+            plots.arrow(below, (0, 0), (*(1.1 * end).tolist(),), colour)
+            beside = 0.6 * end + (0.22 if n == 2 else 0.4) * torch.stack([-end[1], end[0]]) * (-1 if end[0] < 0 else 1)
+            below.text(*beside.tolist(), f"{name} adds", color=colour, ha="center", va="center", fontsize=9)
+        λ = torch.linalg.eigvals(table)
+        nonzero = λ[λ.abs() > 0.01]
+        said = [
+            f"{v.real:.0f}" if abs(v.imag) < 0.01 else f"{v.abs():.0f} ∠ {v.angle().rad2deg():.0f}°" for v in largest
+        ]
+        score = (λ.sum().real / λ.abs().sum()).item()
+        words = f"λ = {' and '.join(said)};  score {plots.written(score, '+.1f')}".replace("-", "−")
+        below.set(xlim=(-1.7, 1.7), ylim=(-1.6, 1.6), aspect="equal", xticks=[], yticks=[], xlabel=words)
+        below.spines[:].set_visible(False)
+    plots.show(ALT["turned"])
+
+
+def sinks(
+    start: Float[Tensor, " head"], usual: Float[Tensor, " head"], rises: Mapping[str, Sequence[tuple[float, float]]]
+) -> None:
+    """Left: how much the start token says in each head, beside a usual token. Right: rises of the loss, with errors."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), width_ratios=[1, 1.6])
+    names = [f"0.{h}" for h in range(len(start))]
+    rows = {"<|start|>": start, "a usual token": usual}
+    plots.grouped_bars(rows, names, "How much does it say?", "spread of its row of OV, logits", "head", axes=left)
+    means = {name: [mean for mean, _ in values] for name, values in rises.items()}
+    plots.grouped_bars(means, names, "What is lost?", "rise of the loss, nats", "head", axes=right)
+    containers: Any = right.containers.copy()
+    for drawn, values in zip(containers, rises.values(), strict=True):
+        at = [bar.get_x() + bar.get_width() / 2 for bar in drawn]
+        right.errorbar(
+            at, [mean for mean, _ in values], [error for _, error in values], fmt="none", color="black", lw=1
+        )
+    for axes in (left, right):
+        axes.legend(fontsize=8)
+    plots.show(ALT["sinks"])

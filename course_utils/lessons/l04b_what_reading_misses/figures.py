@@ -5,14 +5,12 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.lessons.l04b_what_reading_misses.skip_trigrams import Triples
-from course_utils.plots import COLOURS, HATCHES, LINES, written
-from course_utils.text import visible
+from course_utils.plots import COLOURS, HATCHES, written
 
 ALT = plots.alt_texts(__file__)
 Numbers = Float[Tensor, " n"]
@@ -59,46 +57,6 @@ def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight:
         number.xy = max(values), row  # beside the last dot
 
 
-def stacked(parts: Mapping[str, Float[Tensor, " head"]], title: str, unit: str) -> None:
-    """For each head one bar made of several parts, told apart by hatching as well as by colour."""
-    axes, bottom = plt.subplots(figsize=(10, 4.2))[1], torch.zeros(())
-    for (name, values), hatch in zip(parts.items(), HATCHES, strict=False):
-        axes.bar(_heads(values), values.tolist(), bottom=bottom, label=name, hatch=hatch, edgecolor="white")
-        bottom = bottom + values
-    axes.set(title=title, xlabel="head", ylabel=unit)
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-
-
-def entries(losses: Mapping[str, Sequence[float]], shares: Sequence[float], lines: Mapping[str, float]) -> None:
-    """The loss against the share of entries kept, one line for each way to choose them, and levels to compare with."""
-    words = "How many entries does it take?", "entries kept of each of seven OV tables", "nats per token"
-    axes = plots.curves(losses, *words, x=shares, markers=True, figsize=(10, 4.8), xscale="log")
-    for style, (name, level) in zip(("--", "-.", ":"), lines.items(), strict=False):
-        axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
-    axes.set_xticks(shares, [f"{share:.2%}".replace(".00", "") for share in shares])
-    axes.minorticks_off()
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-
-
-def traps(triples: Triples, bugs: Bool[Tensor, "a pair"], strings: Sequence[str]) -> None:
-    """The true bugs expected most often, words only so that one can read them: expected beside came."""
-    is_word = torch.tensor([len(string) > 2 and string.strip().isalpha() for string in strings])
-    weights = triples.expected * bugs * is_word[:, None] * is_word[triples.c]
-    axes, places = plt.subplots(figsize=(10, 4.6))[1], torch.arange(8)
-    a, pair = torch.unravel_index(weights.flatten().topk(8).indices, bugs.shape)
-    columns = {"expected, if a made no difference": triples.expected[a, pair], "came": triples.came[a, pair]}
-    for i, (name, values) in enumerate(columns.items()):
-        rows = places + 0.4 * (i - 0.5)
-        drawn = axes.barh(rows, values, 0.4, label=name, color=COLOURS[i], hatch=HATCHES[i])
-        axes.bar_label(drawn, fmt="%.0f", padding=4)
-    words = ([visible(strings[token]) for token in tokens] for tokens in (a, triples.b[pair], triples.c[pair]))
-    names = [f"{x} … {y} → {z}" for x, y, z in zip(*words, strict=True)]
-    axes.set_yticks(places, names, family="monospace", parse_math=False)
-    axes.invert_yaxis()
-    axes.legend(loc="lower right")
-    axes.set(title=f"Eight of {int(bugs.sum()):,} true bugs", xlabel="times in half of the training text")
-
-
 def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], highlight: Sequence[int]) -> None:
     """Bars for each head, in one or more panels with the same rows; some heads stand out by colour and hatching."""
     colours, hatches = ([kind[h in highlight] for h in range(8)] for kind in (COLOURS, HATCHES))
@@ -131,14 +89,6 @@ def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
     plots.grouped_bars(scores, _heads(next(iter(scores.values()))), *words, numbers=True, axes=axes).legend()
 
 
-def by_distance(attention: Mapping[str, Sequence[float] | Float[Tensor, " back"]]) -> None:
-    """Attention against the distance to the source, one line for each head."""
-    words = "How sharply can a head see the token before?", "tokens back", "attention, %"
-    percent = {name: [100 * float(value) for value in values] for name, values in attention.items()}
-    axes = plots.curves(percent, *words, markers=True, figsize=(10, 4))
-    axes.legend(loc="center left", bbox_to_anchor=(1, 0.5))
-
-
 def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, title: str) -> None:
     """A table of pairs of heads with its numbers, a line behind the first few heads."""
     axes = plt.subplots(figsize=(8, 4.8))[1]
@@ -147,38 +97,8 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
     axes.axvline(first - 0.5, color="black")
 
 
-def clusters(sides: Mapping[str, Float[Tensor, " token"]], strings: Sequence[str]) -> None:
-    """Directions of OV tables, as sources and as outs in turn: the tokens that have most of them."""
-    grid = plt.subplots(len(sides) // 2, 2, figsize=(10, 0.775 * len(sides)))[1]
-    for i, (axes, (title, side)) in enumerate(zip(grid.flat, sides.items(), strict=True)):
-        best = side.topk(6)
-        axes.barh(range(6), best.values.tolist(), color=COLOURS[i % 2])
-        names = [visible(strings[token]) for token in best.indices.tolist()]
-        axes.set_yticks(range(6), names, family="monospace", fontsize=9, parse_math=False)
-        axes.set(title=title, xticks=[])
-        axes.invert_yaxis()
-
-
-def spectra(trained: Float[Tensor, "head direction"], untrained: Float[Tensor, "head direction"]) -> None:
-    """The share of each direction of a singular value decomposition in a head's table, trained and untrained."""
-    _, grid = plt.subplots(2, len(trained) // 2, figsize=(10, 4.6), sharex=True)
-    directions = range(1, trained.shape[1] + 1)
-    for h, axes in enumerate(grid.flat):
-        axes.bar(directions, (100 * trained[h]).tolist(), color=COLOURS[0], label="trained")
-        axes.plot(directions, (100 * untrained[h]).tolist(), color=COLOURS[1], label="untrained")
-        axes.set_title(f"head 0.{h}")
-    grid[0, 0].legend()
-    plt.gcf().supxlabel("direction, largest first")
-    plt.gcf().supylabel("share of the squared sizes, %")
-
-
-def histograms(groups: Mapping[str, Float[Tensor, " n"]], title: str, xlabel: str, ylabel: str) -> None:
-    """How often values fall where, one outline for each group; a line at 0."""
-    axes, together = plt.subplots(figsize=(10, 3.8))[1], torch.cat([*groups.values()])
-    limits = together.min().item(), together.max().item()
-    for i, (name, values) in enumerate(groups.items()):
-        outline = axes.hist(values.tolist(), bins=30, range=limits, histtype="step", label=name, linewidth=2)[2]
-        plt.setp(outline, linestyle=LINES[i], edgecolor=COLOURS[i])
-    axes.axvline(0, color="black", linewidth=1)
-    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    axes.legend()
+def raised(bars: Mapping[str, Mapping[str, float]]) -> None:
+    """How often outs should come by each account, and came, a panel for each kind of triple."""
+    _, grid = plt.subplots(1, len(bars), figsize=(10, 2.8))
+    for axes, (title, values) in zip(grid, bars.items(), strict=True):
+        plots.bars(values, title, "times in the new text", ["came"], axes)

@@ -1,10 +1,9 @@
-"""Heads held against skip-trigrams: a language whose best loss is known, triples counted in text, rivals, entries kept.
+"""Heads held against skip-trigrams: a language whose best loss is known, triples counted in text, and rivals.
 
 A triple (a … b → c) is a source a among the tokens before, a destination b, and the token c that comes next.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -12,16 +11,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import bigrams, circuits, heads, models
+from course_utils import bigrams, models
 from course_utils._arguments import Count, NotNegative, checked
 
 Logits = Float[Tensor, "*text out"]
 Stream = Int[Tensor, " pos"]
 Ids = Int[Tensor, " n"]
 Square = Float[Tensor, "d_vocab d_vocab"]
-Texts = Int[Tensor, "text pos"]
-Places = Int[Tensor, "text n"]
-Ranking = Callable[[int, Float[Tensor, "src out"]], Mapping[str, Float[Tensor, "src out"]]]
 Frequency = Float[Tensor, " d_vocab"]
 Chosen = Bool[Tensor, "d_vocab pair"]
 
@@ -95,22 +91,27 @@ def count(stream: Stream, table: Square, window: Count = 16, least: Count = 2_00
 
 @checked
 @torch.no_grad()
-def expectation(
+def instances(
     model: HookedTransformer, tokens: Int[Tensor, "batch length"], triples: Triples, chosen: Chosen, window: Count = 16
-) -> tuple[float, int]:
-    """How often a model, without a last LayerNorm, expects the c of a chosen triple after a … b; how often it comes."""
+) -> tuple[Float[Tensor, " n"], Bool[Tensor, " n"], Ids, Ids, Ids]:
+    """Where the c of a chosen triple may come after a … b: P(c) by a model without a last LayerNorm, whether c came.
+
+    Then where: the row of `tokens`, the position of b, the pair (b, c). The same for every model, in the same order.
+    """
     x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]
     log_Z = torch.stack([(row @ model.W_U).logsumexp(-1) for row in x])
     before, truth = tokens.unfold(1, window, 1)[:, : x.shape[1]], tokens[:, window + 1 :]
-    expected, came = 0.0, 0
+    found: list[tuple[Tensor, ...]] = []
     for b in triples.b.unique():
         row, column = (tokens[:, window:-1] == b).nonzero().T
         pairs = (triples.b == b).nonzero().flatten()
-        here = chosen[:, pairs][before[row, column]].any(1)  # [n, pair]: after one of these a
-        p = (x[row, column] @ model.W_U[:, triples.c[pairs]] - log_Z[row, column, None]).exp()
-        expected += (p * here).sum().item()
-        came += int((here & (truth[row, column, None] == triples.c[pairs])).sum())
-    return expected, came
+        at, which = chosen[:, pairs][before[row, column]].any(1).nonzero().T  # after one of these a
+        row, column, pair = row[at], column[at], pairs[which]
+        logit = (x[row, column] * model.W_U[:, triples.c[pair]].T).sum(1)
+        p = (logit - log_Z[row, column]).exp()
+        found.append((p, truth[row, column] == triples.c[pair], row, column + window, pair))
+    p, came, row, pos, pair = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return p, came, row, pos, pair
 
 
 @checked
@@ -127,22 +128,3 @@ def typical_log_Z(model: HookedTransformer, tokens: Ids, pos: Ids, frequency: Fr
         start, itself = q @ ((W_E[0] + W_pos[0]) @ W_K), (q * (here @ W_K)).sum(1)
         result.append((start.exp() + itself.exp() + over_tokens * over_places).log())
     return torch.stack(result)
-
-
-@checked
-@torch.no_grad()
-def with_entries(
-    model: HookedTransformer, tokens: Texts, at: Places, which: Sequence[int], rank: Ranking, shares: Sequence[float]
-) -> dict[str, Float[Tensor, "share text n out"]]:
-    """What heads of layer 0 add to the logits `at` positions if OV tables keep `shares` of entries, as `rank` ranks."""
-    A = heads.patterns(model, tokens)[0][:, torch.arange(len(tokens))[:, None], at]  # [head, text, n, src]
-    added: dict[str, Tensor] = defaultdict(lambda: torch.zeros(len(shares), *at.shape, model.cfg.d_vocab_out))
-    for head in which:
-        table: Any = circuits.full_ov(model, 0, head).AB  # TransformerLens declares a wider type
-        for name, ranks in rank(head, table).items():
-            sample = ranks.flatten()[::37].sort(descending=True).values
-            for i, share in enumerate(shares):
-                kept = table * (ranks >= sample[int(share * len(sample))])  # a limit, read off one entry in 37
-                for text, row in enumerate(tokens):
-                    added[name][i, text] += A[head, text] @ kept[row]
-    return dict(added)
