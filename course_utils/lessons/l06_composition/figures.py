@@ -181,8 +181,8 @@ def against_chance(scores: Scores, null: Mapping[str, Float[Tensor, "sample head
     axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()
-    axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads", ylabel="door")
-    axes.legend(loc="lower right")
+    axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
 def orders(losses: Mapping[str, float]) -> None:
