@@ -1,12 +1,15 @@
 """What a model does without a part of it, or with something else in the part's place.
 
 A *cut* names the part: a head, `(0, 5)`; a door, `((0, 5), "k", (1, 6))`, which is what head 0.5 writes as the keys of
-1.6 read it ("q" and "v" are its queries and values); a position, `3`. `cut` takes parts out, or puts another head
-output in their place; `patched` overwrites any activation; `stand_ins` has what is put in a head's place.
+1.6 read it ("q" and "v" are its queries and values); a position, `3`. A door can lead from the embedding,
+`("embed", "q", (1, 6))`, and to the logits, `((1, 6), "logits")`. `cut` takes parts out, or puts other outputs in their
+place, and `all_but` names every door but some; `patched` overwrites any activation; `stand_ins` has what is put in a
+part's place.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -20,6 +23,8 @@ from course_utils.models import check_head
 Head = tuple[int, int]  # (layer, head)
 Door = tuple[Head, str, Head]  # what the first head writes, as the second reads it: in its "q", "k" or "v"
 Cut = Head | Door | int  # a number is a position
+Writer = Head | str  # a head, or "embed": what the token itself puts into the stream
+Edge = Door | tuple[Writer, str, Head] | tuple[Writer, str]  # a door, also from "embed", also to the "logits"
 ROWS = 4  # of tokens that a model reads at a time: the logits of a large vocabulary take much memory
 
 
@@ -42,7 +47,7 @@ def in_words(one: Cut) -> str:
 @contextmanager
 @checked
 def cut(
-    model: HookedTransformer, *cuts: Cut, instead: Mapping[Head, Float[Tensor, "..."]] | None = None
+    model: HookedTransformer, *cuts: Cut | Edge, instead: Mapping[Any, Float[Tensor, "..."]] | None = None
 ) -> Iterator[HookedTransformer]:
     """Within this block the model runs with some of its parts switched off.
 
@@ -50,25 +55,25 @@ def cut(
     a door that is cut, what the writer writes is missing from what the reader's queries, keys or values are made from,
     and stays everywhere else. A position that is cut can be attended to by no later one, as if it stood behind the
     mask. `instead` has what stands in the place of what a head moves, z [batch, pos, d_head] or one vector for all, by
-    the head that is cut or that writes behind a door. Raises IndexError for a head that the model does not have,
-    ValueError for anything else that is no cut. After Elhage et al. 2021, "Three Kinds of Composition".
+    the head that is cut or that writes behind a door; of "embed" it is the embedding, [batch, pos, d_model]. Raises
+    IndexError for a head that the model does not have, ValueError for anything else that is no cut. After Elhage et
+    al. 2021, "Three Kinds of Composition".
     """
-    for one in cuts:
-        _check_cut(model, one)
-    heads = [one for one in cuts if isinstance(one, tuple) and len(one) == 2]
-    doors = [one for one in cuts if isinstance(one, tuple) and len(one) == 3]
-    positions = [one for one in cuts if isinstance(one, int)]
+    heads, doors, ends, positions = _sorted(model, cuts)
+    writers = {door[0] for door in doors} | {*ends}
     stand_in = instead or {}
-    change: dict[Head, Tensor] = {}  # what stands in for a head less what it writes, [batch, pos, d_model]
+    change: dict[Writer, Tensor] = {}  # what stands in for a writer less what it writes, [batch, pos, d_model]
+
+    def embed(x: Tensor, hook: HookPoint) -> None:
+        change["embed"] = stand_in.get("embed", 0.0) - x
 
     def move(z: Tensor, hook: HookPoint) -> Tensor:  # [batch, pos, head, d_head]
         for layer, head in heads:
             if layer == hook.layer():
                 z[:, :, head] = stand_in.get((layer, head), 0.0)
-        for writer in {writer for writer, _, _ in doors if writer[0] == hook.layer()}:
-            W_O = model.W_O[writer]
-            new = stand_in[writer] @ W_O if writer in stand_in else 0.0
-            change[writer] = new - z[:, :, writer[1]] @ W_O
+        for layer, head in (one for one in writers if isinstance(one, tuple) and one[0] == hook.layer()):
+            new = stand_in.get((layer, head), torch.zeros(model.cfg.d_head))
+            change[layer, head] = (new - z[:, :, head]) @ model.W_O[layer, head]
         return z
 
     def read(x: Tensor, hook: HookPoint) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
@@ -78,41 +83,76 @@ def cut(
                 x[:, :, head] += change[writer] @ getattr(model, f"W_{path.upper()}")[layer, head]
         return x
 
+    def say(x: Tensor, hook: HookPoint) -> Tensor:  # the stream that the logits read
+        return x + sum(change[writer] for writer in ends)
+
     def hide(scores: Tensor, hook: HookPoint) -> Tensor:  # [batch, head, dest, src]
         for position in positions:
             scores[:, :, position + 1 :, position] = -torch.inf
         return scores
 
-    at: set[tuple[int, str, Callable]] = {(layer, "z", move) for layer, _ in [*heads, *(door[0] for door in doors)]}
+    at: set[tuple[int, str, Callable]] = {(one[0], "z", move) for one in {*heads, *writers} if isinstance(one, tuple)}
     at |= {(layer, path, read) for _, path, (layer, _) in doors}
     at |= {(layer, "attn_scores", hide) for layer in range(model.cfg.n_layers) if positions}
     hooks: list[tuple[str | Callable, Callable]] = [(f"blocks.{n}.attn.hook_{part}", hook) for n, part, hook in at]
+    hooks += [("hook_embed", embed)] * ("embed" in writers)
+    hooks += [(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post", say)] * bool(ends)
     with model.hooks(fwd_hooks=hooks):
         yield model
 
 
-def _check_cut(model: HookedTransformer, one: object) -> None:
-    match one:
-        case bool():
-            pass
-        case int() if 0 <= one < model.cfg.n_ctx:
-            return
-        case (int(layer), int(head)):
-            return check_head(model, layer, head)
-        case ((int(first), int(writer)), "q" | "k" | "v", (int(second), int(reader))):
-            check_head(model, first, writer)
-            check_head(model, second, reader)
-            if first >= second:
-                raise ValueError(f"Head {first}.{writer} writes too late for {second}.{reader}: take an earlier layer.")
-            if model.cfg.normalization_type is not None:
+def _sorted(model: HookedTransformer, cuts: Iterable[Any]) -> tuple[list[Head], list[Any], list[Writer], list[int]]:
+    """Cuts by kind: heads, doors, writers that the logits don't read, positions. Raises as `cut` says."""
+    heads: list[Head] = []
+    doors: list[Any] = []
+    ends: list[Writer] = []
+    positions: list[int] = []
+    for one in cuts:
+        match one:
+            case int() if not isinstance(one, bool) and 0 <= one < model.cfg.n_ctx:
+                positions.append(one)
+            case (int(), int()):
+                heads.append(one)
+            case ("embed" | (int(), int()) as writer, "logits"):
+                ends.append(writer)
+            case ("embed" | (int(), int()), "q" | "k" | "v", (int(), int())):
+                doors.append(one)
+            case _:
                 raise ValueError(
-                    "A door can be cut only where nothing normalises the stream: this model has LayerNorm."
+                    f'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), or a position from 0 to '
+                    f"{model.cfg.n_ctx - 1}, not {one!r}."
                 )
-            return
-    raise ValueError(
-        f'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), or a position from 0 to '
-        f"{model.cfg.n_ctx - 1}, not {one!r}."
-    )
+    for head in [*heads, *ends, *(door[0] for door in doors), *(door[2] for door in doors)]:
+        if isinstance(head, tuple):
+            check_head(model, *head)
+    for writer, _, reader in doors:
+        if isinstance(writer, tuple) and writer[0] >= reader[0]:
+            raise ValueError(
+                f"Head {head_name(writer)} writes too late for {head_name(reader)}: take an earlier layer."
+            )
+    if (doors or ends) and model.cfg.normalization_type is not None:
+        raise ValueError("A door can be cut only where nothing normalises the stream: this model has LayerNorm.")
+    return heads, doors, ends, positions
+
+
+@checked
+def all_but(model: HookedTransformer, *kept: Edge) -> list[Edge]:
+    """Every door of a model but those that are kept: cut them all, and only what is named is left.
+
+    With another text's outputs `instead` it is a hypothesis, tested for being enough: what it names carries what it
+    carries in the model, everything else is resampled. Positions are always read as they are. Raises ValueError for a
+    kept door that the model does not have, and for a model with MLPs. After Chan et al. 2022, "Causal Scrubbing".
+    """
+    if not model.cfg.attn_only or not model.cfg.n_layers:
+        raise ValueError("Doors are all that a model is made of only where it has heads and no MLPs.")
+    heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
+    writers: list[Writer] = ["embed", *heads]
+    doors: list[Edge] = [(writer, "logits") for writer in writers]
+    doors += [(w, path, r) for w in writers for r in heads if isinstance(w, str) or w[0] < r[0] for path in "qkv"]
+    for one in {*kept} - {*doors}:
+        _sorted(model, [one])
+        raise ValueError(f'Only doors can be kept, as ((0, 5), "k", (1, 6)) or ((1, 6), "logits"), not {one!r}.')
+    return [door for door in doors if door not in kept]
 
 
 @contextmanager
@@ -141,18 +181,28 @@ def patched(model: HookedTransformer, name: str, value: Float[Tensor, "batch pos
 @checked
 @torch.no_grad()
 def stand_ins(
-    model: HookedTransformer, layer: int, tokens: Int[Tensor, "batch pos"]
-) -> dict[str, dict[Head, Float[Tensor, "batch pos d_head"]]]:
+    model: HookedTransformer, layer: int | None, tokens: Int[Tensor, "batch pos"]
+) -> dict[str, dict[Writer, Float[Tensor, "batch pos d_head_or_d_model"]]]:
     """What can stand in for what a layer's heads move: "zero", "the mean" of all, "another text's", by head.
 
-    Another text's is what the same head moves at the same position nine rows of `tokens` earlier. Raises ValueError if
-    that is the same row.
+    Without a layer (None) for all heads, and for "embed": all that can stand behind the doors of `all_but`. Another
+    text's is what the same part gives at the same position nine rows of `tokens` earlier. Raises ValueError if that is
+    the same row.
     """
-    check_head(model, layer, 0)
+    if layer is not None:
+        check_head(model, layer, 0)
     if 9 % len(tokens) == 0:
         raise ValueError(f"With {len(tokens)} rows another text's would be each text's own: give another number.")
-    place = f"blocks.{layer}.attn.hook_z"
-    rows = tokens.split(ROWS)
-    z = torch.cat([model.run_with_cache(some, return_type=None, names_filter=place)[1][place] for some in rows])
-    ways = {"zero": torch.zeros_like(z), "the mean": z.mean((0, 1)).expand_as(z), "another text's": z.roll(9, 0)}
-    return {way: {(layer, h): one[:, :, h] for h in range(model.cfg.n_heads)} for way, one in ways.items()}
+    layers = range(model.cfg.n_layers) if layer is None else [layer]
+    places = ["hook_embed"] * (layer is None) + [f"blocks.{layer}.attn.hook_z" for layer in layers]
+    runs = [model.run_with_cache(some, return_type=None, names_filter=places)[1] for some in tokens.split(ROWS)]
+    own: dict[Writer, Tensor] = {"embed": torch.cat([run["embed"] for run in runs])} if layer is None else {}
+    for layer in layers:
+        z = torch.cat([run["z", layer] for run in runs])
+        own |= {(layer, head): z[:, :, head] for head in range(model.cfg.n_heads)}
+    ways = {
+        "zero": torch.zeros_like,
+        "the mean": lambda z: z.mean((0, 1)).expand_as(z),
+        "another text's": lambda z: z.roll(9, 0),
+    }
+    return {way: {writer: make(z) for writer, z in own.items()} for way, make in ways.items()}

@@ -10,7 +10,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import circuits, composition, heads, interventions, text
 from course_utils._arguments import Count, checked
-from course_utils.interventions import ROWS, Cut, Head
+from course_utils.interventions import ROWS, Cut, Edge
 from course_utils.transforms import folded
 
 
@@ -25,9 +25,9 @@ def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[
 @torch.no_grad()
 def cost(
     model: HookedTransformer,
-    cuts: Sequence[Cut],
+    cuts: Sequence[Cut | Edge],
     tokens: Int[Tensor, "batch pos"],
-    instead: Mapping[Head, Float[Tensor, "batch pos d_head"]] | None = None,
+    instead: Mapping[Any, Float[Tensor, "batch pos d_head_or_d_model"]] | None = None,
 ) -> Float[Tensor, "batch pos-1"]:
     """By how much each token's loss rises, in nats, when parts are cut, or when `instead` takes their place.
 

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import text
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import random
 from course_utils.lessons.l07_induction_heads.checks import FUTURE, ITSELF, NUMBERS, _marks
@@ -73,9 +72,14 @@ def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int)
     return ([lambda name: name == "blocks.1.attn.hook_k", move],)
 
 
-def _words(chosen: Callable[[str], bool]) -> Answer:
-    """A rule that marks earlier words of one kind."""
-    return lambda words: torch.tensor([chosen(word) for word in words]).expand(len(words), -1).tril()
+def _drawn(writer: tuple, readers: list[tuple]) -> list[tuple]:
+    ends = [[(writer, "k", r), ("embed", "q", r), ("embed", "v", r), (r, "logits")] for r in readers]
+    return [("embed", "v", writer), *(door for some in ends for door in some)]
+
+
+def _lacking(which: int) -> Answer:
+    """The drawing without one door of each reader."""
+    return lambda writer, readers: [d for i, d in enumerate(_drawn(writer, readers)) if not i or (i - 1) % 4 != which]
 
 
 RIGHT_ANSWERS = {
@@ -97,10 +101,10 @@ RIGHT_ANSWERS = {
         "two hooks": lambda *given: _moving(there=0)(*given) + _moving(away=0)(*given),
         "by a filter": _by_a_filter,
     },
-    "mystery_targets": {
-        "words that end in a break": lambda words: np.tril([[word[-1] == "\n" for word in words]] * len(words)),
-        "breaks, and the start token": _words(lambda word: word.splitlines() != [word] or word == text.START),
-        "the latest 200 places": lambda words: _words(lambda word: "\n" in word)(words).float().triu(-200),
+    "drawing": {
+        "by comprehension": _drawn,
+        "as a set": lambda w, rs: {*_drawn(w, rs)},
+        "lists, the other way round": lambda w, rs: [[*door] for door in reversed(_drawn(w, rs))],
     },
 }
 
@@ -147,14 +151,18 @@ WRONG_ANSWERS = {
         "put the one hook into a list": lambda *given: _moving()(*given)[0],
         "it should return a list of hooks": lambda m, x, s, t: x,
     },
-    "mystery_targets": {
-        "1.0 times what even attention would give": _words(lambda word: True),
-        "times what even attention would give": (
-            _words(lambda word: not any(map(str.isalnum, word))),
-            lambda words: torch.diag(torch.ones(len(words) - 1), -1),
-        ),
-        "it marks nothing beyond the start token": _words(lambda word: word == text.START),
-        FUTURE: lambda words: torch.ones(len(words), len(words)),
-        NUMBERS: lambda words: torch.ones(len(words), len(words)).tril() / len(words),
+    "drawing": {
+        "what are its values made of": lambda w, rs: _drawn(w, rs)[1:],
+        "by positions alone": lambda w, rs: [*_drawn(w, rs), ("embed", "q", w)],
+        "in the readers' keys, not elsewhere": lambda w, rs: [*_drawn(w, rs), (w, "q", rs[0])],
+        "which door of a reader does the writer reach": _lacking(0),
+        "what is the query made of": _lacking(1),
+        "not of the token B": lambda w, rs: [*_drawn(w, rs), *(("embed", "k", r) for r in rs)],
+        "what are the readers' values made of": _lacking(2),
+        "nobody says it": _lacking(3),
+        "only the readers speak": lambda w, rs: [*_drawn(w, rs), ("embed", "logits")],
+        "each needs its doors": lambda w, rs: _drawn(w, rs[:1]),
+        "not in the drawing": lambda w, rs: [*_drawn(w, rs), ((0, 7), "k", rs[0])],
+        "it should return a list of doors": lambda w, rs: None,
     },
 }

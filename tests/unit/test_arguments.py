@@ -143,6 +143,7 @@ GOOD = {  # a call of each function that is right
     heads.patterns: {"model": MODEL, "tokens": TOKENS},
     heads.value_weighted: {"model": MODEL, "tokens": TOKENS},
     interventions.cut: {"model": MODEL},
+    interventions.all_but: {"model": MODEL},
     interventions.stand_ins: {"model": MODEL, "layer": 1, "tokens": TOKENS},
     interventions.patched: {
         "model": MODEL,
@@ -410,6 +411,7 @@ def _is_allowed(function, name, wrong):
         ("outside" in wrong and function in KNOW_NONE)
         or (wrong == "negative" and function is language.documents and name == "seed")  # negative ones: held out
         or (wrong == "None" and function in (circuits.lead, circuits.leads) and name == "pairs")  # all with themselves
+        or (wrong == "None" and function is interventions.stand_ins and name == "layer")  # every layer
         or (wrong in ("NaN", "whole numbers") and function is plots.heatmap)  # it draws both
     )
 

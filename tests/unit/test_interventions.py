@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from course_utils import interventions, load, measure, models, paths, text
+from course_utils.course.fixtures import tiny_model
 
 DOORS = [((0, 5), "k", (1, 6)), ((0, 3), "v", (1, 6))]
 EXACT = {"atol": 1e-4, "rtol": 1e-4}
@@ -227,3 +228,69 @@ def test_what_stands_in_for_heads_has_its_price():
         measure.cost(model, [(1, 8)], tokens, own)
     with pytest.raises(ValueError, match="each text's own"):
         interventions.stand_ins(model, 1, tokens[:9])
+
+
+def by_hand(model, tokens, kept, other):
+    """A model of heads alone, door by door: what is kept carries what is written here, all else comes from `other`."""
+    pos = model.W_pos[: tokens.shape[1]]
+    in_stream = model.cfg.positional_embedding_type == "standard"
+    written, instead = {"embed": model.W_E[tokens]}, {"embed": other["embed"]}
+    later = torch.ones(len(pos), len(pos)).triu(1).bool()
+
+    def read(*door):
+        earlier = [w for w in written if w == "embed" or door[0] == "logits" or w[0] < door[1][0]]
+        from_all = [(written if (w, *door) in kept else instead)[w] for w in earlier]
+        return sum(from_all) + (pos if in_stream or door[0] in "qk" else 0)
+
+    for layer in range(model.cfg.n_layers):
+        for h in range(model.cfg.n_heads):
+            q, k, v = (read(path, (layer, h)) @ getattr(model, f"W_{path.upper()}")[layer, h] for path in "qkv")
+            scores = (q @ k.mT / model.cfg.d_head**0.5).masked_fill(later, -torch.inf)
+            written[layer, h] = scores.softmax(-1) @ v @ model.W_O[layer, h]
+            instead[layer, h] = other[layer, h] @ model.W_O[layer, h]
+    return read("logits") @ model.W_U
+
+
+@pytest.mark.parametrize("positions", ["shortformer", "standard"])
+@pytest.mark.parametrize("kind", ["zero", "the mean", "another text's"])
+def test_only_what_is_kept_is_left(positions, kind):
+    model = tiny_model(0.3, n_layers=3, positional_embedding_type=positions)
+    tokens = torch.randint(model.cfg.d_vocab, (4, 6), generator=torch.Generator().manual_seed(0))
+    other = interventions.stand_ins(model, None, tokens)[kind]
+    every = interventions.all_but(model)
+    heads = 3 * model.cfg.n_heads
+    assert len(every) == len({*every}) == 1 + heads + 3 * heads + 3 * 3 * model.cfg.n_heads**2
+    for share in (0.1, 0.5, 0.9):
+        chosen = torch.rand(len(every), generator=torch.Generator().manual_seed(1)) < share
+        kept = [door for door, one in zip(every, chosen, strict=True) if one]
+        with interventions.cut(model, *interventions.all_but(model, *kept), instead=other):
+            torch.testing.assert_close(model(tokens), by_hand(model, tokens, {*kept}, other), **EXACT)
+    with interventions.cut(model, *interventions.all_but(model, *every), instead=other):
+        torch.testing.assert_close(model(tokens), by_hand(model, tokens, {*every}, other), **EXACT)
+    torch.testing.assert_close(by_hand(model, tokens, {*every}, other), model(tokens), **EXACT)
+
+
+def test_two_cuts_at_once_put_two_things_in_place():
+    """One has what stands behind the doors that a hypothesis names, the other what stands behind all others."""
+    model = tiny_model(0.3)
+    tokens = torch.randint(model.cfg.d_vocab, (4, 6), generator=torch.Generator().manual_seed(0))
+    other = interventions.stand_ins(model, 0, tokens)["another text's"]
+    named = [door for door in interventions.all_but(model) if (0, 0) in door]
+    rest = interventions.all_but(model, *named, ("embed", "v", (1, 1)), ((1, 1), "logits"))
+    with interventions.cut(model, *named, instead=other), interventions.cut(model, *rest):
+        nested = model(tokens)
+    with interventions.cut(model, *named, *rest, instead={(0, 0): other[0, 0]}):
+        torch.testing.assert_close(model(tokens), nested, **EXACT)
+    with interventions.cut(model, *rest):
+        assert (model(tokens) - nested).abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("kept", [(1, 1), 3, ((1, 0), "k", (1, 1)), ("embed", "k"), (0, "logits"), ((0, 9), "logits")])
+def test_only_doors_can_be_kept(kept):
+    with pytest.raises((ValueError, IndexError, TypeError)):
+        interventions.all_but(small(), kept)
+
+
+def test_a_model_with_mlps_is_no_set_of_doors():
+    with pytest.raises(ValueError, match="no MLPs"):
+        interventions.all_but(tiny_model(attn_only=False, d_mlp=4, act_fn="relu"))

@@ -28,12 +28,9 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "04b": {"16,384": "2 · 256 · 32"},
     "05": {"100,000": "an order of magnitude", "4,096": "64 · 64", "3,000": "the recipe's steps"},
     "06": {"4,096": "tokens", "0.47": "data/REPLICATION.md", "0.77": "data/REPLICATION.md"},
-    "07": {"1,000": "e^6.9"},
     "07b": {
         "4,096": "tokens",
         "3.6 nats": "a claim of lesson 07",
-        "97 %": "data/REPLICATION.md",
-        "84 %": "data/REPLICATION.md",
     },
     "09": {"38.875": "311 / 8"},
     "09b": {

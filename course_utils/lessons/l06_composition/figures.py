@@ -116,6 +116,28 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
     plots.bars(shown, "What puts it there?", "lead of a term (query · key)", axes=right).margins(x=0.16)
 
 
+def square(names: Sequence[str], term: tuple[str, str]) -> None:
+    """The terms of one head by where query and key come from, with the four grounds named and one `term` marked."""
+    axes = plt.subplots(figsize=(6.6, 5.2))[1]
+    n = len(names)
+    for (x, y), words, colour in (
+        ((0, 0), "neither", "white"),
+        ((2, 0), "K-composition", "#fde3d3"),
+        ((0, 2), "Q-\ncomposition", "#d3e6f5"),
+        ((2, 2), "both", "#e6e6e6"),
+    ):
+        width, height = (2 if x == 0 else n - 2), (2 if y == 0 else n - 2)
+        axes.add_patch(plt.Rectangle((x - 0.5, y - 0.5), width, height, facecolor=colour, edgecolor="black"))
+        axes.text(x - 0.5 + width / 2, y - 0.5 + height / 2, words, ha="center", va="center")
+    row, column = (names.index(name) for name in term)
+    axes.plot(column, row, marker="s", ms=17, color=ORANGE)
+    axes.annotate(" · ".join(term), (column, row), (column, -1.2), ha="center", arrowprops={"arrowstyle": "->"})
+    for set_ticks in (axes.set_xticks, axes.set_yticks):
+        set_ticks(range(n), names)
+    axes.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -1.6), xlabel="key from", ylabel="query from")
+    axes.spines[:].set_visible(False)
+
+
 def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> None:
     """Shares of each head's lead by pairs of sources: embed, pos, heads of layer 0; ruled off: the grounds of Q, K."""
     rows = -(-len(shares) // 4)
@@ -159,8 +181,8 @@ def against_chance(scores: Scores, null: Mapping[str, Float[Tensor, "sample head
     axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()
-    axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads", ylabel="door")
-    axes.legend(loc="lower right")
+    axes.set(title="Which scores could be chance?", xlabel="composition score of a pair of heads")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
 def orders(losses: Mapping[str, float]) -> None:
@@ -176,10 +198,3 @@ def orders(losses: Mapping[str, float]) -> None:
     axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
     axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
     axes.margins(y=0.1)
-
-
-def door_table(lost: Float[Tensor, "door head"]) -> None:
-    """Nats lost by each head of layer 1, a column each, when its query, key or value door is shut, a row each."""
-    names = ["queries", "keys", "values"], [f"1.{head}" for head in range(lost.shape[1])]
-    title, axes = "Nats lost when one door of one head is shut", plt.subplots(figsize=(9.5, 3.2))[1]
-    plots.heatmap(lost, *names, title, xlabel="head", label="nats lost", numbers_from=0.0, axes=axes)

@@ -1,16 +1,15 @@
 """Checks of lesson 07, induction heads: each exercise, then its typical mistakes with the sentence each must get."""
 
-from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformer_lens import ActivationCache, HookedTransformer
 
-from course_utils import heads, models, text
+from course_utils import models
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import passes, random, tiny_model
-from course_utils.course.questions import Wrong, close, demand, four_circuits, tensor
+from course_utils.course.questions import Wrong, close, demand, four_circuits
 
 FUTURE = "you mark sources after their destination; a head can't look into the future."
 NUMBERS = "it should hold True and False, and it holds other numbers."
@@ -146,34 +145,33 @@ def _run(given: Any, model: HookedTransformer, tokens: Tensor, asked: str) -> Ac
         raise Wrong(f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {asked}.") from error
 
 
-CAUGHT, TIMES = 0.15, 8  # what a rule must catch of the mystery head's attention, and how many times its fair share
-
-
 @judged
-def mystery_targets(answer: Answer) -> None:
-    """`mystery_targets(words) → [dest, src]`: any rule that catches much of where head 1.0 looks in prose."""
-    caught = fair = total = 0.0
-    for words, pattern in _mystery():
-        n = len(words)
-        rule = tensor(answer(list(words)), (n, n), "[dest, src]")
-        demand(((rule == 0) | (rule == 1)).all(), NUMBERS)
-        demand(not rule.triu(1).any(), FUTURE)
-        rule[:, 0] = 0
-        said = "it marks nothing beyond the start token; that the head rests there, you know already."
-        demand(rule.any(), f"{said} In your words a line break is no ↵, and a space no ·.")
-        caught += (pattern * rule).sum().item()
-        fair += (pattern.sum(1) * rule.sum(1) / torch.arange(n).clamp(min=1)).sum().item()
-        total += pattern.sum().item()
-    share, times = caught / total, caught / fair
-    said = f"your rule catches {share:.2f} of what head 1.0 does not leave on the start token, {times:.1f} times what"
-    least = f"even attention would give. Find one with {CAUGHT} and {TIMES} times at least."
-    demand(share >= CAUGHT and times >= TIMES, f"{said} {least}")
-
-
-@cache
-def _mystery() -> list[tuple[list[str], Tensor]]:
-    """Texts as lists of words, and where head 1.0 looks in them; the start token is taken out."""
-    model, tokens = models.load("two-layer"), text.held_out_tokens("prose")[:4]
-    pattern = heads.patterns(model, tokens)[1, 0]
-    pattern[:, :, 0] = 0
-    return [(list(map(str, model.to_str_tokens(row))), p) for row, p in zip(tokens, pattern, strict=True)]
+def drawing(answer: Answer) -> None:
+    """`drawing(writer, readers) → doors`: every end of every arrow, in any order."""
+    for writer, readers in (((0, 5), [(1, 6), (1, 1)]), ((0, 2), [(1, 3)])):
+        given = answer(writer, list(readers))
+        listed = [tuple(one) for one in given] if isinstance(given, list | tuple | set) else []
+        if not listed or not all(len(one) in (2, 3) for one in listed):
+            raise Wrong('it should return a list of doors, as (writer, "k", reader) or (reader, "logits").')
+        one, doors = readers[0], {*listed}
+        wanted: set[tuple] = {("embed", "v", writer)}
+        for r in readers:
+            wanted |= {("embed", "q", r), (writer, "k", r), ("embed", "v", r), (r, "logits")}
+        for sentence, holds in {
+            "the writer hands on the token one back: what are its values made of?": ("embed", "v", writer) in doors,
+            "the writer looks one back by positions alone: its query and key need no token.": not doors
+            & {("embed", "q", writer), ("embed", "k", writer)},
+            "the label arrives in the readers' keys, not elsewhere.": not doors
+            & {(writer, door, r) for door in "qv" for r in readers},
+            "the label stands in the key at B: which door of a reader does the writer reach?": (writer, "k", one)
+            in doors,
+            "“who came after A?” is asked at the second A: what is the query made of?": ("embed", "q", one) in doors,
+            "in the drawing B's key is made of the label alone, not of the token B.": ("embed", "k", one) not in doors,
+            "the third arrow moves B over: what are the readers' values made of?": ("embed", "v", one) in doors,
+            "B is moved, and nobody says it: from a reader to the logits a door is missing.": (one, "logits") in doors,
+            "in the drawing only the readers speak to the logits.": not doors
+            & {(writer, "logits"), ("embed", "logits")},
+            "one reader is drawn, the others are not: each needs its doors.": doors >= wanted,
+            "it names a door that is not in the drawing.": doors <= wanted,
+        }.items():
+            demand(holds, sentence)

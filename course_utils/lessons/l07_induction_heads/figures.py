@@ -19,22 +19,19 @@ Series = Mapping[str, Float[Tensor, " n"]]
 Table = Float[Tensor, "dest src"]
 
 
-def circuit(tokens: Sequence[str] = ("A", "B", "A", "B"), steps: Sequence[str] = ("", "", "")) -> None:
-    """Show the induction circuit: an earlier A and B, the second A, the prediction; `steps` are words for its steps."""
-    first, second, again, to_come = tokens
-    axes = plots.streams((first, second, again), to_come)
-    names = "1  fetch from one back", f"2  “who came after {first}?”", f"3  copy {second}"
+def circuit() -> None:
+    """Show the induction circuit: an earlier A and B, the second A, the prediction."""
+    axes = plots.streams(("A", "B", "A"), "B")
+    names = "1  fetch from one back", "2  “who came after A?”", "3  copy B"
     ends = (1, 3.4, 0.95), (8, 3.4, 3.05), (3.4, 8, 4.05)  # of each arrow: from, to, how high
     for i, (start, end, y) in enumerate(ends):
         plots.arrow(axes, (start, y), (end, y), COLOURS[i], "--" if i == 1 else "-")
-        words = f"{names[i]}\n{steps[i]}".strip()
-        x, style = (start + end) / 2, {"color": DARK[i], "fontsize": 9, "parse_math": False}
-        axes.text(x, y + 0.05, words, style, ha="center", va="bottom")
+        axes.text((start + end) / 2, y + 0.05, names[i], color=DARK[i], fontsize=9, ha="center", va="bottom")
     frame = {"boxstyle": "round,pad=0.3", "facecolor": "#dcebf5", "edgecolor": COLOURS[0]}
-    axes.text(3.55, 2.0, f"“{first} came before me”", va="center", fontsize=9, bbox=frame, parse_math=False)
+    axes.text(3.55, 2.0, "“A came before me”", va="center", fontsize=9, bbox=frame)
     for x, y, word, i in ((3.2, 3.05, "key", 1), (8.2, 3.05, "query", 1), (3.2, 4.05, "value", 2)):
         axes.text(x, y, word, ha="left" if x > 8 else "right", va="center", fontsize=9, color=DARK[i])
-    plots.show(ALT["measured" if any(steps) else "circuit"])
+    plots.show(ALT["circuit"])
 
 
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
@@ -102,15 +99,6 @@ def patterns(pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of:
     plots.show(ALT["patterns"])
 
 
-def said(direct: float, added: Float[Tensor, "layer head"], right: str, wrong: str, highlight: Sequence[str]) -> None:
-    """Show what the direct path and each head say for `right` against `wrong`, in logits."""
-    bars = {"direct path": direct}
-    for layer, row in enumerate(added.tolist()):
-        bars |= dict(zip(_heads(layer), row, strict=True))
-    plots.bars(bars, f"Who prefers {right} to {wrong}?", "logit difference", highlight)
-    plots.show(ALT["said"])
-
-
 def doors(by_door: Series, of: Sequence[int]) -> None:
     """Show the scores of the heads `of` layer 1, by the door through which they no longer hear 0.5."""
     bars = {f"head 1.{head}": [score[i].item() for score in by_door.values()] for i, head in enumerate(of)}
@@ -167,3 +155,21 @@ def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     words = _heads(1), _heads(0), title, "later head", "earlier head"
     plots.heatmap(top1, *words, label="share of tokens", numbers_from=0.1, axes=axes)
     plots.show(ALT["pairs"])
+
+
+def enough(saved: Mapping[str, Mapping[str, Float[Tensor, " text"]]]) -> None:
+    """Show what is saved in the second pass, a bar for what is kept, by what replaces everything else."""
+    bars = {kept: [nats.mean().item() for nats in by_way.values()] for kept, by_way in saved.items()}
+    ways = list(next(iter(saved.values())))
+    title, unit = "What is saved when only this is kept?", "nats, first pass less second"
+    axes = plots.grouped_bars(bars, ways, title, unit, "what stands in for the rest", numbers=True)
+    axes.legend(ncols=len(bars), loc="upper center")
+    axes.set_ylim(0, 8)
+    plots.show(ALT["enough" if len(bars) < 3 else "completed"])
+
+
+def missing(shares: Mapping[str, float], alone: float) -> None:
+    """Show what share is saved when the readers hear one more head of layer 0; a line marks the drawing `alone`."""
+    axes = plots.bars(shares, "Which head does the drawing lack?", "share that is saved")
+    axes.axvline(alone, color="black", ls="--", lw=1)
+    plots.show(ALT["missing"])

@@ -13,7 +13,6 @@ from course_utils import plots
 from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
-Measured = Float[Tensor, "pair measure axis"]
 LOOKS = "#a34700"  # of an arrow that only looks, and of its words
 
 
@@ -46,34 +45,6 @@ def company(looks: Float[Tensor, " back"], question: str = "", before: Sequence[
     axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-1.5 if question else -0.35, 2.5))
     asked = f" An arrow from the second A back to the earlier B asks: {question}" if question else ""
     plots.show(ALT["company"] + asked)
-
-
-def find_and_copy(found: Measured, null: Measured, induction: Sequence[int]) -> None:
-    """Show how well heads of layer 1, paired with 0.5, find and copy, by two measures; `null`: of random pairs."""
-    _, panels = plt.subplots(1, 2, figsize=(10.4, 4.4))
-    panels[0].set(xlim=(-0.6, 1.2), ylim=(-0.4, 1.25))
-    panels[1].margins(0.12)
-    named = found[:, 0].amin(1) > null[:, 0].abs().max()  # beyond chance on both axes
-    others = [head for head in range(len(found)) if head not in induction]
-    for measure, (panel, name) in enumerate(zip(panels, ("positivity", "lead"), strict=True)):
-        chance = null[:, measure]
-        panel.scatter(*chance.T, s=8, color=COLOURS[6], alpha=0.5, label="200 random pairs")
-        across, up = chance.abs().amax(0).tolist()
-        sides = [-across, across, across, -across, -across], [-up, -up, up, up, -up]
-        panel.plot(*sides, ":", color=COLOURS[6], label="no random pair outside")
-        for i, (these, who) in enumerate(((others, "other heads"), (induction, "induction heads"))):
-            style = {"marker": "oD"[i], "edgecolor": "black", "label": f"{who}, with 0.5"}
-            panel.scatter(*found[these, measure].T, 60, COLOURS[i], **style)
-        for head in named.nonzero().flatten().tolist():  # by positivity the two induction heads share a place
-            above = (0, -17) if (name, head) == ("positivity", induction[0]) else (0, 8)
-            away, align = ((9, -4), "left") if name == "lead" and head in others else (above, "center")
-            panel.annotate(f"1.{head}", found[head, measure].tolist(), away, textcoords="offset points", ha=align)
-        panel.set(xlabel=f"to find: {name} of M_K", ylabel=f"to copy: {name} of the OV circuit")
-        panel.set_title(f"Who finds and copies, by {name}?")
-        panel.axhline(0, color=COLOURS[6], lw=0.8)
-        panel.axvline(0, color=COLOURS[6], lw=0.8)
-    panels[1].legend(fontsize=8, loc="upper right")
-    plots.show(ALT["find_and_copy"])
 
 
 def _bars(bars: Mapping, places: Sequence[str], title: str, unit: str, xlabel: str = "", height: float = 4.2) -> Axes:
@@ -117,17 +88,6 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
     plots.show(ALT["costs"])
 
 
-def kept(left: Mapping[str, Float[Tensor, "head writer"]], of: Sequence[int]) -> None:
-    """Show by door what share of the prefix-matching scores of the heads `of` is left when one writer is cut off."""
-    panels = {
-        f"Cut from the {door}: what is left?": {f"1.{head}": shares[i] for i, head in enumerate(of)}
-        for door, shares in left.items()
-    }
-    writers = [f"0.{writer}" for writer in range(next(iter(left.values())).shape[1])]
-    _panels(panels, writers, "share of the score", "the head that is cut", 1.45)
-    plots.show(ALT["kept"])
-
-
 def pointer() -> None:
     """Show induction by a pointer: streams of three positions, and the three steps between them."""
     axes = plots.streams(("A", "B", "A"), "B", 4.2)
@@ -143,8 +103,8 @@ def pointer() -> None:
 
 
 def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
-    """Show the lead in score of a word itself, its variant and another's variant, for each family."""
-    _bars(values, families, "What does the match find?", "lead in score", "family").set_ylim(0, 8.5)
+    """Show the match, in score, of a word itself, its variant and another's variant, for each family."""
+    _bars(values, families, "What does the match find?", "match, in score", "family").set_ylim(0, 8.5)
     plots.show(ALT["match_of_variants"])
 
 
@@ -159,15 +119,6 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     plots.grouped_bars(values, families, *words, numbers=True, axes=axes).legend(ncols=3)
     axes.set_ylim(0, 0.45)
     plots.show(ALT["looks_of_variants"])
-
-
-def all_pairs(positivity: Float[Tensor, "later earlier"]) -> None:
-    """Show the positivity of M_K for each pair of a head of layer 1 and one of layer 0."""
-    later, earlier = ([f"{layer}.{h}" for h in range(n)] for layer, n in zip((1, 0), positivity.shape, strict=True))
-    words = (later, earlier, "Which pairs find the same token?", "later head", "earlier head")
-    label, axes = "positivity of M_K (−: below −0.2)", plt.subplots(figsize=(8, 4.6))[1]
-    plots.heatmap(positivity, *words, label=label, axes=axes, centred=True, limit=1.0, numbers_from=0.4)
-    plots.show(ALT["all_pairs"])
 
 
 def occurrences() -> None:
@@ -185,10 +136,18 @@ def occurrences() -> None:
 
 
 def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
-    """Show for each family the cosine of the embeddings of word and variant, and the lead of their match in score."""
+    """Show for each family the cosine of the embeddings of word and variant, and their match in score."""
     points = {family: {value.item(): match[family]} for family, value in cosine.items()}
-    words = "cosine of the embeddings of word and variant", "match of the variant, lead in score"
+    words = "cosine of the embeddings of word and variant", "match of the variant, in score"
     title = "Does the match follow the embeddings?"
     axes = plots.curves(points, title, *words, lines=False, markers=True, size=9, xlim=(0, 0.6), ylim=(0, 6))
     axes.legend(loc="upper left", prop={"family": "monospace"})
     plots.show(ALT["resemblance"])
+
+
+def scrubbed(kept: Mapping[str, Mapping[str, float]]) -> None:
+    """Show what share of induction's saving is left, by what 0.0 is given, and by what replaces everything else."""
+    bars = {f"0.0 knows {name}": list(by_way.values()) for name, by_way in kept.items()}
+    words = "How much do the words save?", "share that is saved", "what stands in for the rest"
+    _bars(bars, list(next(iter(kept.values()))), *words).set_ylim(0, 1.35)
+    plots.show(ALT["scrubbed"])
