@@ -333,9 +333,9 @@ def score_to_logit(
     about the logit if it gets all the attention, and `others` what other paths add to it.
     """
     whole = torch.stack([*score.values()]).sum(0)
-    attention = whole.softmax(0)
-    rows = {"score": whole, "attention\n(softmax of the row)": attention, "what it says\n(OV)": effects}
-    rows["attention ×\nwhat it says"] = attention * effects
+    looks = whole.softmax(0)
+    rows = {"score": whole, "attention\n(softmax of the row)": looks, "what it says\n(OV)": effects}
+    rows["attention ×\nwhat it says"] = looks * effects
     _, grid = plt.subplots(4, 2, figsize=(10, 5.6), sharex="col", width_ratios=[5, 2])
     for (name, values), axes in zip(rows.items(), grid[:, 0], strict=True):
         parts, below = score if name == "score" else {name: values}, [torch.zeros(len(values))] * 2
@@ -355,7 +355,7 @@ def score_to_logit(
     grid[3, 0].set_xticks(range(len(sources)), sources, family="monospace", parse_math=False)
     for axes in grid[:3, 1]:
         axes.axis("off")
-    added = {head: float((attention * effects).sum())} | dict(others)
+    added = {head: float((looks * effects).sum())} | dict(others)
     bars(added | {logit: sum(added.values())}, "the sum of the row, and the rest", "", [head], grid[3, 1])
     grid[3, 1].set_position([0.8, 0.11, 0.15, 0.27])
 

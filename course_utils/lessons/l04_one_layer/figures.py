@@ -184,9 +184,10 @@ def turned(toys: Mapping[str, Float[Tensor, "src out"]]) -> None:
             beside = 0.6 * end + (0.22 if n == 2 else 0.4) * torch.stack([-end[1], end[0]]) * (-1 if end[0] < 0 else 1)
             below.text(*beside.tolist(), f"{name} adds", color=colour, ha="center", va="center", fontsize=9)
         λ = torch.linalg.eigvals(table)
-        said = [
-            f"{v.real:.0f}" if abs(v.imag) < 0.01 else f"{v.abs():.0f} ∠ {v.angle().rad2deg():.0f}°" for v in largest
-        ]
+        said = []
+        for value in λ[λ.abs() > 0.01]:
+            turn = f"{value.abs():.0f} ∠ {value.angle().rad2deg():.0f}°"
+            said.append(f"{value.real:.0f}" if abs(value.imag) < 0.01 else turn)
         score = (λ.sum().real / λ.abs().sum()).item()
         words = f"λ = {' and '.join(said)};  score {plots.written(score, '+.1f')}".replace("-", "−")
         below.set(xlim=(-1.7, 1.7), ylim=(-1.6, 1.6), aspect="equal", xticks=[], yticks=[], xlabel=words)
