@@ -379,7 +379,9 @@ def test_hints_come_one_after_the_other(fresh, capsys):
         check.hint("alphabet_weights")
     first, second, last = capsys.readouterr().out.strip().splitlines()
     assert first.startswith("**Hint 1 of 2** · A logit is") and second.startswith("**Hint 2 of 2** · ")
-    assert last == 'There is no further hint for alphabet_weights; check.solution("alphabet_weights") shows our solution.'
+    assert (
+        last == 'There is no further hint for alphabet_weights; check.solution("alphabet_weights") shows our solution.'
+    )
 
 
 def test_the_solution_comes_after_an_attempt(fresh, capsys):

@@ -131,6 +131,75 @@ def _plane(vectors: Vectors, along: Float[Tensor, " d_head"]) -> Vectors:
     return torch.stack([vectors @ first, vectors @ second], dim=1)
 
 
+def _ray(axes: Axes, start: Sequence[float], end: Sequence[float], colour: str, width: float = 2.0) -> None:
+    style = {"arrowstyle": "-|>,head_width=0.25", "color": colour, "lw": width, "shrinkA": 0, "shrinkB": 0}
+    axes.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=style, zorder=3)
+
+
+def _scores_and_shares(
+    left: Axes,
+    right: Axes,
+    q: Float[Tensor, " d_head"],
+    k: Vectors,
+    scores: ByPos,
+    shares: ByPos,
+    colours: Sequence[str],
+    shown: Sequence[str],
+    marked: Mapping[int, str],
+) -> None:
+    keys = _plane(k, q)[:, 1]
+    _ray(left, (0, 0), (0, q.norm().item()), BLUE, 3)
+    left.text(0.25, q.norm().item() - 0.3, f"the query of {shown[-1]}", color=BLUE)
+    reach = max(keys.tolist()) + 0.5
+    for src, colour in enumerate(colours):
+        place = [keys[src].item(), scores[src].item()]
+        _ray(left, (0, 0), place, colour, 2.5 if src in marked else 1)
+        left.plot([place[0], reach], [place[1]] * 2, ":", color=colour, lw=1)
+        right.plot([0, shares[src].item()], [place[1]] * 2, ":", color=colour, lw=1)
+        right.plot(shares[src].item(), place[1], "o", color=colour, ms=8 if src in marked else 4, zorder=3)
+    height = torch.linspace(scores.min().item() - 0.4, scores.max().item() + 0.4, 50)
+    right.plot((height - scores.logsumexp(0)).exp(), height, color="#cccccc", zorder=0)
+    for src in marked:
+        said = f"  {shown[src]}: {shares[src]:.2f}"
+        right.text(shares[src].item(), scores[src].item() - 0.28, said, color=colours[src], **MONO)
+    left.set(xlim=(-0.5, reach), ylim=(-2.8, q.norm().item() + 0.3), xlabel="at right angles to the query")
+    right.set(ylim=left.get_ylim(), xlim=(0, 0.62), xlabel="share of the attention")
+
+
+def _values_and_mix(
+    apart: Axes,
+    joined: Axes,
+    v: Vectors,
+    arrived: Vectors,
+    colours: Sequence[str],
+    shown: Sequence[str],
+    marked: Mapping[int, str],
+) -> None:
+    mix = arrived.sum(0)
+    values, parts = (_plane(torch.cat([v, arrived]), mix)[rows] for rows in (slice(len(v)), slice(len(v), None)))
+    at = torch.zeros(2)
+    for src, colour in enumerate(colours):
+        _ray(apart, (0, 0), values[src].tolist(), colour, 0.8)
+        _ray(apart, (0, 0), parts[src].tolist(), colour, 3.5)
+        to = at + parts[src]
+        _ray(joined, at.tolist(), to.tolist(), colour, 3 if src in marked else 1.8)
+        at = to
+    _ray(joined, (0, 0), at.tolist(), BLUE, 3)
+    for src in marked:
+        side = "right" if values[src].norm() < 0.1 * values.norm(dim=1).max() else "left"  # no arrow to speak of
+        x, y = values[src].tolist()
+        apart.text(x, y, f" {shown[src]} ", color=colours[src], ha=side, va="center", **MONO)
+        x, y = (parts[:src].sum(0) + parts[src] / 2).tolist()
+        joined.annotate(shown[src], (x, y), (0, 14), textcoords="offset points", color=colours[src], **MONO)
+    for axes, points in ((apart, values), (joined, parts.cumsum(0))):
+        low, high = torch.cat([points, torch.zeros(1, 2)]).aminmax(dim=0)
+        size, centre = high - low, (low + high) / 2
+        half = 0.62 * torch.maximum(size, size.flip(0) * torch.tensor([1.4, 1 / 1.4]))  # a panel is wider than high
+        (west, south), (east, north) = (centre - half).tolist(), (centre + half).tolist()
+        axes.set(xlim=(west, east), ylim=(south, north), aspect="equal")
+        axes.set(xlabel="along the sum", ylabel="at right angles to it")
+
+
 def one_head(
     names: Sequence[str],
     q: Float[Tensor, " d_head"],
@@ -148,53 +217,11 @@ def one_head(
     colours = [marked.get(src, "#9a9a9a") for src in range(len(names))]
     shown = [visible(name) for name in names]
 
-    def draw(axes: Axes, start: Sequence[float], end: Sequence[float], colour: str, width: float = 2.0) -> None:
-        style = {"arrowstyle": "-|>,head_width=0.25", "color": colour, "lw": width, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate("", end, start, arrowprops=style, zorder=3)
-
-    keys = _plane(k, q)[:, 1]
-    draw(panels[0], (0, 0), (0, q.norm().item()), BLUE, 3)
-    panels[0].text(0.25, q.norm().item() - 0.3, f"the query of {shown[-1]}", color=BLUE)
-    reach = max(keys.tolist()) + 0.5
-    for src, colour in enumerate(colours):
-        place = [keys[src].item(), scores[src].item()]
-        draw(panels[0], (0, 0), place, colour, 2.5 if src in marked else 1)
-        panels[0].plot([place[0], reach], [place[1]] * 2, ":", color=colour, lw=1)
-        panels[1].plot([0, shares[src].item()], [place[1]] * 2, ":", color=colour, lw=1)
-        panels[1].plot(shares[src].item(), place[1], "o", color=colour, ms=8 if src in marked else 4, zorder=3)
-    height = torch.linspace(scores.min().item() - 0.4, scores.max().item() + 0.4, 50)
-    panels[1].plot((height - scores.logsumexp(0)).exp(), height, color="#cccccc", zorder=0)
-    for src in marked:
-        said = f"  {shown[src]}: {shares[src]:.2f}"
-        panels[1].text(shares[src].item(), scores[src].item() - 0.28, said, color=colours[src], **MONO)
-    panels[0].set(xlim=(-0.5, reach), ylim=(-2.8, q.norm().item() + 0.3), xlabel="at right angles to the query")
-    panels[1].set(ylim=panels[0].get_ylim(), xlim=(0, 0.62), xlabel="share of the attention")
-
-    mix = arrived.sum(0)
-    values, parts = (_plane(torch.cat([v, arrived]), mix)[rows] for rows in (slice(len(v)), slice(len(v), None)))
-    at = torch.zeros(2)
-    for src, colour in enumerate(colours):
-        draw(panels[2], (0, 0), values[src].tolist(), colour, 0.8)
-        draw(panels[2], (0, 0), parts[src].tolist(), colour, 3.5)
-        to = at + parts[src]
-        draw(panels[3], at.tolist(), to.tolist(), colour, 3 if src in marked else 1.8)
-        at = to
-    draw(panels[3], (0, 0), at.tolist(), BLUE, 3)
-    for src in marked:
-        side = "right" if values[src].norm() < 0.1 * values.norm(dim=1).max() else "left"  # no arrow to speak of
-        panels[2].text(*values[src].tolist(), f" {shown[src]} ", color=colours[src], ha=side, va="center", **MONO)
-        middle = parts[:src].sum(0) + parts[src] / 2
-        panels[3].annotate(shown[src], middle.tolist(), (0, 14), textcoords="offset points", color=colours[src], **MONO)
-    for axes, points in ((panels[2], values), (panels[3], parts.cumsum(0))):
-        low, high = torch.cat([points, torch.zeros(1, 2)]).aminmax(dim=0)
-        size, centre = high - low, (low + high) / 2
-        half = 0.62 * torch.maximum(size, size.flip(0) * torch.tensor([1.4, 1 / 1.4]))  # a panel is wider than high
-        (left, bottom), (right, top) = (centre - half).tolist(), (centre + half).tolist()
-        axes.set(xlim=(left, right), ylim=(bottom, top), aspect="equal")
-        axes.set(xlabel="along the sum", ylabel="at right angles to it")
-    titles = "1 · a key's height is its score", "2 · the softmax makes shares of the scores"
-    titles += "3 · values (thin), and share times value (thick)", "4 · what arrives, added up: the mix (blue)"
-    for axes, title in zip(panels, titles, strict=True):
+    _scores_and_shares(panels[0], panels[1], q, k, scores, shares, colours, shown, marked)
+    _values_and_mix(panels[2], panels[3], v, arrived, colours, shown, marked)
+    titles = ("1 · a key's height is its score", "2 · the softmax makes shares of the scores")
+    last = ("3 · values (thin), and share times value (thick)", "4 · what arrives, added up: the mix (blue)")
+    for axes, title in zip(panels, (*titles, *last), strict=True):
         axes.set_title(title)
     panels[0].set_ylabel("score")
     return panels
