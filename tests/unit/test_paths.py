@@ -173,8 +173,10 @@ def test_a_pair_is_a_virtual_head():
 def test_the_terms_of_a_model_with_biases_sum_to_the_logit(normalization, scale):
     model = tiny_model(scale, normalization_type=normalization)
     for seed, (name, bias) in enumerate(model.named_parameters()):
-        if ".b" in name or ".w" in name:  # biases, and what LayerNorm multiplies with
-            bias.data = 0.5 + 0.3 * random(*bias.shape, seed=seed)
+        if ".b" in name:
+            bias.data = scale * (1 + random(*bias.shape, seed=seed))
+        elif ".w" in name:  # what LayerNorm multiplies with
+            bias.data = 1 + 0.3 * random(*bias.shape, seed=seed)
     model.W_E.data += scale  # its mean is not 0
     run = paths.run(model, TOKENS % 20)
     for position, token in ((6, 3), (2, 11)):
