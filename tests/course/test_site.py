@@ -75,9 +75,10 @@ def test_every_link_leads_to_a_page_and_a_place_on_it(folder):
 def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
     document, cells = _parsed(folder, lesson), authoring.read(authoring.solution_path(lesson)).cells
     assert document.h1.text.startswith(cells[0].source.splitlines()[0].removeprefix("# "))
-    answers = [cell for cell in cells if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source]
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    hidden = [c for c in code if authoring.MARKERS[0] in c.source or authoring.FOLDED & {*c.metadata.get("tags", [])}]
     folded = document.find_all("details", class_="hide")
-    assert len(folded) == len(answers) > 0 and not [answer for answer in folded if answer.has_attr("open")]
+    assert len(folded) == len(hidden) > 0 and not [answer for answer in folded if answer.has_attr("open")]
     for answer in folded:
         blank = answer.find_parent("div", class_="cell").find_previous_sibling("div", class_="cell")
         assert "NotImplementedError" in blank.text
