@@ -1,0 +1,27 @@
+"""A live microscope whose model the page computes: there is nothing to wait for, torch least of all."""
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from course_utils.course.microscope import web
+
+
+class InPage(anywidget.AnyWidget):
+    """A bundled model on a text."""
+
+    _esm = web.notebook_script()
+    _css = web.style()
+    described = traitlets.Dict().tag(sync=True)
+    weights = traitlets.Bytes().tag(sync=True)
+    text = traitlets.Unicode().tag(sync=True)
+    state = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, name: str, text: str, state: dict[str, Any]):
+        described, weights = web.model(name)
+        super().__init__(described=described, weights=weights, text=text, state={**state, "model": name})
+
+    def view(self) -> dict:
+        """What a cell's output holds of it."""
+        return web.view(self)
