@@ -1,15 +1,17 @@
 """The course as a site to read: `python -m course_utils.author.site`. Nothing runs, and nothing asks a network.
 
 Sphinx with myst-nb makes a page of each solution notebook as it is stored. An exercise shows its blank, and the answer
-unfolds below; formulas are MathML; the microscope's drawings answer the mouse with what was stored.
+unfolds below; formulas are MathML. The microscope is alive: what was stored it shows at once, and the rest it computes in
+the page, from a model in a script beside it.
 """
 
 import argparse
+import json
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,13 @@ from nbformat.v4 import new_code_cell
 
 from course_utils._files import NOTEBOOKS, ROOT, lesson_of, write_text
 from course_utils.author import authoring, links, to_html
-from course_utils.course import bets, claims, utf8_output
+from course_utils.course import bets, claims, microscope, utf8_output
+from course_utils.course.microscope import web
+from course_utils.models import load
 
+TEXT = "lantern_keeper = 3\nprint(lantern_kee"  # what the first page opens with, as lesson 00
 TEXTS = {  # what stands after the lessons: the name of the page → its file
+    "INSTALL": ROOT / "README.md",
     "GLOSSARY": NOTEBOOKS / links.GLOSSARY,
     "TEACHING": NOTEBOOKS / "TEACHING.md",
     "data": ROOT / "data" / "README.md",
@@ -48,7 +54,9 @@ SETTINGS = {
     "html_show_sourcelink": False,
     "html_show_copyright": False,
     "html_show_search_summary": False,  # opened from disk, a page may not fetch the others
-    "html_css_files": ["site.css"],
+    "html_css_files": ["micro.css", "site.css"],
+    "html_js_files": ["microscope.js", "site.js"],
+    "author": "",  # the theme would write that it is not set
     "html_context": {"default_mode": "auto"},
     "html_theme_options": {
         "navbar_persistent": [],  # the search stands above the contents
@@ -96,21 +104,51 @@ def _write_sources(folder: Path) -> None:
         solution.cells = list(_cells(solution, learner))
         write_text(folder / f"{lesson}.ipynb", nbformat.writes(solution))
     for name, file in TEXTS.items():
-        write_text(folder / f"{name}.md", _linked(file))
-    index = [_linked(ROOT / "README.md")]
+        text = _linked(file)
+        if name == "INSTALL":  # the README, without its picture and its lessons, which the first page has
+            text = re.sub(r"\A.*?(?=^With Python)|^## The lessons.*?(?=^## )", "", text, flags=re.DOTALL | re.MULTILINE)
+            text = f"# Install and use the course\n\n{text}"
+        write_text(folder / f"{name}.md", text)
+    index = [_home()]
     for caption, pages in {"Lessons": lessons, "More": TEXTS}.items():
         index += ["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"]
     write_text(folder / "index.md", "\n".join(index))
-    picture = folder / "_extra" / "notebooks" / "induction.svg"  # where the README has it
-    picture.parent.mkdir(parents=True)
-    shutil.copy(NOTEBOOKS / picture.name, picture)
-    (folder / "_static").mkdir()
-    shutil.copy(to_html.STYLE / "site.css", folder / "_static")
+    (folder / "_extra").mkdir(parents=True)
+    for name in ("site.css", "site.js"):
+        write_text(folder / "_static" / name, to_html.style(name))
+    write_text(folder / "_static" / "micro.css", web.style())
+    write_text(folder / "_static" / "microscope.js", web.page_script())
+    for name in web.MODELS:
+        write_text(folder / "_static" / "models" / f"{name}.js", web.model_script(name))
+    texts = {f"{name}.html": _words(folder / f"{name}{kind}") for kind, names in ((".ipynb", lessons), (".md", TEXTS)) for name in names}
+    write_text(folder / "_static" / "texts.js", f"const TEXTS = {json.dumps(texts, ensure_ascii=False)};\n")
+
+
+def _home() -> str:
+    """The page to begin with: the microscope and its question, the lessons, and how to install the course."""
+    readme = _linked(ROOT / "README.md")
+    opening = re.search(r"\*\*Take a small.*?(?=\n\n)", readme, re.DOTALL)
+    table = re.search(r"^\| \| lesson.*?(?=\n\n)", readme, re.DOTALL | re.MULTILINE)
+    command = re.search(r"<!-- start command -->\n(```.*?```)", readme, re.DOTALL)
+    if not (opening and table and command):
+        raise ValueError("README.md has lost its opening, its table of lessons or its start command.")
+    still = microscope.figure(load("two-layer"), TEXT, heads=[(1, 6)])._repr_mimebundle_()["text/html"]
+    still = still.replace("<div ", f'<div data-text="{escape(TEXT)}" ', 1).replace("\n", "&#10;")
+    parts = {"microscope": still, "opening": opening[0], "lessons": table[0], "command": command[1]}
+    return to_html.style("home.md").format(**parts)
+
+
+def _words(file: Path) -> str:
+    """What a page says, as one line, for the search to quote."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".ipynb":
+        text = "\n".join(cell.source for cell in nbformat.reads(text, 4).cells if cell.cell_type == "markdown")
+    return " ".join(re.sub(r"<[^>]*>|\]\([^)]*\)|[`*#\[|]|\$[^$]*\$", " ", text).split())
 
 
 def _linked(file: Path) -> str:
     """A text of the repository whose links to lessons and to other texts lead to their pages."""
-    pages = {path.resolve(): name for name, path in {**TEXTS, "index": ROOT / "README.md"}.items()}
+    pages = {path.resolve(): name for name, path in TEXTS.items()}
 
     def page(link: re.Match) -> str:
         target = (file.parent / link[1]).resolve()

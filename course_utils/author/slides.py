@@ -85,8 +85,8 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     deck.append(Slide("For discussion", [_list(map(to_html.inline, points))], told.discussion))
     deck.append(Slide("On the board", _blocks(told.board), f"What people get wrong:\n\n{told.mistakes}"))
     body = "\n".join(map(_section_tag, _at_most(deck, MOST)))
-    style = to_html.style(to_html.REVEAL / "reveal.css") + to_html.style("slides.css")
-    scripts = [to_html.style(to_html.REVEAL / name) for name in ("reveal.js", "notes.js")]
+    style = to_html.style(to_html.REVEAL / "reveal.css") + web.style() + to_html.style("slides.css")
+    scripts = [to_html.style(to_html.REVEAL / name) for name in ("reveal.js", "notes.js")] + [web.script("draw").replace("export ", ""), web.script("page")]
     page = f'<div class="reveal"><div class="slides">{body}</div></div>'
     page += "".join(f"<script>{script.split('//# sourceMappingURL')[0]}</script>" for script in scripts)
     return to_html.document(title, page, style, to_html.style("slides.js"))

@@ -2,7 +2,6 @@
 
 import html
 import re
-from base64 import b64decode
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -65,10 +64,8 @@ def code(source: str) -> str:
 
 
 def drawing(stored: str) -> str:
-    """The microscope's still drawing, its pictures as part of the page: there the columns answer the mouse."""
-    embedded = re.compile(r'<img src="data:image/svg\+xml;base64,([^"]*)"[^>]*>')
-    drawn = embedded.sub(lambda picture: b64decode(picture[1]).decode(), stored.partition("<style>.jp-")[0])
-    return f'<div data-jp-theme-light="true">{drawn}</div>'  # a page is white
+    """The microscope's still picture, without what only JupyterLab needs; a page's script makes it answer."""
+    return stored.partition("<style>.jp-")[0]
 
 
 def pictures(cell: NotebookNode) -> Iterator[str]:

@@ -3,7 +3,7 @@ const engines = new Map();
 
 function loaded(name, folder) {
   // a script beside the page, since a page on disk may not fetch
-  if (!window.microscopeModels?.[name])
+  if (!window.microscopeModels?.[name] && !engines.has(name))
     return new Promise((done, failed) => {
       const script = Object.assign(document.createElement("script"), { src: `${folder}${name}.js`, onload: () => done(loaded(name, folder)), onerror: failed });
       document.head.append(script);
@@ -37,9 +37,21 @@ function alive(engine, text, state) {
 function bringAlive(folder) {
   for (const still of document.querySelectorAll(".microscope-still[data-facts]")) {
     const bytes = Uint8Array.from(atob(still.dataset.facts), (letter) => letter.charCodeAt(0));
-    const place = document.createElement("div");
-    still.before(place);
-    mount(place, fromStored(JSON.parse(new TextDecoder().decode(bytes)), folder));
-    still.remove();
+    const place = document.createElement("div"), stored = JSON.parse(new TextDecoder().decode(bytes));
+    still.replaceWith(place);
+    if (still.dataset.text) atHome(place, stored, still.dataset.text, folder);
+    else mount(place, fromStored(stored, folder));
   }
+}
+
+function atHome(el, stored, text, folder) {
+  // the picture at once, and the model meanwhile: a press waits for it
+  const engine = loaded(stored[0].model, folder);
+  let ready = null;
+  Promise.resolve(engine).then((found) => (ready = found));
+  const tokens = (own) => {
+    if (!ready) throw Error("Loading the model …");
+    return ready.tokens(own);
+  };
+  return mount(el, { facts: stored[0], text, tokens, most: MOST, later: true, ask: async (state, soon) => (await engine).facts(state, soon) });
 }
