@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 from course_utils._files import NOTEBOOKS
 from course_utils.author import to_html
 from course_utils.course import reader
+from course_utils.course.microscope import web
 
 MOST = 25  # slides
 LINES = 8  # of code beside a picture
@@ -86,7 +87,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     deck.append(Slide("On the board", _blocks(told.board), f"What people get wrong:\n\n{told.mistakes}"))
     body = "\n".join(map(_section_tag, _at_most(deck, MOST)))
     style = to_html.style(to_html.REVEAL / "reveal.css") + web.style() + to_html.style("slides.css")
-    scripts = [to_html.style(to_html.REVEAL / name) for name in ("reveal.js", "notes.js")] + [web.script("draw").replace("export ", ""), web.script("page")]
+    scripts = [web.page_script(), *(to_html.style(to_html.REVEAL / name) for name in ("reveal.js", "notes.js"))]
     page = f'<div class="reveal"><div class="slides">{body}</div></div>'
     page += "".join(f"<script>{script.split('//# sourceMappingURL')[0]}</script>" for script in scripts)
     return to_html.document(title, page, style, to_html.style("slides.js"))

@@ -88,10 +88,11 @@ def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
     stored = [output for cell in cells for output in cell.get("outputs", [])]
     figures = [data["text/html"] for data in (output.get("data", {}) for output in stored) if "text/html" in data]
     pictures = sum(html.count("<img") for html in figures if "microscope-still" not in html)
-    drawings = sum(html.count("<img") for html in figures if "microscope-still" in html)
-    assert len([i for i in document.article.find_all("img") if i["src"].startswith("data:")]) == pictures
+    drawings = sum("microscope-still" in html for html in figures)
+    shown = [i for i in document.article.find_all("img") if i["src"].startswith("data:")]
+    assert len([i for i in shown if not i.find_parent(class_="microscope-still")]) == pictures
     assert pictures or lesson.startswith("12")
-    assert len(document.select(".microscope-still svg.micro, .microscope-still details svg")) == drawings
+    assert len(document.select(".microscope-still > img")) == drawings
     text = document.article.get_text()
     assert not [output.text for output in stored if output.get("text", "").strip() not in text]
 
@@ -154,17 +155,34 @@ class TestInABrowser:
             page.goto(re.sub(r"\w+\.html$", f"{name}.html", page.url))
             assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
 
-    def test_the_microscopes_drawing_answers_with_what_was_stored(self, page, folder):
-        page.goto(f"file://{folder}/04_one_layer.html")
-        drawn = page.locator(".microscope-still > svg").first
-        lane, opacity = drawn.locator(".arcs .d3").first, "e => Number(getComputedStyle(e).opacity)"
-        assert lane.evaluate(opacity) < 0.5
-        drawn.locator(".c3 .pipe").hover(force=True)
-        assert lane.evaluate(opacity) == 1
-        answer = page.locator(".microscope-still details").first
-        assert not answer.locator("svg").is_visible()
-        answer.locator("summary").click()
-        assert answer.locator("svg").is_visible()
+    def test_the_first_page_answers_its_question_in_a_browser_without_a_network(self, page):
+        live = page.locator(".micro")
+        live.locator(".tok").first.wait_for()
+        for head, left in (("1.6", 99), ("0.5", 1)):
+            live.locator(f".switch[data-key='{head}']").click()
+            live.locator(".small", has_text=f"without head {head}").wait_for()
+            assert (int(re.findall(r"(\d+) %", live.locator(".big").inner_text())[1]) < 50) == (left < 50)
+            live.locator("[data-do=reset]").click()
+            live.locator(".change:not(.cut)").wait_for()
+        text = live.locator("textarea")
+        text.fill("word " * 90)
+        live.get_by_text("room for 64 tokens").wait_for()
+        text.fill("def f(path):\n    return")
+        live.locator(".tok", has_text="return").wait_for()
+
+    @pytest.mark.parametrize("width", [390, 720, 1000, 1440, 2000])
+    def test_the_microscope_fits_every_width_with_letters_of_eleven_pixels(self, page, width):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.locator(".micro .tok").first.wait_for()
+        for view in ("attention", "stream", "paths", "doors"):
+            page.locator(f".micro .tabs [data-key={view}]").click()
+            page.locator(f".micro [data-key={view}][aria-selected=true]").wait_for()
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            smallest = page.evaluate("""Math.min(...[...document.querySelectorAll('.micro *')]
+                .filter(e => e.innerText?.trim()).map(e => parseFloat(getComputedStyle(e).fontSize)))""")
+            assert smallest >= 11
+        sizes = page.evaluate("[...document.querySelectorAll('.micro .switch')].map(e => e.offsetHeight)")
+        assert len(sizes) == 17 and min(sizes) >= 24
 
 
 def test_what_sphinx_complains_of_stops_the_build(tmp_path, monkeypatch, capsys):

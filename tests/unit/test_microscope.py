@@ -1,7 +1,10 @@
 """The microscope: every number that it draws is the package's, and a cut does what the hooks of TransformerLens do."""
 
 import base64
+import json
 import re
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -9,8 +12,8 @@ from bs4 import BeautifulSoup
 
 from course_utils import composition, heads, load, models, paths, text
 from course_utils.course import microscope
-from course_utils.course.microscope import answers, drawing, shapes
-from course_utils.course.microscope.scene import VIEWS, in_words
+from course_utils.course.microscope import answers, still, web
+from course_utils.course.microscope.facts import VIEWS, cut_of, key_of, number, percent
 from course_utils.course.microscope.widget import Microscope
 
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
@@ -34,32 +37,22 @@ def tokens_of(name):
     return torch.tensor(LIST) if name == "max-of-list" else model_of(name).to_tokens(TEXT)[0]
 
 
-def scene_of(name, view="attention", heads=None, cut=(), ask=None, weighted=False):
-    given = LIST if name == "max-of-list" else TEXT
-    return microscope.figure(model_of(name), given, view, heads=heads, cut=cut, ask=ask, weighted=weighted).scene
+def figure_of(name, view="attention", **given):
+    return microscope.figure(model_of(name), LIST if name == "max-of-list" else TEXT, view, **given)
 
 
-def drawn(scene):
-    return BeautifulSoup(drawing.svg(scene), "html.parser")
+def facts_of(name, view="attention", **given):
+    return figure_of(name, view, **given).facts
 
 
-def value(shown):
-    return float(shown.replace("−", "-"))
-
-
-def words(part):
-    return [found.text for found in part.find_all("text")]
-
-
-def is_close(shown, expected, unit=0.01):
-    """Whether a printed number is `expected`, rounded to `unit`."""
-    return abs(value(shown) - float(expected)) <= 0.501 * unit + 1e-4 * abs(float(expected))
+def close(found, expected):
+    torch.testing.assert_close(torch.as_tensor(found), torch.as_tensor(expected), **EXACT)
 
 
 def test_the_words_count_layers_and_heads():
     counted = {"max-of-list": "1 layer, 1 head, on", "two-layer": "2 layers, 16 heads, on"}
     for name, part in counted.items():
-        assert part in in_words(scene_of(name))
+        assert part in figure_of(name).alt
 
 
 @every
@@ -88,272 +81,111 @@ def test_a_model_with_mlps_is_refused():
         microscope.figure(load("addition"), [5, 6])
 
 
-# the numbers in the drawing
+# the facts are the package's numbers
 
 
 @with_heads
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_curves_are_the_attention(name, weighted):
-    """Each curve's number, its thickness, and that no attention worth seeing is left out."""
     model, tokens = model_of(name), tokens_of(name)
     table = (heads.value_weighted if weighted else heads.patterns)(model, tokens[None])[:, :, 0]
-    scene = scene_of(name, heads=[(layer, 0) for layer in range(model.cfg.n_layers)], weighted=weighted)
-    page, layout = drawn(scene), drawing.Layout(scene)
-    most = min(6, 0.45 * layout.pitch)
-    lanes = page.select(".arcs")
-    assert len(lanes) == model.cfg.n_layers
-    for lane, layer in zip(lanes, reversed(range(model.cfg.n_layers)), strict=True):
-        values = table[layer, 0]
-        largest = values.max() if weighted else 1
-        seen = 0
-        for dest in range(len(tokens)):
-            groups = lane.select(f".d{dest}")  # none where nothing that is given is worth a curve
-            for shown in [found for group in groups for found in words(group)]:
-                assert any(is_close(shown, value) for value in values[dest, : dest + 1])
-            for path in [path for group in groups for path in group.find_all("path")]:
-                for start, end in re.findall(r"M([\d.]+) [\d.]+(?:A[\d. ]+ 0 0 1 ([\d.]+)|c)", path["d"]):
-                    src = round((float(start) - drawing.LEFT) / layout.pitch - 0.5)
-                    assert round((float(end or start) - drawing.LEFT) / layout.pitch - 0.5) == dest
-                    thick = (most * values[dest, src] / largest).item()
-                    assert abs(float(path["stroke-width"]) - max(0.5, thick)) <= 0.3
-                    seen += 1
-        expected = (values / largest >= drawing.LEAST).sum().item()
-        assert seen == expected
-
-
-@every
-def test_the_bars_are_as_high_as_the_probability_and_a_hollow_one_shows_its_inside(name):
-    scene = scene_of(name)
-    best = scene.now.logits.softmax(-1).max(-1).values
-    seen = 0
-    for column in drawn(scene).select(".col"):
-        for bar in column.select("rect.wrong, rect.right, rect.bar"):
-            height = float(bar["height"])
-            full = 24 * best[int(column["data-key"])].item()
-            assert height == pytest.approx(max(full, 3) if "wrong" in bar["class"] else full, abs=0.1)
-            seen += 1
-    assert seen == len(scene.names)
-
-
-@with_heads
-def test_columns_that_are_summed_say_so(name):
-    pattern = drawn(scene_of(name, heads=[(0, 0)], ask=len(tokens_of(name)) - 1)).select('[data-do="step"]')[2]
-    first = len(tokens_of(name)) - 4
-    assert words(pattern)[1] == ("0" if first == 1 else f"Σ 0–{first - 1}")
+    facts = facts_of(name, heads=[(0, 0)], weighted=weighted)
+    for dest, row in enumerate(facts["curves"]["0.0"]["now"]):
+        close(row, table[0, 0, dest, : dest + 1])
+    close(facts["curves"]["0.0"]["most"], table[0, 0].max() if weighted else 1)
+    for head, row in facts["glance"].items():
+        close(row, heads.patterns(model, tokens[None])[(*cut_of(head), 0, -1)])
 
 
 @every
 def test_the_predictions_are_the_models(name):
     model, tokens = model_of(name), tokens_of(name)
     position = len(tokens) - 2
-    p = model(tokens[None])[0, position].softmax(-1)
-    page = drawn(scene_of(name, ask=position))
-    rows = page.select('[data-do="ask"]')
-    assert len(rows) >= 3
-    for row in rows:
-        assert is_close(words(row)[-1], p[int(row["data-key"])])
-    assert [int(row["data-key"]) for row in rows[:3]] == p.topk(3).indices.tolist()
-    shown = " ".join(words(page))
+    p = model(tokens[None])[0].softmax(-1)
+    facts = facts_of(name, ask=position)
+    assert [row["token"] for row in facts["rows"][:3]] == p[position].topk(3).indices.tolist()
+    close([row["p"] for row in facts["rows"]], p[position, [row["token"] for row in facts["rows"]]])
+    close([share for _, share, _ in facts["best"]], p.max(-1).values)
     loss = answers.losses(model, paths.run(model, tokens))
-    assert is_close(re.search(r"[^n] loss ([\d.]+) nats", shown)[1], loss[position])
-    assert is_close(re.search(r"mean loss ([\d.]+) nats", shown)[1], loss.nanmean())
-    for column in page.select(".col"):
-        at = int(column["data-key"])
-        best = model(tokens[None])[0, at].softmax(-1).max()
-        assert is_close(column["aria-label"].split()[-1], best)
-
-
-@every
-def test_the_bars_are_the_terms_and_name_their_sum(name):
-    scene = scene_of(name, "paths")
-    page = drawn(scene)
-    terms = paths.terms(scene.model, scene.now, scene.position, scene.token)
-    shown = words(page)
-    for term, expected in terms.items():
-        assert is_close(
-            shown[shown.index(term, shown.index(f"The logit of {scene.called(scene.token)}")) + 1], expected
-        )
-    total = next(found for found in shown if "the sum of all bars" in found)
-    assert is_close(total.split(" = ")[0], scene.now.logits[scene.position, scene.token])
-    assert sum(terms.values()) == pytest.approx(scene.now.logits[scene.position, scene.token].item(), abs=1e-3)
-    bars = [float(bar["width"]) for bar in page.select("rect.bar") if float(bar["height"]) == 10][-len(terms) :]
-    order = [abs(value) for value in terms.values()]
-    longest = max(order)
-    for bar, expected in zip(bars, order, strict=True):
-        assert abs(bar - max(0.5, max(bars) * expected / longest)) < 0.2
-
-
-def test_the_pairs_in_the_drawing_are_the_pairs():
-    scene = scene_of("two-layer", "paths")
-    pairs = paths.pairs(scene.model, scene.now, scene.position, scene.token)
-    shown = words(drawn(scene))
-    for head in range(8):
-        at = len(shown) - 1 - shown[::-1].index(f"1.{head}")
-        assert all(is_close(a, b) for a, b in zip(shown[at + 2 : at + 11], pairs[head], strict=True))
+    close([facts["came"][1], facts["mean"][0]], torch.stack([loss[position], loss.nanmean()]))
 
 
 @with_heads
-def test_the_four_steps_hold_the_numbers_of_the_head(name):
-    scene = scene_of(name, heads=[(0, 0)], ask=4)
-    steps = drawn(scene).select('[data-do="step"]')
-    window, run = range(1, 5), scene.now
-    tables = [run.scores[0, 0], run.scores[0, 0], run.pattern[0, 0], run.value_weighted[0, 0]]
-    for number, (step, table) in enumerate(zip(steps, tables, strict=True)):
-        expected = []
-        for src in [None] * (number > 1) + list(window):
-            expected.append(src)
-            for dest in window:
-                if src is None:
-                    expected.append(table[dest, :1].sum())
-                elif src <= dest or number == 0:
-                    expected.append(table[dest, src])
-                elif number == 1:
-                    expected.append(None)  # behind the mask
-        shown = words(step)[1:]
-        assert len(shown) == len(expected)
-        for a, b in zip(shown, expected, strict=True):
-            if isinstance(b, torch.Tensor):
-                assert is_close(a, b, 0.01 if 0 <= b < 9.995 else 0.1 if -9.95 < b < 99.95 else 1)
-            else:
-                assert a in ("−∞", "0") if b is None else a == str(b)
-    rows = steps[2].find_all("text")
-    assert len(rows) > 10
+def test_the_sources_go_from_score_to_value(name):
+    run, facts = paths.run(model_of(name), tokens_of(name)), facts_of(name, heads=[(0, 0)], ask=4)
+    panel = facts["panel"]
+    assert [row["at"] for row in panel["rows"]] == run.pattern[0, 0, 4, :5].topk(5).indices.tolist()
+    for row in panel["rows"]:
+        at = row["at"]
+        close([row["score"], row["share"]], torch.stack([run.scores[0, 0, 4, at], run.pattern[0, 0, 4, at]]))
+        close([row["gives"], row["share"] * row["length"]], run.value_weighted[0, 0, 4, [at, at]])
+    assert sum(row["share"] for row in panel["rows"]) + panel["rest"][1] == pytest.approx(1, abs=1e-5)
+    assert panel["masked"]["at"] == 5 + int(run.scores[0, 0, 4, 5:].argmax())
+
+
+@every
+def test_the_bars_of_a_logit_are_its_terms_and_sum_to_it(name):
+    model, run = model_of(name), paths.run(model_of(name), tokens_of(name))
+    facts = facts_of(name, "paths")
+    terms = paths.terms(model, run, facts["position"], facts["token"])
+    assert [term for term, _, _ in facts["panel"]["terms"]] == list(terms)
+    close([value for _, value, _ in facts["panel"]["terms"]], list(terms.values()))
+    close(sum(terms.values()), run.logits[-1, facts["token"]].item())
+    close(facts["panel"]["total"][0], run.logits[-1, facts["token"]].item())
+    if name == "two-layer":
+        close(facts["panel"]["pairs"], paths.pairs(model, run, facts["position"], facts["token"]))
 
 
 @every
 def test_the_stream_is_read_off_with_the_unembedding(name):
     model, tokens = model_of(name), tokens_of(name)
-    scene = scene_of(name, "stream")
-    shown = words(drawn(scene))
-    _, cache = model.run_with_cache(tokens)
-    for level in range(model.cfg.n_layers + 1):
-        name_of = "embedding" if not level else f"after layer {level - 1}"
-        x = cache["resid_post", level - 1][0, -1] if level else scene.now.stream[0, -1]
-        at = shown.index(name_of)
-        assert is_close(shown[at + 1], x.norm())
+    facts, (_, cache) = facts_of(name, "stream"), model.run_with_cache(tokens)
+    assert len(facts["panel"]) == model.cfg.n_layers + 1
+    for level, found in enumerate(facts["panel"]):
+        x = cache["resid_post", level - 1][0, -1] if level else paths.run(model, tokens).stream[0, -1]
         normed = model.ln_final(x[None, None]) if name == "one-layer-ln" else x[None, None]
         p = model.unembed(normed)[0, 0].softmax(-1)
-        assert [shown[at + 2 + 2 * i] for i in range(3)] == [
-            shapes.short(scene.called(t)) for t in p.topk(3).indices.tolist()
-        ]
-        assert all(is_close(shown[at + 3 + 2 * i], p.topk(3).values[i]) for i in range(3))
-    if model.cfg.n_layers:
-        torch.testing.assert_close(scene.now.stream[0], cache["resid_pre", 0][0])
+        close(found["length"], x.norm())
+        close([share for _, share in found["top"]], p.topk(3).values)
+    close(list(facts["written"].values()), paths.run(model, tokens).written[:, :, -1].norm(dim=-1).flatten())
 
 
 def test_the_doors_show_the_composition_scores():
-    page = drawn(scene_of("two-layer", "doors", heads=[(1, 6)]))
-    cells = {cell["data-key"]: value(words(cell)[0]) for cell in page.select(".door")}
-    assert len(cells) == 24
+    panel = facts_of("two-layer", "doors", heads=[(1, 6)], cut=[((0, 5), "k", (1, 6))])["panel"]
+    assert (panel["reader"], panel["shut"]) == ("1.6", ["0.5k1.6"])
     for path in "qkv":
-        scores = composition.scores(model_of("two-layer"), path.upper())[0, :, 1, 6]
-        for head in range(8):
-            assert is_close(str(cells[f"0.{head}{path}1.6"]), scores[head])
+        close(panel["scores"][path], composition.scores(model_of("two-layer"), path.upper())[0, :, 1, 6])
 
 
-def test_dots_are_as_large_as_what_heads_write():
-    scene = scene_of("two-layer", "stream")
-    sizes = scene.now.written.norm(dim=-1)
-    sizes = (sizes / sizes.max()).sqrt()
-    layout = drawing.Layout(scene)
-    seen = 0
-    for path in drawn(scene).select(".taps"):
-        for x, y in re.findall(r"M([\d.]+) ([\d.]+)h0", path["d"]):
-            position = round((float(x) - drawing.LEFT) / layout.pitch - 0.5)
-            (head,) = [head for head, (_, rail) in layout.lanes.items() if abs(rail - float(y)) < 0.1]
-            assert abs(float(path["stroke-width"]) - max(0.5, 9 * sizes[head][position].item())) <= 0.3
-            seen += 1
-    assert seen == 16 * 21
+def test_a_cut_stands_beside_what_was():
+    cut, tokens = [((0, 5), "k", (1, 6)), (0, 3), 4], tokens_of("two-layer")
+    figure = figure_of("two-layer", heads=[(1, 6)], cut=cut)
+    now, before = (paths.run(model_of("two-layer"), tokens, *cuts).logits[-1].softmax(-1) for cuts in (cut, []))
+    for row in figure.facts["rows"]:
+        close([row["p"], row["before"]], torch.stack([now[row["token"]], before[row["token"]]]))
+    curve = figure.facts["curves"]["1.6"]
+    close(curve["was"][-1], heads.patterns(model_of("two-layer"), tokens[None])[1, 6, 0, -1])
+    assert curve["now"] != curve["was"]
+    assert "Cut: 0.5 in the keys of 1.6, head 0.3, position 4; before" in figure.alt
+    assert [cut_of(key_of(one)) for one in cut] == cut
 
 
-def test_a_cut_is_drawn_beside_what_was():
-    cut = [((0, 5), "k", (1, 6)), (0, 3), 4]
-    scene = scene_of("two-layer", heads=[(1, 6)], cut=cut)
-    page = drawn(scene)
-    row = page.select_one('[data-do="ask"]')
-    now, before = re.fullmatch(r"([\d.]+) \(([\d.]+)\)", words(row)[-1]).groups()
-    token, tokens = int(row["data-key"]), tokens_of("two-layer")
-    assert is_close(before, model_of("two-layer")(tokens[None])[0, -1].softmax(-1)[token])
-    assert is_close(now, paths.run(model_of("two-layer"), tokens, *cut).logits[-1].softmax(-1)[token])
-    assert abs(float(now) - float(before)) > 0.05
-    (was,) = page.select(".arcs.was .sel")
-    before = heads.patterns(model_of("two-layer"), tokens[None])[1, 6, 0, -1]
-    assert any(is_close(found, before.max()) for found in words(was))
-    shown = " ".join(words(page))
-    assert "cut: 0.5 in the keys of 1.6, head 0.3, position 4" in re.sub(" +", " ", shown)
-
-
-# pressing
-
-
-def test_pressing_runs_the_model_again():
-    scene = scene_of("two-layer", heads=[(0, 5), (1, 6)])
-    live = Microscope(scene)
-    whole = live.svg
-    live.press("cut", "0.5k1.6")
-    expected = paths.run(scene.model, scene.base.tokens, ((0, 5), "k", (1, 6)))
-    assert torch.equal(live.scene.now.logits, expected.logits) and live.svg != whole
-    assert live.state["cuts"] == ["0.5 in the keys of 1.6"]
-    live.press("cut", "3")
-    live.press("cut", "0.2")
-    assert live.scene.now.cuts == (((0, 5), "k", (1, 6)), 3, (0, 2))
-    live.press("cut", "0.5k1.6")  # opens it again
-    assert live.scene.now.cuts == (3, (0, 2))
-    live.press("view", "doors")
-    live.press("doors", "q")
-    assert len(live.scene.now.cuts) == 10
-    live.press("doors", "q")
-    assert live.scene.now.cuts == (3, (0, 2))
-    live.press("reset")
-    live.press("view", "attention")
-    assert live.svg == whole and live.scene.now is live.scene.base
-
-
-@pytest.mark.parametrize("view", ["attention", "stream", "paths", "doors"])
+@pytest.mark.parametrize("view", VIEWS)
 def test_every_head_may_be_cut(view):
-    live = Microscope(scene_of("two-layer"))
-    live.press("view", view)
-    for layer in range(2):
-        for head in range(8):
-            live.press("cut", f"{layer}.{head}")
-    model = live.scene.model
-    direct = model.W_E[live.scene.base.tokens] @ model.W_U
-    torch.testing.assert_close(live.scene.now.logits, direct, atol=1e-3, rtol=1e-4)
-    assert "nan" not in live.svg.lower()
+    cut = [(layer, head) for layer in range(2) for head in range(8)]
+    figure, model = figure_of("two-layer", view, cut=cut), model_of("two-layer")
+    direct = (model.W_E[tokens_of("two-layer")[-1]] @ model.W_U).softmax(-1)
+    close([row["p"] for row in figure.facts["rows"]], direct[[row["token"] for row in figure.facts["rows"]]])
+    assert "nan" not in figure.svg.lower() and "NaN" not in json.dumps(figure.facts)
 
 
-def test_pressing_moves_what_is_looked_at():
-    live = Microscope(scene_of("two-layer", heads=[(0, 5)]))
-    live.press("select", "7")
-    assert (live.scene.position, live.scene.token) == (7, live.scene.now.logits[7].argmax())
-    live.press("ask", "12")
-    assert (live.scene.view, live.scene.token) == ("paths", 12)
-    for head in ("1.6", "1.1", "1.2", "1.3", "0.5"):
-        live.press("open", head)
-    assert live.scene.heads == [(1, 1), (1, 2), (1, 3), (0, 5)]  # at most four, the last ones
-    live.press("open", "1.2")
-    assert live.scene.heads == [(1, 1), (1, 3), (0, 5)]
-    live.press("weighted")
-    live.press("step", "2")
-    live.press("view", "attention")
-    assert len(BeautifulSoup(live.svg, "html.parser").select(".later")) == 2 and live.state["weighted"]
-
-
-@pytest.mark.slow
-def test_everything_in_the_drawing_that_can_be_pressed_can_be():
-    for name in ALL:
-        for view in VIEWS:
-            scene = scene_of(name, view)
-            for part in drawn(scene).select("[data-do]"):
-                live = Microscope(scene)
-                live.press(part["data-do"], part["data-key"])
-                assert part["aria-label"] and live.svg.startswith("<svg")
-            if name != "two-layer":
-                break  # the views of one model are enough: each part costs a run
-
-
-def test_the_live_view_is_stored_without_text():
-    (kind,) = Microscope(scene_of("zero-layer")).view()
+def test_a_press_is_answered_with_the_facts_of_another_run():
+    figure = figure_of("two-layer", heads=[(0, 5), (1, 6)])
+    live = Microscope(figure.source, figure.facts)
+    found = live.answer({**figure.facts, "cuts": ["0.5"], "view": "doors"})
+    assert found == facts_of("two-layer", "doors", heads=[(0, 5), (1, 6)], cut=[(0, 5)]) | {"token": found["token"]}
+    assert live.answer({**figure.facts, "token": None, "position": 7})["position"] == 7
+    (kind,) = live.view()
     assert kind == "application/vnd.jupyter.widget-view+json"
 
 
@@ -361,43 +193,60 @@ def test_the_live_view_is_stored_without_text():
 
 
 @every
-@pytest.mark.parametrize("view", list(VIEWS))
-def test_a_figure_has_the_numbers_of_the_live_drawing(name, view):
-    scene = scene_of(name, view)
-    still = microscope.Figure(scene)
-    visible = [found for found in words(drawn(scene)) if found]
-    assert words(BeautifulSoup(still.svg, "html.parser")) == visible
-    assert (
-        "data-do" not in still.svg
-        and "<script" not in still.svg
-        and "http" not in still.svg.replace("http://www.w3.org/2000/svg", "")
-    )
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_still_picture_shows_the_numbers_of_the_facts(name, view):
+    figure = figure_of(name, view)
+    page = BeautifulSoup(figure.svg, "html.parser")
+    shown = " ".join(found.text for found in page.find_all("text"))
+    assert percent(figure.facts["rows"][0]["p"]) in shown
+    panel = figure.facts["panel"]
+    if view == "paths":
+        expected = [number(value) for _, value, _ in panel["terms"]] + [number(panel["total"][0])]
+    elif view == "stream":
+        expected = [number(level["length"]) for level in panel] + [number(size) for size in figure.facts["written"].values()]
+    elif view == "doors":
+        expected = [panel["why"]] if "why" in panel else [number(s) for row in panel["scores"].values() for s in row]
+    else:
+        expected = [number(row[key]) for row in panel["rows"] for key in ("score", "gives")] if panel else []
+    assert not [one for one in expected if one not in shown]
+    assert "<script" not in figure.svg and "http" not in figure.svg.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_a_figure_is_small_and_the_same_every_time():
-    first, second = (microscope.figure(model_of("two-layer"), TEXT, heads=[(0, 5), (1, 6)]) for _ in range(2))
-    assert first._repr_mimebundle_() == second._repr_mimebundle_()
-    assert len(first.svg.encode()) < 60_000 and len(first._repr_mimebundle_()["text/html"]) < 150_000
+    first, second = (figure_of("two-layer", heads=[(0, 5), (1, 6)])._repr_mimebundle_() for _ in range(2))
+    assert first == second and len(first["text/html"]) < 100_000
     long = microscope.figure(model_of("two-layer"), text.repeated_tokens(21, 1, 3)[0], heads=[(0, 5), (1, 6)])
-    assert len(long.svg.encode()) < 100_000
+    assert len(long._repr_mimebundle_()["text/html"]) < 350_000
 
 
-def test_the_stored_html_is_a_picture_with_words_and_folded_answers():
-    still = microscope.figure(model_of("two-layer"), TEXT, heads=[(0, 5), (1, 6)])
-    page = BeautifulSoup(still._repr_mimebundle_()["text/html"], "html.parser")
+def test_the_stored_html_is_a_picture_with_words_facts_and_folded_answers():
+    figure = figure_of("two-layer", heads=[(0, 5), (1, 6)])
+    page = BeautifulSoup(figure._repr_mimebundle_()["text/html"], "html.parser")
     pictures = page.find_all("img")
-    assert pictures[0]["alt"] == still.alt == still._repr_mimebundle_()["text/plain"]
-    assert base64.b64decode(pictures[0]["src"].split(",")[1]).decode() == still.svg
-    assert [found.text for found in page.find_all("summary")] == list(still.answers)
-    assert list(still.answers)[1:] == ["What if head 0.5 is cut?", "What if head 1.6 is cut?"]
-    for drawn_, _ in still.answers.values():  # what only a live page styles would be black here
-        assert 'class="ring"' not in drawn_ and "data-do" not in drawn_
-    drawing_, said = still.answers["What if head 0.5 is cut?"]
-    without = paths.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
-    assert is_close(re.search(r"with probability ([\d.]+)\.", said)[1], without.logits[-1].softmax(-1).max())
-    assert is_close(
-        re.search(r"([\d.]+) = the sum", drawing_)[1], without.logits[-1, microscope._token(model_of("two-layer"), "(")]
+    assert pictures[0]["alt"] == figure.alt == figure._repr_mimebundle_()["text/plain"]
+    assert base64.b64decode(pictures[0]["src"].split(",")[1]).decode() == figure.svg == still.svg(figure.facts)
+    assert [found.text for found in page.find_all("summary")] == list(figure.answers)
+    assert list(figure.answers) == ["What if head 0.5 is cut?", "What if head 1.6 is cut?"]
+    stored = json.loads(base64.b64decode(page.div["data-facts"]))
+    assert [found["cuts"] for found in stored] == [[], ["0.5"], ["1.6"]] and stored[0]["model"] == "two-layer"
+    without = paths.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5)).logits[-1].softmax(-1)
+    assert stored[1]["rows"][0]["p"] == pytest.approx(without.max().item(), abs=1e-3)
+
+
+def test_only_the_bundled_weights_are_taken_for_a_bundled_model():
+    assert figure_of("one-layer").facts["model"] == "one-layer" and figure_of("max-of-list").facts["model"] is None
+    assert microscope.figure(load("two-layer", step=600), TEXT).facts["model"] is None
+
+
+def test_a_bundled_model_is_there_before_torch():
+    code = (
+        "import sys; from course_utils import microscope; from course_utils.course.microscope.in_page import InPage; "
+        "InPage('two-layer', 'x', {}); print('torch' in sys.modules)"
     )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout == "False\n"
+    with pytest.raises(ValueError, match="The page computes 'one-layer' and 'two-layer', not 'gpt2'"):
+        web.model("gpt2")
 
 
 @pytest.mark.parametrize(
@@ -445,14 +294,20 @@ def _mixed(one, other, share):
     return "#" + "".join(f"{part:02x}" for part in parts)
 
 
+def _themes():
+    stored = [{name: theme[name] for name in still.COLOURS} for theme in (still.LIGHT, still.DARK)]
+    live = re.findall(r"--bg: ([^}]*?);\s*(?:container|\})", web.style())
+    live = [dict(entry.split(": ") for entry in f"bg: {one}".replace("--", "").split("; ") if "#" in entry) for one in live]
+    assert len(live) == 4 and live[0] == live[2] == stored[0] and live[1] == live[3] == stored[1]
+    return stored
+
+
 def test_text_stands_out_from_its_ground_in_light_and_dark():
-    themes = re.findall(r"\{(--bg:[^}]*?)[;}]background|\{(--bg:[^}]*)\}", shapes.css())
-    themes = [dict(entry[2:].split(":") for entry in (a or b).split(";") if entry.startswith("--")) for a, b in themes]
-    assert len(themes) == 4
-    for theme in themes:
-        for ground in (theme["bg"], theme["band"], theme["hl"]):
+    for theme in _themes():
+        for ground in (theme["bg"], theme["card"]):
             assert _contrast(theme["fg"], ground) > 7 and _contrast(theme["soft"], ground) > 4.5
-        for ink in ("one", "two", "was"):
+        for ink in ("one", "two"):
             assert _contrast(theme[ink], theme["bg"]) > 3  # what is no text
-        for ink in ("one", "two", "cell"):
-            assert _contrast(theme["fg"], _mixed(theme[ink], theme["bg"], 0.5)) > 4.5  # numbers in shaded cells
+            for share, ground in ((0.34, "card"), (0.42, "bg")):  # words in shaded boxes and doors
+                assert _contrast(theme["fg"], _mixed(theme[ink], theme[ground], share)) > 4.5
+    assert not [size for size in re.findall(r"font(?:-size)?:[^;]*?(\d+)px", web.style()) if int(size) < 11]

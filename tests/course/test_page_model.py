@@ -1,0 +1,105 @@
+"""The model that the page computes is the package's: held-out texts and random cuts through both, in a real browser."""
+
+import random
+
+import pytest
+import test_browser
+import torch
+from test_browser import browser  # noqa: F401
+
+from course_utils import load, paths, text
+from course_utils.course.microscope import web
+from course_utils.course.microscope.facts import VIEWS, Source, cut_of
+
+pytestmark = test_browser.pytestmark
+STRANGE = ["", " ", "\n\n\n x", "a\u0085b\u00a0c  \n\t x\ufeffy 💡é ñ ﬁ <|start|> it's I'LL don't 12 ½ ²", "'s 're 'Ve  \r\n"]
+RUN = """([name, state]) => {
+    const engine = microscope.loaded(name, ""), run = engine.run(state.tokens, state.cuts);
+    return {
+        facts: engine.facts(state), logits: state.tokens.map((_, i) => [...engine.logits(run, i)]),
+        pattern: Object.values(run.heads).map(head => [...head.pattern]),
+    };
+}"""
+
+
+@pytest.fixture(scope="module")
+def page(browser):  # noqa: F811
+    """A page with the models in it; whatever it asks for fails the test."""
+    scripts = [web.page_script(), *map(web.model_script, web.MODELS)]
+    page, asked = browser.new_page(), []
+    page.on("request", lambda request: asked.append(request.url))
+    page.set_content("".join(f"<script>{script}</script>" for script in scripts))
+    yield page
+    page.close()
+    assert asked == []
+
+
+def _cuts(choose, layers, n):
+    heads = [f"{layer}.{head}" for layer in range(layers) for head in range(8)]
+    doors = [f"0.{a}{path}1.{b}" for a in range(8) for path in "qkv" for b in range(8)] if layers == 2 else []
+    return [
+        *choose.sample(heads, choose.randrange(4)),
+        *choose.sample(doors, choose.randrange(4) if doors else 0),
+        *map(str, choose.sample(range(n), min(n, choose.randrange(3)))),
+    ]
+
+
+def _same(found, expected, place):
+    if isinstance(expected, dict):
+        assert set(found) == set(expected), place
+        for key, value in expected.items():
+            _same(found[key], value, f"{place}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), place
+        for at, value in enumerate(expected):
+            _same(found[at], value, f"{place}[{at}]")
+    elif isinstance(expected, float):
+        assert found == pytest.approx(expected, abs=2e-3, rel=1e-4), place
+    else:
+        assert found == expected, place
+
+
+def test_tokens_are_those_of_the_package(page):
+    model = load("two-layer")
+    names = page.evaluate("microscope.loaded('two-layer', '').tokenizer.names")
+    assert names == [model.to_string([token]) for token in range(model.cfg.d_vocab)]
+    for words in [*text.held_out_documents(), *STRANGE]:
+        found = page.evaluate("words => microscope.loaded('two-layer', '').tokenizer.encode(words)", words)
+        assert found == [0, *text.tokenizer()(words, add_special_tokens=False)["input_ids"]]
+
+
+@pytest.mark.parametrize("name", web.MODELS)
+def test_logits_attention_and_every_number_of_every_view_are_the_packages(page, name):
+    model, choose = load(name), random.Random(39)
+    for document in choose.sample(text.held_out_documents(), 6):
+        n = choose.choice([1, 2, 7, 30, 64])
+        tokens = model.to_tokens(document)[0][:n]
+        source = Source(model, tokens)
+        for view in VIEWS:
+            cuts = _cuts(choose, model.cfg.n_layers, n)
+            state = {"tokens": tokens.tolist(), "view": view, "cuts": cuts, "weighted": choose.random() < 0.5}
+            state |= {"open": ["0.5", f"{model.cfg.n_layers - 1}.6"], "position": choose.randrange(n), "token": 300}
+            found, run = page.evaluate(RUN, [name, state]), paths.run(model, tokens, *map(cut_of, cuts))
+            torch.testing.assert_close(torch.tensor(found["logits"]), run.logits, atol=1e-3, rtol=0)
+            pattern = torch.tensor(found["pattern"]).view_as(run.pattern)
+            torch.testing.assert_close(pattern, run.pattern, atol=1e-3, rtol=0)
+            _same(found["facts"], source.facts(state), f"{name}, {view}, {cuts}")
+
+
+def test_a_text_that_is_too_long_or_half_a_character_gets_a_sentence(page):
+    said = "words => { try { microscope.loaded('two-layer', '').tokens(words) } catch (error) { return error.message } }"
+    assert "room for 64 tokens, and this text has" in page.evaluate(said, "word " * 80)
+    assert "half of a character" in page.evaluate("(" + said + ")('\\ud800')")
+
+
+def test_a_cut_is_computed_at_once(page):
+    """The least of eight, on whatever runs beside it: about 25 ms for 64 tokens on a quiet machine."""
+    seconds = page.evaluate("""() => {
+        const engine = microscope.loaded("two-layer", ""), tokens = engine.tokenizer.encode("def f(path):\\n    x = 1\\n".repeat(9)).slice(0, 64);
+        return [...Array(8).keys()].map(head => {
+            const start = performance.now();
+            engine.facts({ tokens, view: "attention", open: ["1.6"], weighted: false, position: 63, token: null, cuts: [`0.${head}`] }, true);
+            return (performance.now() - start) / 1000;
+        });
+    }""")
+    assert min(seconds) < 0.15, seconds
