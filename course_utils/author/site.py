@@ -120,7 +120,11 @@ def _write_sources(folder: Path) -> None:
     write_text(folder / "_static" / "microscope.js", web.page_script())
     for name in web.MODELS:
         write_text(folder / "_static" / "models" / f"{name}.js", web.model_script(name))
-    texts = {f"{name}.html": _words(folder / f"{name}{kind}") for kind, names in ((".ipynb", lessons), (".md", TEXTS)) for name in names}
+    texts = {
+        f"{name}.html": _words(folder / f"{name}{kind}")
+        for kind, names in ((".ipynb", lessons), (".md", TEXTS))
+        for name in names
+    }
     write_text(folder / "_static" / "texts.js", f"const TEXTS = {json.dumps(texts, ensure_ascii=False)};\n")
 
 

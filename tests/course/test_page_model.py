@@ -12,7 +12,13 @@ from course_utils.course.microscope import web
 from course_utils.course.microscope.facts import VIEWS, Source, cut_of
 
 pytestmark = test_browser.pytestmark
-STRANGE = ["", " ", "\n\n\n x", "a\u0085b\u00a0c  \n\t x\ufeffy 💡é ñ ﬁ <|start|> it's I'LL don't 12 ½ ²", "'s 're 'Ve  \r\n"]
+STRANGE = [
+    "",
+    " ",
+    "\n\n\n x",
+    "a\u0085b\u00a0c  \n\t x\ufeffy 💡é ñ ﬁ <|start|> it's I'LL don't 12 ½ ²",
+    "'s 're 'Ve  \r\n",
+]
 RUN = """([name, state]) => {
     const engine = microscope.loaded(name, ""), run = engine.run(state.tokens, state.cuts);
     return {
@@ -80,14 +86,18 @@ def test_logits_attention_and_every_number_of_every_view_are_the_packages(page, 
             state = {"tokens": tokens.tolist(), "view": view, "cuts": cuts, "weighted": choose.random() < 0.5}
             state |= {"open": ["0.5", f"{model.cfg.n_layers - 1}.6"], "position": choose.randrange(n), "token": 300}
             found, run = page.evaluate(RUN, [name, state]), paths.run(model, tokens, *map(cut_of, cuts))
-            torch.testing.assert_close(torch.tensor(found["logits"]), run.logits, atol=1e-3, rtol=0)
-            pattern = torch.tensor(found["pattern"]).view_as(run.pattern)
+            torch.testing.assert_close(
+                torch.tensor(found["logits"], dtype=torch.float32), run.logits, atol=1e-3, rtol=0
+            )
+            pattern = torch.tensor(found["pattern"], dtype=torch.float32).view_as(run.pattern)
             torch.testing.assert_close(pattern, run.pattern, atol=1e-3, rtol=0)
             _same(found["facts"], source.facts(state), f"{name}, {view}, {cuts}")
 
 
 def test_a_text_that_is_too_long_or_half_a_character_gets_a_sentence(page):
-    said = "words => { try { microscope.loaded('two-layer', '').tokens(words) } catch (error) { return error.message } }"
+    said = (
+        "words => { try { microscope.loaded('two-layer', '').tokens(words) } catch (error) { return error.message } }"
+    )
     assert "room for 64 tokens, and this text has" in page.evaluate(said, "word " * 80)
     assert "half of a character" in page.evaluate("(" + said + ")('\\ud800')")
 

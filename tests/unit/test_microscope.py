@@ -203,7 +203,9 @@ def test_a_still_picture_shows_the_numbers_of_the_facts(name, view):
     if view == "paths":
         expected = [number(value) for _, value, _ in panel["terms"]] + [number(panel["total"][0])]
     elif view == "stream":
-        expected = [number(level["length"]) for level in panel] + [number(size) for size in figure.facts["written"].values()]
+        expected = [number(level["length"]) for level in panel] + [
+            number(size) for size in figure.facts["written"].values()
+        ]
     elif view == "doors":
         expected = [panel["why"]] if "why" in panel else [number(s) for row in panel["scores"].values() for s in row]
     else:
@@ -297,7 +299,9 @@ def _mixed(one, other, share):
 def _themes():
     stored = [{name: theme[name] for name in still.COLOURS} for theme in (still.LIGHT, still.DARK)]
     live = re.findall(r"--bg: ([^}]*?);\s*(?:container|\})", web.style())
-    live = [dict(entry.split(": ") for entry in f"bg: {one}".replace("--", "").split("; ") if "#" in entry) for one in live]
+    live = [
+        dict(entry.split(": ") for entry in f"bg: {one}".replace("--", "").split("; ") if "#" in entry) for one in live
+    ]
     assert len(live) == 4 and live[0] == live[2] == stored[0] and live[1] == live[3] == stored[1]
     return stored
 

@@ -18,7 +18,9 @@ from course_utils.text import visible
 
 VIEWS = ("attention", "stream", "paths", "doors")
 Facts = dict[str, Any]
-State = dict[str, Any]  # what is looked at: tokens, view, open (heads), weighted, position, token, cuts (as `key_of` has it)
+State = dict[
+    str, Any
+]  # what is looked at: tokens, view, open (heads), weighted, position, token, cuts (as `key_of` has it)
 
 
 def key_of(one: Cut) -> str:

@@ -7,14 +7,16 @@ from course_utils.course.microscope.facts import Facts, number, percent
 
 WIDTH, MARGIN, ROW, LETTER = 860, 16, 24, 8.5
 COLOURS = ("fg", "soft", "line", "card", "bg", "one", "two")
-LIGHT = dict(zip(COLOURS, "#1f2328 #59636e #d1d9e0 #f6f8fa #ffffff #0860ca #b34700".split(), strict=True))
-DARK = dict(zip(COLOURS, "#eef2f6 #a2adb8 #3d4650 #1e242c #12161c #6cb0ff #f7a35c".split(), strict=True))
+LIGHT = dict(zip(COLOURS, ["#1f2328", "#59636e", "#d1d9e0", "#f6f8fa", "#ffffff", "#0860ca", "#b34700"], strict=True))
+DARK = dict(zip(COLOURS, ["#eef2f6", "#a2adb8", "#3d4650", "#1e242c", "#12161c", "#6cb0ff", "#f7a35c"], strict=True))
 CSS = (
     ".m{{{light}font:13px system-ui,sans-serif}}@media(prefers-color-scheme:dark){{.m{{{dark}}}}}"
     ".m text{{fill:var(--fg)}}.m .s{{fill:var(--soft)}}.m .c{{font-family:ui-monospace,DejaVu Sans Mono,monospace}}"
     ".m .big{{font-size:24px}}.m .b{{font-weight:600}}.m .e{{text-anchor:end}}.m .m{{text-anchor:middle}}"
     ".m path{{fill:none;stroke-linecap:round}}"
-).format(*(), **{name: "".join(f"--{k}:{v};" for k, v in it.items()) for name, it in (("light", LIGHT), ("dark", DARK))})
+).format(
+    *(), **{name: "".join(f"--{k}:{v};" for k, v in it.items()) for name, it in (("light", LIGHT), ("dark", DARK))}
+)
 
 
 def svg(facts: Facts) -> str:
@@ -128,7 +130,9 @@ def _message(facts: Facts, y: float) -> tuple[list[str], float]:
     if facts["came"]:
         name, loss, was = facts["came"]
         before = f" (before {number(was)})" if cut else ""
-        parts.append(_text(MARGIN, y, f"{'came' if facts['text'] else 'right is'} {name}, loss {number(loss)}{before}", "s"))
+        parts.append(
+            _text(MARGIN, y, f"{'came' if facts['text'] else 'right is'} {name}, loss {number(loss)}{before}", "s")
+        )
         y += 18
     if facts["mean"]:
         loss, was = facts["mean"]
@@ -152,7 +156,10 @@ def _sources(facts: Facts, y: float) -> tuple[list[str], float]:
     panel = facts["panel"]
     parts = [_text(LEFT, y, f"Head {panel['head']}: its largest sources", "b")]
     y += ROW
-    parts += [_text(x, y, words, "s e") for x, words in ((560, "score"), (690, "attention"), (766, "× length"), (844, "gives"))]
+    parts += [
+        _text(x, y, words, "s e")
+        for x, words in ((560, "score"), (690, "attention"), (766, "× length"), (844, "gives"))
+    ]
     for row in panel["rows"]:
         y += ROW
         parts.append(_text(LEFT, y, f"{_short(row['name'])} {row['at']}", "c"))
@@ -167,7 +174,10 @@ def _sources(facts: Facts, y: float) -> tuple[list[str], float]:
     if panel["masked"]:
         y += ROW
         masked, count = panel["masked"], panel["masked"]["count"]
-        parts += [_text(LEFT, y, f"{_short(masked['name'])} {masked['at']}", "c s"), _text(560, y, number(masked["score"]), "e s")]
+        parts += [
+            _text(LEFT, y, f"{_short(masked['name'])} {masked['at']}", "c s"),
+            _text(560, y, number(masked["score"]), "e s"),
+        ]
         parts.append(_text(576, y, f"→ −∞: {'all ' * (count > 1)}{count} later behind the mask", "s"))
     return parts, y
 
