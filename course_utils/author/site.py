@@ -1,8 +1,8 @@
 """The course as a site to read: `python -m course_utils.author.site`. Nothing runs, and nothing asks a network.
 
 Sphinx with myst-nb makes a page of each solution notebook as it is stored. An exercise shows its blank, and the answer
-unfolds below; formulas are MathML. The microscope is alive: what was stored it shows at once, and the rest it computes in
-the page, from a model in a script beside it.
+unfolds below; formulas are MathML. The microscope is alive: what was stored it shows at once,
+and the rest it computes in the page, from a model in a script beside it.
 """
 
 import argparse

@@ -156,7 +156,8 @@ CLICK = """async key => {
     const said = document.querySelector('.micro-live .change');
     const start = performance.now();
     await new Promise(done => {
-        new MutationObserver((_, seen) => { seen.disconnect(); done(); }).observe(said, {childList: true, subtree: true, characterData: true, attributes: true});
+        new MutationObserver((_, seen) => { seen.disconnect(); done(); }).observe(said,
+            {childList: true, subtree: true, characterData: true, attributes: true});
         document.querySelector(`.micro-live .switch[data-key="${key}"]`).click();
     });
     return (performance.now() - start) / 1000;

@@ -105,10 +105,12 @@ def test_a_text_that_is_too_long_or_half_a_character_gets_a_sentence(page):
 def test_a_cut_is_computed_at_once(page):
     """The least of eight, on whatever runs beside it: about 25 ms for 64 tokens on a quiet machine."""
     seconds = page.evaluate("""() => {
-        const engine = microscope.loaded("two-layer", ""), tokens = engine.tokenizer.encode("def f(path):\\n    x = 1\\n".repeat(9)).slice(0, 64);
+        const engine = microscope.loaded("two-layer", "");
+        const tokens = engine.tokenizer.encode("def f(path):\\n    x = 1\\n".repeat(9)).slice(0, 64);
         return [...Array(8).keys()].map(head => {
             const start = performance.now();
-            engine.facts({ tokens, view: "attention", open: ["1.6"], weighted: false, position: 63, token: null, cuts: [`0.${head}`] }, true);
+            engine.facts({ tokens, view: "attention", open: ["1.6"], weighted: false,
+                position: 63, token: null, cuts: [`0.${head}`] }, true);
             return (performance.now() - start) / 1000;
         });
     }""")

@@ -1,4 +1,4 @@
-"""What the microscope shows, as plain numbers and names: the same for the notebook, a stored page and a drawing in words.
+"""What the microscope shows, as plain numbers and names: the same for a notebook, a stored page and in words.
 
 `draw.js` and `still.py` draw these facts; `engine.js` makes the same ones of a bundled model where no Python runs.
 """

@@ -28,7 +28,8 @@ def svg(facts: Facts) -> str:
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="m" width="{WIDTH}" height="{_n(height)}" '
         f'viewBox="0 0 {WIDTH} {_n(height)}"><style>{CSS}</style>'
-        f'<rect width="{WIDTH}" height="{_n(height)}" rx="12" fill="var(--bg)"/>{"".join([*parts, *left, *right])}</svg>'
+        f'<rect width="{WIDTH}" height="{_n(height)}" rx="12" fill="var(--bg)"/>'
+        f"{''.join([*parts, *left, *right])}</svg>"
     )
 
 

@@ -1,4 +1,4 @@
-"""The microscope's stored picture: drawn here for wherever no script runs, with the facts for a page that draws them."""
+"""The microscope's stored picture: drawn here for where no script runs, with the facts for a page that draws."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""The microscope where no kernel runs: its scripts, and the bundled models that it computes in the page. Needs no torch."""
+"""The microscope where no kernel runs: its scripts, and the models that a page computes. Needs no torch."""
 
 import base64
 import json
