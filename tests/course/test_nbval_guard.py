@@ -113,6 +113,7 @@ def test_every_sanitize_rule_is_in_force():
         ("trained in 31.2 s", "trained in SOME s"),
         ("loss 2.84 nats, 3 steps, 0x1f, d_head 32", "loss 2.84 nats, 3 steps, 0x1f, d_head 32"),
         ('<img src="data:image/svg+xml;base64,PHN2Zz4=" alt="0.94">', '<img src="DRAWING" alt="0.94">'),
+        ('<div data-facts="W3sieCI6MX1d">', '<div DRAWING">'),
     ],
 )
 def test_sanitize_rules(text, sanitized):
