@@ -32,7 +32,9 @@ IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
 STATEMENT = re.compile(r"\b(claim|identity)\(")
-BOOKKEEPING = re.compile(r"^(?!.*\bimport\b).*\b(claim|identity|predict)\(", re.MULTILINE)
+BOOKKEEPING = re.compile(
+    r"^(?!.*\bimport\b).*\b(claim|identity|predict|siblings|sources_and_ours|calibration)\(", re.MULTILINE
+)
 PREDICTION = re.compile(r'\bpredict\(\s*"(\w+)"')
 IN_WORDS = re.compile(r'\bplots\.show\(\s*f?"')
 KINDS = {"identity", "claim", "live-training"}  # true of any weights, of the trained model, of one trained on the spot

@@ -159,11 +159,11 @@ def start_all(page):
 
 
 def run_all(page):
-    """Run all cells and wait until each has its number."""
+    """Run all cells and wait until each has its number: folded cells show none, and the last may be one of them."""
     start_all(page)
-    page.wait_for_function(
-        "[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')].every(p => /\\[\\d+\\]/.test(p.innerText))"
-    )
+    page.wait_for_function("""[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)')]
+        .every(prompt => /\\[\\d+\\]/.test(prompt.innerText))""")
+    page.wait_for_selector(READY)
 
 
 def wait_until(page, condition, otherwise):

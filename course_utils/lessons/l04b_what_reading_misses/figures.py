@@ -47,10 +47,11 @@ def rank_one(looks: Numbers, says: Numbers, dests: Sequence[str], outs: Sequence
     grid[0, 0].axis("off")
 
 
-def above_optimum(results: Mapping[str, Sequence[float]], title: str, highlight: Sequence[str]) -> None:
-    """Bars of mean losses above the optimum, with a dot for each run."""
+def above_optimum(results: Mapping[str, Sequence[float]], title: str) -> None:
+    """Bars of mean losses above the optimum, with a dot for each run; transformers stand out."""
     means = {name: sum(values) / len(values) for name, values in results.items()}
-    axes = plots.bars(means, title, "nats above the optimum (dots: single runs)", highlight)
+    transformers = [name for name in results if name.startswith("transformer")]
+    axes = plots.bars(means, title, "nats above the optimum (dots: single runs)", transformers)
     numbers: list[Any] = list(axes.texts)
     for row, (values, number) in enumerate(zip(results.values(), numbers, strict=True)):
         axes.scatter(list(values), [row] * len(values), color="black", s=8, zorder=3)
@@ -97,8 +98,12 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
     axes.axvline(first - 0.5, color="black")
 
 
-def raised(bars: Mapping[str, Mapping[str, float]]) -> None:
-    """How often outs should come by each account, and came, a panel for each kind of triple."""
-    _, grid = plt.subplots(1, len(bars), figsize=(10, 2.8))
-    for axes, (title, values) in zip(grid, bars.items(), strict=True):
-        plots.bars(values, title, "times in the new text", ["came"], axes)
+def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) -> None:
+    """How often outs should come by each account, and came, a panel for each kind of triple.
+
+    Each kind has the probabilities by account, whether the out came, and the document, for each instance [n].
+    """
+    _, grid = plt.subplots(1, len(found), figsize=(10, 2.8))
+    for axes, (title, (told, came, _)) in zip(grid, found.items(), strict=True):
+        counts = {who: p.sum().item() for who, p in (told | {"came": came}).items()}
+        plots.bars(counts, title, "times in the new text", ["came"], axes)
