@@ -13,7 +13,7 @@ CSS = (
     ".m{{{light}font:13px system-ui,sans-serif}}@media(prefers-color-scheme:dark){{.m{{{dark}}}}}"
     ".m text{{fill:var(--fg)}}.m .s{{fill:var(--soft)}}.m .c{{font-family:ui-monospace,DejaVu Sans Mono,monospace}}"
     ".m .big{{font-size:24px}}.m .b{{font-weight:600}}.m .e{{text-anchor:end}}.m .m{{text-anchor:middle}}"
-    ".m path{{fill:none;stroke-linecap:round}}"
+    ".m .h{{stroke:var(--bg);stroke-width:4px;paint-order:stroke}}.m path{{fill:none;stroke-linecap:round}}"
 ).format(
     *(), **{name: "".join(f"--{k}:{v};" for k, v in it.items()) for name, it in (("light", LIGHT), ("dark", DARK))}
 )
@@ -105,7 +105,7 @@ def _arc(places: list, src: int, dest: int, share: float, look: str, said: bool)
     path = f"M{_n(x)} {_n(y - 1)}C{_n(x - reach)} {_n(y - rise)} {_n(u + reach)} {_n(v - rise)} {_n(u)} {_n(v - 1)}"
     yield f'<path d="{path}" {look} stroke-width="{max(0.8, 4.5 * share):.1f}" opacity=".85"/>'
     if said and share >= 0.08:
-        yield _text((x + u) / 2, (y + v) / 2 - 0.75 * rise - 3, percent(share), "m")
+        yield _text((x + u) / 2 if y == v else x, y - 0.75 * rise - 3, percent(share), "m h")
 
 
 def _message(facts: Facts, y: float) -> tuple[list[str], float]:
