@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from course_utils.interventions import Cut, Head
 
 __all__ = ["Figure", "figure", "show"]
-LOADING = '<p class="microscope-still">Loading the model …</p>'
 
 
 def __getattr__(name: str) -> Any:
@@ -50,13 +49,12 @@ def show(
 
     Raises ValueError or TypeError in one sentence for what can't be shown, IndexError for a head that is not there.
     """
-    from IPython.display import HTML, display
+    from IPython.display import display
 
     wanted: dict[str, Any] = {"heads": heads, "cut": cut, "ask": ask, "weighted": weighted, "press": press}
     if isinstance(model, str):
         from course_utils.course.microscope.in_page import InPage
 
-        place = display(HTML(LOADING), display_id=True)
         opened = [f"{layer}.{head}" for layer, head in heads or []]
         first = {"view": view, "open": opened, "press": press and f"{press[0]}.{press[1]}"}
         display(InPage(model, str(text), first).view(), raw=True)
@@ -65,7 +63,7 @@ def show(
 
         still = __getattr__("figure")(load(model), text, view, **wanted)
         still.live = True
-        place.update(still)
+        display(still)
         return
     from course_utils.course.microscope.widget import Microscope
 

@@ -165,7 +165,7 @@ export function mount(el, source) {
   function draw() {
     const tabs = Object.keys(VIEWS).map((view, i) => `<button type="button" role="tab" data-do="view" data-key="${view}" aria-selected="${view === f.view}" title="key ${i + 1}">${view}</button>`);
     const made = document.createElement("div");
-    made.className = "body";
+    made.className = "inside";
     made.innerHTML = `${tokens(f)}<div class="main">${message(f)}${heads(f)}</div><div class="tabs" role="tablist">${tabs.join("")}<span></span><button type="button" data-do="weighted" data-key="" aria-pressed="${f.weighted}" title="weight attention by the length of what is given (key v)">× values</button></div>
       <div class="panel"><p class="small">${VIEWS[f.view]}</p>${PANELS[f.view](f)}</div><details class="keys"><summary>Keys</summary>${KEYS}</details>`;
     const folded = body.querySelector("details")?.open;

@@ -31,7 +31,7 @@ function render({ model, el }) {
   } else source = fromKernel(model);
   const live = mount(el, source);
   live.root.classList.add("micro-live");
-  hideStill(el);
+  if (!described) hideStill(el); // else it comes after the live one, which needs no Python to stand
   return live.close;
 }
 

@@ -21,11 +21,10 @@ from course_utils.models import check_head
 
 MOST = 64  # positions that the drawing has room for, in engine.js as well
 Text = str | Sequence[int] | Int[Tensor, " pos"]
-# JupyterLab puts an error in the place of a widget whose kernel is gone; the still picture stands above it.
-HIDE = (
-    "<style>.jp-OutputArea-child:has(.microscope-still)+.jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro))"
-    "{display:none}</style>"
-)
+# JupyterLab puts an error in the place of a widget whose kernel is gone; the still picture stands beside it.
+DEAD = ".jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro))"
+STILL = ".jp-OutputArea-child:has(.microscope-still)"
+HIDE = f"<style>{STILL}+{DEAD},{DEAD}:has(+.jp-OutputArea-child .microscope-still){{display:none}}</style>"
 
 
 class Figure:
