@@ -150,7 +150,7 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
 
 
 def _short(count: int) -> str:
-    size, name = (1e9, "billion") if count >= 1e9 else (1e6, "million")
+    size, name = (1e12, "trillion") if count >= 1e12 else (1e9, "billion") if count >= 1e9 else (1e6, "million")
     return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
 
 
