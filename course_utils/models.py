@@ -16,7 +16,7 @@ from huggingface_hub.utils import get_session
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformer_lens import HookedTransformer, HookedTransformerConfig  # the README says why we stay with 3.9
+from transformer_lens import HookedTransformer, HookedTransformerConfig  # CONTRIBUTING says why we stay with 3.9
 from transformer_lens.loading_from_pretrained import get_official_model_name, get_pretrained_model_config
 from transformer_lens.utilities.hf_utils import download_file_from_hf
 

@@ -1,8 +1,5 @@
 """Answers to the exercises of lesson 01: others that are right, and wrong ones with what they hear."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -42,21 +39,6 @@ def _turned(W_pos: Tensor) -> tuple[Tensor, Tensor]:
     return 99 * W_pos.roll(-1, 0).T @ turn, W_pos.T @ turn
 
 
-def _changed(after: Tensor, before: Tensor) -> Tensor:
-    return (after - before).abs().amax(-1) > 1e-6
-
-
-def _noticed(compare: Callable[[Tensor, Tensor], Tensor], put: Callable[..., Any] = lambda x, value: value) -> Answer:
-    """`compare(after, before)`, where `put(x[position], value)` stands in the edited place."""
-
-    def answer(part: Callable, x: Tensor, position: int, value: Tensor) -> Tensor:
-        edited = x.clone()
-        edited[position] = put(x[position], value)
-        return compare(part(edited), part(x))
-
-    return answer
-
-
 RIGHT_ANSWERS = {
     "attention_scores": {
         "each divided before": lambda q, k: (q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT,
@@ -90,13 +72,6 @@ RIGHT_ANSWERS = {
         ),
         "attention twice": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))),
         "text by text": lambda t, *others: torch.cat([_model()(one[None], *others) for one in t]),
-    },
-    "notices": {
-        "the largest rise or fall": _noticed(lambda a, b: torch.maximum((a - b).amax(-1), (b - a).amax(-1)) > 1e-6),
-        "position by position": _noticed(
-            lambda a, b: torch.tensor([bool(((u - w).abs() > 1e-6).any()) for u, w in zip(a, b, strict=True)])
-        ),
-        "numpy": _noticed(lambda a, b: (abs(a.numpy() - b.numpy()) > 1e-6).any(axis=-1)),
     },
 }
 
@@ -159,23 +134,5 @@ WRONG_ANSWERS = {
             _model(end=lambda x, ln, E, P, U: ln(ln(x)) @ U),
         ),
         "it fails for 1 texts of 5 tokens, n_ctx 5, and 3 blocks.": _model(order=slice(2)),
-    },
-    "notices": {
-        "if `value` is what stood there already, nothing changes: put it in the place of `x[position]`.": (
-            _noticed(_changed, lambda old, value: old + value)
-        ),
-        "below 1e-6 do not count": _noticed(lambda a, b: (a != b).any(-1)),
-        "a fall is a change too": _noticed(lambda a, b: (a - b).amax(-1) > 1e-6),
-        "changes must not cancel": _noticed(lambda a, b: (a - b).sum(-1).abs() > 1e-6),
-        "one entry is enough": _noticed(lambda a, b: ((a - b).abs() > 1e-6).all(-1)),
-        "all changes above 1e-6 count": _noticed(lambda a, b: (a - b).abs().amax(-1) > 1e-2),
-        "that position alone should notice": _noticed(lambda a, b: (a - b).abs().amax(-1) <= 1e-6),
-        "it and all later ones should notice": lambda part, x, position, value: torch.arange(len(x)) == position,
-        "position 0 of 5 is edited": lambda part, x, position, value: _noticed(_changed)(part, x, 2, value),
-        "it should be [6], one truth value for each position": (
-            _noticed(lambda a, b: ((a - b).abs() > 1e-6).any()),
-            _noticed(lambda a, b: (a - b).abs() > 1e-6),
-        ),
-        "it returns numbers": _noticed(lambda a, b: (a - b).abs().amax(-1)),
     },
 }

@@ -78,11 +78,6 @@ def test_a_chance_stands_on_the_curve_of_surprise():
     assert _words(axes) == ["one in two: 0.69 nats"]
 
 
-def test_a_notice_table_is_black_where_the_output_changed():
-    (axes,) = draw.notice_tables({"part": torch.eye(3).bool()})
-    assert axes.images[0].get_array().tolist() == torch.eye(3).tolist()
-
-
 def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
     axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)

@@ -5,11 +5,10 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, Cases, Said, compared, judged
+from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.guard import Guarded
 from course_utils.course.questions import Operations, Unfit, Wrong, close, demand, pair, tensor
@@ -264,45 +263,4 @@ transformer = compared(
         "the attention's output is missing in the stream that leaves the block.": _model(out=lambda x, m, f: x + f),
         "the last block is applied first.": _model(order=slice(None, None, -1)),
     },
-)
-
-
-def _truth_values(value: Any) -> Any:
-    demand(isinstance(value, Tensor), f"it should return a tensor of truth values, not {type(value).__name__}.")
-    demand(value.dtype == torch.bool, f"it returns numbers ({value.dtype}): compare them with 1e-6.")
-    return value
-
-
-def _parts(old: Tensor) -> dict[str, Callable[[Tensor], Tensor]]:
-    W, signs = random(old.shape[1], 2, seed=2), torch.tensor([1.0, -1.0]).expand(old.shape[1], 2)
-    return {
-        "the part returns each vector as it is: that position alone should notice.": torch.clone,
-        "the part sums from left to right: it and all later ones should notice.": lambda x: x.cumsum(0),
-        "the part sums from right to left: all up to it should notice.": lambda x: x.flip(0).cumsum(0).flip(0),
-        "the part moves all by one: the next position alone should notice.": lambda x: x.roll(1, 0),
-        "the part ignores x: nobody should notice.": lambda x: torch.ones(len(x), 5),
-        "vectors come out shorter: compare what the part returns, however wide it is.": lambda x: x @ W,
-        "its entries change by opposite amounts: changes must not cancel: take them absolute.": lambda x: x @ signs,
-        "all outputs fall: a fall is a change too.": lambda x: -(x - old).abs(),
-        "only one entry changes: one entry is enough.": lambda x: F.pad(x.sum(-1, keepdim=True), (1, 1)),
-        "rounding stirs all: changes below 1e-6 do not count.": lambda x: x.double() + 1e-9 * x.double().sum(),
-        "changes are small: all changes above 1e-6 count.": lambda x: 1e-4 * x.double(),
-    }
-
-
-def _edits() -> Cases:
-    cases = {}
-    for n, d_model, position in ((6, 4, 2), (5, 3, 0), (7, 9, 6)):
-        x, value = random(n, d_model), random(d_model, seed=1)
-        for said, part in _parts(x.clone()).items():
-            cases[f"position {position} of {n} is edited, and {said}"] = part, x, position, value
-    told = "if `value` is what stood there already, nothing changes: put it in the place of `x[position]`."
-    return cases | {told: (torch.clone, x, position, x[position].clone())}
-
-
-notices = compared(
-    "`notices(part, x, position, value) → bool`: at which positions a part's output changes with one edit.",
-    returns="one truth value for each position",
-    as_read=_truth_values,
-    cases=_edits,
 )

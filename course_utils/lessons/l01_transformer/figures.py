@@ -1,4 +1,4 @@
-"""What only lesson 01 draws: the machine, one head as arrows, who notices an edit, training, typical texts."""
+"""What only lesson 01 draws: the machine, one head as arrows, training, typical texts."""
 
 from collections.abc import Mapping, Sequence
 from itertools import accumulate, combinations
@@ -6,7 +6,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn import functional as F
@@ -263,16 +263,6 @@ def normed_and_bent() -> Sequence[Axes]:
     bent = {"GELU": F.gelu(reach), "negative values cut off": reach.clamp(min=0)}
     plots.curves(bent, "how the MLP bends a neuron", "before", "after", x=reach, axes=panels[2])
     return list(panels)
-
-
-def notice_tables(tables: Mapping[str, Bool[Tensor, "pos edited"]]) -> Sequence[Axes]:
-    """A square for each part of a model: in column i, black where the output changed when position i was edited."""
-    drawn = plots.panels(tables, (2.5 * len(tables), 3.3), "edited position", "position of the output")
-    for axes, table in drawn:
-        axes.imshow(table.float().numpy(), cmap="Greys", vmin=0, vmax=1.3)
-        axes.set(xticks=range(table.shape[1]), yticks=range(len(table)))
-    plt.suptitle("Which outputs notice an edit? (black: it changed)", fontsize=11)
-    return [axes for axes, _ in drawn]
 
 
 def plain_losses(train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"]) -> dict[str, float]:

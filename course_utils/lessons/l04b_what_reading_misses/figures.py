@@ -105,5 +105,5 @@ def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) 
     """
     _, grid = plt.subplots(1, len(found), figsize=(10, 2.8))
     for axes, (title, (told, came, _)) in zip(grid, found.items(), strict=True):
-        counts = {who: p.sum().item() for who, p in (told | {"came": came}).items()}
+        counts = {who: p.sum().item() for who, p in {**told, "came": came}.items()}
         plots.bars(counts, title, "times in the new text", ["came"], axes)

@@ -150,7 +150,7 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
 
 
 def _short(count: int) -> str:
-    size, name = (1e9, "billion") if count >= 1e9 else (1e6, "million")
+    size, name = (1e12, "trillion") if count >= 1e12 else (1e9, "billion") if count >= 1e9 else (1e6, "million")
     return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
 
 
@@ -182,16 +182,16 @@ def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) ->
 
 
 def price(proofs: Mapping[str, tuple[int, float]]) -> None:
-    """What each proof leaves open, as a share, against how many cases it looks at, both axes logarithmic."""
-    points = {name: {cases: 100 * share} for name, (cases, share) in proofs.items()}
-    words = "What does each proof leave open?", "cases to look at", "lists of length 6\nnot proved right, %"
-    look: dict[str, Any] = {"xscale": "log", "yscale": "log", "xlim": (20, 1e12), "ylim": (1e-6, 400), "legend": False}
+    """What each proof leaves open, as a share, against its operations, both axes logarithmic."""
+    points = {name: {cost: 100 * share} for name, (cost, share) in proofs.items()}
+    words = "What does each proof leave open?", "operations", "lists of length 6\nnot proved right, %"
+    look: dict[str, Any] = {"xscale": "log", "yscale": "log", "xlim": (1e6, 1e14), "ylim": (1e-6, 400), "legend": False}
     axes = plots.curves(points, *words, lines=False, markers=True, size=8, figsize=(10, 4.4), **look)
-    for name, (cases, share) in proofs.items():
+    for name, (cost, share) in proofs.items():
         still = f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
-        away, side = ((6, 9), "right") if cases > 1e9 else ((9, -4), "left")  # the last point's name ends above it
-        said = f"{name}: {_short(cases)} cases, {still}"
-        axes.annotate(said, (cases, 100 * share), away, textcoords="offset points", ha=side)
+        away, side = ((6, 9), "right") if cost > 1e9 else ((9, -4), "left")  # the last point's name ends above it
+        said = f"{name}: {_short(cost)}, {still}"
+        axes.annotate(said, (cost, 100 * share), away, textcoords="offset points", ha=side)
     axes.set_yticks([1e-6, 1e-4, 0.01, 1, 100], ["0.000001", "0.0001", "0.01", "1", "100"])
     axes.minorticks_off()
     plots.show(ALT["price"])

@@ -7,11 +7,14 @@ position i says for output o. It is all that the functions below need to know of
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 from transformer_lens import HookedTransformer
 
 from course_utils._arguments import Count, checked
@@ -162,6 +165,29 @@ def _search(votes: Votes, case: Case, rival: int) -> tuple[int, Int[Tensor, "wro
         lists = torch.cat([lists[beginning], value[:, None]], dim=1)
         total = extended[beginning, value]
     return looked, torch.cat([lists, torch.full((len(lists), 1), q)], dim=1)
+
+
+class _Counted(TorchDispatchMode):
+    """Counts numbers while tensors are worked with: of each operation, those of its largest argument or result."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given, made = ([one for one in pytree.tree_leaves(some) if isinstance(one, Tensor)] for some in (args, result))
+        places = {one.untyped_storage().data_ptr() for one in given}
+        if not made or func._schema.is_mutable or any(one.untyped_storage().data_ptr() not in places for one in made):
+            self.count += max((one.numel() for one in [*given, *made]), default=0)  # a view reads nothing
+        return result
+
+
+def operations(proof: Callable[[], object]) -> int:
+    """How many numbers a proof reads from tables or works out, counted while it runs."""
+    with _Counted() as counted:
+        proof()
+    return counted.count
 
 
 @checked
