@@ -75,9 +75,10 @@ def _places(facts: Facts) -> list[tuple[float, float, float]]:
 
 def _text_and_arcs(facts: Facts, places: list[tuple[float, float, float]]) -> Iterator[str]:
     i, opened = facts["position"], facts["open"]
-    last = facts["curves"][opened[-1]] if opened else {"now": {i: []}, "most": 1}
+    last = facts["curves"][opened[-1]] if opened else None
+    shares = [share / last["most"] for share in last["now"][i]] if last else []
     for at, ((x, y, width), name) in enumerate(zip(places, facts["names"], strict=True)):
-        share = last["now"][i][at] / last["most"] if at < len(last["now"][i]) else 0
+        share = shares[at] if at < len(shares) else 0
         edge = 'stroke="var(--fg)" stroke-width="2"' if at == i else 'stroke="var(--line)"'
         yield _rect(x, y, width, 40, "var(--card)", edge)
         if share >= 0.01:
