@@ -139,7 +139,7 @@ function arcs(root, f, dest) {
       const rise = y === v ? Math.min(34, 11 + 0.12 * Math.abs(u - x)) : 26, reach = src === dest ? 13 : 0, lift = 3 * which;
       drawn.push(`<path class="${ink(head)} ${look}" stroke-width="${Math.max(0.8, 4.5 * share).toFixed(1)}" d="M${x} ${y - 1}C${x - reach} ${y - rise - lift} ${u + reach} ${v - rise - lift} ${u} ${v - 1}"/>`);
       if (!look && share >= 0.08 && strong.includes(src))
-        drawn.push(`<text x="${y === v ? (x + u) / 2 : x}" y="${y - 0.75 * (rise + lift) - 3}">${f.weighted ? number(value) : percent(value)}</text>`);
+        drawn.push(`<text x="${y === v ? (x + u) / 2 : x}" y="${y - (y === v ? 0.75 : 0.35) * (rise + lift) - 3}">${f.weighted ? number(value) : percent(value)}</text>`);
     });
   });
   svg.innerHTML = drawn.join("");

@@ -106,7 +106,8 @@ def _arc(places: list, src: int, dest: int, share: float, look: str, said: bool)
     path = f"M{_n(x)} {_n(y - 1)}C{_n(x - reach)} {_n(y - rise)} {_n(u + reach)} {_n(v - rise)} {_n(u)} {_n(v - 1)}"
     yield f'<path d="{path}" {look} stroke-width="{max(0.8, 4.5 * share):.1f}" opacity=".85"/>'
     if said and share >= 0.08:
-        yield _text((x + u) / 2 if y == v else x, y - 0.75 * rise - 3, percent(share), "m h")
+        middle, high = ((x + u) / 2, 0.75 * rise) if y == v else (x, 0.35 * rise)
+        yield _text(middle, y - high - 3, percent(share), "m h")
 
 
 def _message(facts: Facts, y: float) -> tuple[list[str], float]:
