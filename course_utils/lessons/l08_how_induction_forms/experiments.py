@@ -36,6 +36,25 @@ ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds fro
     "without the best head": (Run(silent="best"), 6),
     "without the best head, late": (Run(silent="best", silent_from=300), 6),  # after the pilots' phase changes
     "without the least head": (Run(silent="least"), 4),
+    **{f"smeared, {what}": (Run(n_layers=1, smear=what, steps=300, every=10), 5) for what in ("previous", "shuffled")},
+    "look held at its start, long": (Run(held=("look",), held_as="start", steps=1600, every=40), 3),
+    "spread, AdamW": (Run(muon_lr=None, steps=1000), 6),
+    **{f"documents of {n}": (Run(n_ctx=n, steps=steps), seeds) for n, steps, seeds in ((128, 300, 3), (192, 300, 2))},
+    **{
+        f"batches of {n}": (Run(batch=n, steps=steps), seeds)
+        for n, steps, seeds in ((16, 800, 4), (32, 600, 4), (128, 300, 3))
+    },
+}
+# Two published laws of when induction heads form, as exponents of the number of steps; fixed, like the rule, before any
+# run that varies batches, or documents of 128 or 192 tokens. The rule: `events.exponent` of the steps to half of a run's
+# own saving (`times`), over all runs; a law holds if its exponent lies within two standard errors.
+LAWS = {
+    "context": {"Musat et al. 2025": 2.0, "Aoyama et al. 2025": -0.5},
+    "batch": {"Aoyama et al. 2025": -0.5},
+}
+SIZES = {
+    "context": {64: "spread", 96: "longer documents", 128: "documents of 128", 192: "documents of 192"},
+    "batch": {16: "batches of 16", 32: "batches of 32", 64: "spread", 128: "batches of 128"},
 }
 FULL = ("spread", "at once", "one layer")  # arms (and those that begin like them) whose heads' scores are kept, too
 FILE = "experiments.json"
@@ -67,8 +86,14 @@ def compact(name: str, kept: Kept) -> Kept:
 
 
 def write(results: dict[str, Kept], folder: Path) -> Path:
-    """Write what `stored` reads, a line for each run, numbers to four digits, and say where."""
+    """Write what `stored` reads, a line for each run, numbers to four digits, and say where.
+
+    Arms that the folder's file already has, and that are not among the results, stay as they are.
+    """
     arms: dict[str, list[str]] = {}
+    if (folder / FILE).exists():
+        made = {name.rsplit(" ", 1)[0] for name in results}
+        arms = {arm: [json.dumps(k) for k in kept] for arm, kept in stored(folder).items() if arm not in made}
     for name, kept in results.items():
         made = json.dumps(compact(name, kept))
         rounded = json.loads(made, parse_float=lambda digits: float(f"{float(digits):.4g}"))
