@@ -211,9 +211,8 @@ def finished(run: Run) -> tuple[HookedTransformer, list[dict[str, Any]]]:
 def result(run: Run) -> dict[str, Any]:
     """What is kept of one run: its history and what was measured on the finished model.
 
-    "looks" are its `offsets`, up to 19, and "diagonal" where its best previous-token head looks back, by position. Two
-    layers also have "paths" and "savings", their `doors`, "silenced", what repeating saves without each head of layer
-    1, and "composition", scores [mode][head 1][head 2].
+    "looks" are its `offsets`, up to 19. Two layers also have "paths" and "savings", their `doors`, "silenced", what
+    repeating saves without each head of layer 1, and "composition", scores [mode][head 1][head 2].
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many runs at once share the cores better that way
@@ -222,7 +221,6 @@ def result(run: Run) -> dict[str, Any]:
         repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
         kept: dict[str, Any] = {"run": asdict(run), "history": history}
         kept["looks"] = measures.offsets(model, repeated, PERIOD, most=20)
-        kept["diagonal"] = measures.diagonal(model, run.documents(64, seed=-1)).tolist()
         if run.n_layers == 2:
             kept |= measures.doors(model, repeated, PERIOD)
             without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
