@@ -130,8 +130,8 @@ smeared = compared(
     returns="[batch, pos, head, d_head], keys",
     cases=lambda: {
         "each key should be half itself and half the key of the place before it; the first stays as it is.": [
-            random(2, 5, 3, 4),
-            random(1, 7, 1, 2, seed=1),
+            (random(2, 5, 3, 4),),
+            (random(1, 7, 1, 2, seed=1),),
         ]
     },
     mistakes={

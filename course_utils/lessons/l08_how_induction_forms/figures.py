@@ -235,7 +235,7 @@ class Race:
 
 def orders(found: Mapping[str, Mapping[str, Any]], shares: Sequence[float]) -> None:
     """For each panel and curve the step at which a share of its rise is made: the median run, and the range of all."""
-    figure, panels = plt.subplots(1, len(found), figsize=(9.8, 3.8), squeeze=False)
+    _, panels = plt.subplots(1, len(found), figsize=(9.8, 3.8), squeeze=False, layout="constrained")
     percent = [100 * share for share in shares]
     for axes, (title, times) in zip(panels[0], found.items(), strict=True):
         for i, (name, runs) in enumerate(times.items()):  # runs: [run][share]
@@ -244,25 +244,22 @@ def orders(found: Mapping[str, Mapping[str, Any]], shares: Sequence[float]) -> N
             axes.fill_between(percent, np.min(runs, 0), np.max(runs, 0), color=COLOURS[i], alpha=0.15, lw=0)
         axes.set(title=title, xlabel="share of the rise, %", ylabel="step", xticks=[5, 20, 40, 60, 80, 95])
     panels[0, 0].legend(fontsize=8, loc="upper left")
-    figure.tight_layout()
 
 
-def law(found: Mapping[str, tuple[Sequence[float], Sequence[float], float]], laws: Mapping[str, Mapping]) -> None:
+def law(points: Mapping[str, Any], exponents: Mapping[str, tuple[float, float]], laws: Mapping[str, Mapping]) -> None:
     """Steps against sizes, logarithmic: a dot per run, the line that fits best, and those of published exponents."""
-    figure, panels = plt.subplots(1, len(found), figsize=(9.8, 3.6), sharey=True)
-    for axes, (name, (sizes, times, fitted)) in zip(panels, found.items(), strict=True):
-        centre = np.exp(np.mean(np.log(sizes))), np.exp(np.mean(np.log(times)))
-        ends = np.array([min(sizes), max(sizes)])
-        lines = {f"ours: {written(fitted, '+.2f')}": fitted} | {
-            f"{paper}: {written(exponent, '+.1f')}": exponent for paper, exponent in laws[name].items()
-        }
-        for i, (label, exponent) in enumerate(lines.items()):
-            height = centre[1] * (ends / centre[0]) ** exponent
-            axes.plot(ends, height, color=("black", ORANGE, PLUM)[i], ls=LINES[i], label=label)
+    _, panels = plt.subplots(1, len(points), figsize=(9.8, 3.8), sharey=True, layout="constrained")
+    for axes, (name, made) in zip(panels, points.items(), strict=True):
+        sizes, times = np.transpose(made)
+        centre, ends = np.exp(np.log(made).mean(0)), np.array([min(sizes), max(sizes)])
+        for i, (label, k) in enumerate({"our fit": exponents[name][0], **laws[name]}.items()):
+            style: Any = {"color": ("black", ORANGE, PLUM)[i], "ls": LINES[i]}
+            axes.plot(ends, centre[1] * (ends / centre[0]) ** k, label=f"{label}: {written(k, '+.2f')}", **style)
         axes.plot(sizes, times, "o", color=BLUE, ms=5, alpha=0.6)
-        axes.set(xscale="log", yscale="log", xlabel=name, title=f"Exponent of the {name.split(',')[0]}")
-        axes.set_xticks(sorted(set(sizes)), [f"{size:g}" for size in sorted(set(sizes))])
+        unit = {"context": "tokens a document", "batch": "documents a batch"}[name]
+        axes.set(xscale="log", yscale="log", xlabel=unit, title=f"Exponent of the {name} size")
         axes.minorticks_off()
+        axes.set_xticks(sorted(set(sizes)), [f"{size:g}" for size in sorted(set(sizes))])
         axes.legend(fontsize=8)
     panels[0].set_ylabel("steps to half of the saving")
-    figure.tight_layout()
+    panels[0].set_yticks([50, 100, 200, 400, 800], ["50", "100", "200", "400", "800"])
