@@ -137,7 +137,7 @@ WRONG_ANSWERS = {
         ),
     },
     "smeared": {
-        "is half itself and half": (
+        "be half itself and half": (
             lambda keys: 0.6 * runs.smeared(keys) + 0.4 * keys,
             lambda keys: runs.smeared(keys, (torch.arange(keys.shape[1]) - 2).clamp(min=0)),
         ),

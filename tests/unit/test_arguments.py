@@ -134,7 +134,6 @@ GOOD = {  # a call of each function that is right
     measures.matches: {"model": MODEL},
     measures.doors: {"model": MODEL, "tokens": TOKENS, "period": 3},
     measures.saving: {"logits": torch.zeros(2, 9, 30), "tokens": TOKENS, "period": 3},
-    measures.diagonal: {"model": MODEL, "tokens": TOKENS},
     events.chosen_head: {"history": [{"copying": [[0.1, 0.2]]}], "score": "copying", "layer": 0},
     events.event_time: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "share": 0.5, "least": 0.1},
     events.reached: {"steps": [0, 1, 2], "values": [0.0, 0.1, 1.0], "level": 0.5, "rising": True},
