@@ -233,6 +233,18 @@ class Race:
         return look
 
 
+def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """A mark per run: the step of half its rise, and the steps from a quarter to three quarters, logarithmic."""
+    _, axes = plt.subplots(figsize=(8.4, 3.6))
+    for i, (name, found) in enumerate(read.items()):
+        axes.plot(*np.transpose(found), MARKERS[i], color=COLOURS[i], label=name, ms=6, alpha=0.7, ls="")
+    axes.set(title="The wait and the jump", xlabel="step of half the rise", xlim=(0, None), yscale="log")
+    axes.set_ylabel("steps from a quarter\nto three quarters")
+    axes.set_yticks([10, 30, 100, 300, 1000], ["10", "30", "100", "300", "1,000"])
+    axes.minorticks_off()
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+
+
 def orders(found: Mapping[str, Mapping[str, Any]], shares: Sequence[float]) -> None:
     """For each panel and curve the step at which a share of its rise is made: the median run, and the range of all."""
     _, panels = plt.subplots(1, len(found), figsize=(9.8, 3.8), squeeze=False, layout="constrained")
