@@ -93,8 +93,8 @@ def write(results: dict[str, Kept], folder: Path) -> Path:
     """
     arms: dict[str, list[str]] = {}
     if (folder / FILE).exists():
-        made = {name.rsplit(" ", 1)[0] for name in results}
-        arms = {arm: [json.dumps(k) for k in kept] for arm, kept in stored(folder).items() if arm not in made}
+        new = {name.rsplit(" ", 1)[0] for name in results}
+        arms = {arm: [json.dumps(k) for k in kept] for arm, kept in stored(folder).items() if arm not in new}
     for name, kept in results.items():
         made = json.dumps(compact(name, kept))
         rounded = json.loads(made, parse_float=lambda digits: float(f"{float(digits):.4g}"))
@@ -205,10 +205,10 @@ def way(kept: Kept) -> str:
     None: repeating saves less than half a nat. Textbook: without layer 0 in the values, four fifths of that are left;
     what is copied stands one past the earlier copy. Detour: less is left, for layer 0 has brought along what is copied.
     """
-    savings = kept["savings"]
-    if savings["whole"] < 0.5:
+    saves = kept["savings"]
+    if saves["whole"] < 0.5:
         return "none"
-    return "textbook" if savings["values"] > 0.8 * savings["whole"] else "detour"
+    return "textbook" if saves["values"] > 0.8 * saves["whole"] else "detour"
 
 
 @checked

@@ -107,12 +107,8 @@ def start(run: Run) -> HookedTransformer:
         weights = previous_token_weights(model.W_pos.detach(), model.cfg.d_head, back=run.planted)
         attn.W_Q.data[0], attn.W_K.data[0] = weights
     if run.smear:
-        _smear(
-            model,
-            lambda keys: smeared(
-                keys, shuffled_places(run.n_ctx)[: keys.shape[1]] if run.smear == "shuffled" else None
-            ),
-        )
+        places = torch.arange(run.n_ctx) - 1 if run.smear == "previous" else shuffled_places(run.n_ctx)
+        _smear(model, lambda keys: smeared(keys, places.clamp(min=0)[: keys.shape[1]]))
     return model
 
 
