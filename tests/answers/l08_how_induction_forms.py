@@ -72,46 +72,33 @@ def _values_swapped(first: Numbers, second: Numbers) -> float:
     return np.isclose(apart, apart[0]).mean() + (apart > apart[0] + 1e-6).mean()
 
 
-def _turned(
-    places: Callable[[int], int] = abs,
-    columns: Callable[[int], slice] = slice,
-    scales: tuple[int, int] = (1, 1),
-    swapped: bool = False,
-) -> Answer:
-    def answer(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
-        rows, back = columns(d_head), places(back)
-        at = torch.arange(len(W_pos))[max(back, 0) : len(W_pos) + min(back, 0)]
-        W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
-        W_Q[rows] = scale ** scales[0] * torch.linalg.lstsq(W_pos[at, rows], W_pos[at - back, rows]).solution
-        W_K[rows] = scale ** scales[1] * torch.eye(d_head)
-        return (W_K, W_Q) if swapped else (W_Q, W_K)
-
-    return answer
+def _one_by_one(keys: Tensor) -> Tensor:
+    mixed = [keys[:, 0]]
+    for place in range(1, keys.shape[1]):
+        mixed.append(0.5 * keys[:, place] + 0.5 * keys[:, place - 1])
+    return torch.stack(mixed, 1)
 
 
-def _rotations(W_pos: Tensor, d_head: int, scale: float, back: int) -> tuple[Tensor, Tensor]:
-    """Each sine and its cosine, turned by `back` times the angle that they make in one step."""
-    W_Q, W_K = torch.zeros_like(W_pos[:d_head].T), scale * torch.eye(W_pos.shape[1], d_head)
-    for i in range(0, d_head, 2):
-        angle = back * torch.atan2(W_pos[1, i], W_pos[1, i + 1])
-        W_Q[i, i] = W_Q[i + 1, i + 1] = scale * angle.cos()
-        W_Q[i + 1, i], W_Q[i, i + 1] = -scale * angle.sin(), scale * angle.sin()
-    return W_Q, W_K
+def _by_matrix(keys: Tensor) -> Tensor:
+    n = keys.shape[1]
+    mixing = (torch.eye(n) + torch.eye(n).roll(1, 0).tril()) / 2  # [place, mixed from]
+    mixing[0, 0] = 1
+    return torch.einsum("pq,bqhd->bphd", mixing, keys)
 
 
-def _pseudo_inverse(W_pos: Tensor, d_head: int, scale: float, back: int) -> list[np.ndarray]:
-    fast, below = W_pos.numpy()[:, :d_head].astype(float), ((0, W_pos.shape[1] - d_head), (0, 0))
-    turn = np.linalg.pinv(fast[back:]) @ fast[:-back]
-    return [np.pad(scale * part, below) for part in (turn, np.eye(d_head))]
+def _keys_with_numpy(keys: Tensor) -> np.ndarray:
+    found = keys.numpy().astype(float)
+    return np.concatenate([found[:, :1], (found[:, 1:] + found[:, :-1]) / 2], axis=1)
 
 
 RIGHT_ANSWERS = {
     "event_time": {"numpy": _with_numpy, "from the end": _from_the_end, "the package's": events.event_time},
     "paired_test": {"a list of sums": _swapped, "bits": _in_bits, "values swapped": _values_swapped},
-    "previous_token_weights": {
-        "the package's": runs.previous_token_weights,
-        "rotations": _rotations,
-        "a pseudo-inverse": _pseudo_inverse,
+    "smeared": {
+        "the package's": runs.smeared,
+        "a loop": _one_by_one,
+        "a matrix": _by_matrix,
+        "numpy": _keys_with_numpy,
     },
     "looks_held": {
         "queries and keys held": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q", "0.attn.hook_k"),
@@ -149,13 +136,13 @@ WRONG_ANSWERS = {
             lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= abs(o)),
         ),
     },
-    "previous_token_weights": {
-        "its highest score at the position before it": _turned(lambda back: back + 1),
-        "W_Q reads other columns of W_pos too": _turned(columns=lambda d: slice(-d, None)),
-        "its highest score 3 places back": _turned(lambda back: min(back, 2)),
-        "W_K carries the scale": (_turned(scales=(1, 0)), _turned(scales=(0, 0)), _turned(scales=(2, 0))),
-        "coordinates of position i − 1 times 3": _turned(scales=(0, 1)),
-        "the head looks everywhere alike": lambda W_pos, d_head, *_: torch.zeros(2, W_pos.shape[1], d_head).unbind(),
+    "smeared": {
+        "be half itself and half": (
+            lambda keys: 0.6 * runs.smeared(keys) + 0.4 * keys,
+            lambda keys: runs.smeared(keys, (torch.arange(keys.shape[1]) - 2).clamp(min=0)),
+        ),
+        "the last place's key in there": lambda keys: (keys + torch.cat([keys[:, -1:], keys[:, :-1]], 1)) / 2,
+        "the first stays as it is": lambda keys: torch.cat([keys[:, :1] / 2, runs.smeared(keys)[:, 1:]], 1),
     },
     "looks_held": {"that is not `model` with": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q")},
     "objections": {

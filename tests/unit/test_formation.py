@@ -268,17 +268,6 @@ def test_doors_tell_what_is_copied(repeated):
     assert experiments.way({"savings": dict.fromkeys(textbook, 0.1)}) == "none"
 
 
-def test_the_diagonal_is_followed_to_its_end():
-    model = planted_induction()
-    tokens = language.documents(5, 0)
-    looks = measures.diagonal(model, tokens)
-    assert looks.shape == (63,) and looks[1:].min() > 0.9
-    assert math.isnan(experiments.diagonal_end({"diagonal": looks.tolist()}))  # it never ends
-    looks[55:] = 0.1  # destinations 56, …
-    assert experiments.diagonal_end({"diagonal": looks.tolist()}) == 56
-    assert math.isnan(experiments.diagonal_end({"diagonal": [0.01] * 63}))
-
-
 def planted_induction():
     """A model with one induction head made by hand: one-hot tokens, positions apart, each in its part of the stream."""
     config = runs.Run().config() | {"d_model": 256, "d_head": 64}
@@ -339,6 +328,25 @@ def test_matching_finds_the_pair_and_only_the_pair():
     match[0, 2] = 0
     assert match.abs().max() < 0.01
     assert measures.matches(runs.start(TINY))["match"].abs().max() < 0.7  # chance, at this size
+
+
+def test_smeared_keys_let_a_head_find_what_stood_before():
+    keys = torch.randn(2, 6, 3, 4, generator=torch.Generator().manual_seed(0))
+    mixed = runs.smeared(keys)
+    assert torch.equal(mixed[:, 0], keys[:, 0]) and torch.allclose(mixed[:, 4], (keys[:, 4] + keys[:, 3]) / 2)
+    places = runs.shuffled_places(64)
+    assert all(place < i - 1 for i, place in enumerate(places.tolist()) if i > 1)  # no future, and never the one before
+    run = replace(TINY, n_layers=1)
+    plain, hooked, own = (
+        runs.start(run),
+        runs.OnLanguage(replace(run, smear="previous")),
+        runs.OnLanguage(run, runs.smeared),
+    )
+    tokens = hooked.held_out
+    torch.testing.assert_close(hooked.logits(tokens, 0), own.logits(tokens, 0))
+    assert not torch.allclose(hooked.logits(tokens, 0), plain(tokens), atol=1e-4)
+    shuffled = runs.OnLanguage(replace(run, smear="shuffled"))
+    assert not torch.allclose(hooked.logits(tokens, 0), shuffled.logits(tokens, 0), atol=1e-4)
 
 
 # Training
@@ -425,6 +433,12 @@ def test_the_sign_test_counts_coins():
     assert events.sign_test([1, 1, 1, 1, 3], [2] * 5) == 12 / 32
     assert events.sign_test([1, 3], [2, 2]) == 1 == events.sign_test([], [])
     assert events.sign_test([1] * 5 + [7, math.nan, 7], [2] * 5 + [7, 7, math.nan]) == 2 / 32
+
+
+def test_an_exponent_is_recovered():
+    assert events.exponent([1, 2, 4, 8], [3, 12, 48, 192]) == pytest.approx((2, 0))
+    slope, error = events.exponent([1, 1, 4, 4], [2, 8, 1, 4])
+    assert slope == pytest.approx(-0.5) and error == pytest.approx(0.5 * math.sqrt(2))
 
 
 def test_a_level_is_reached_for_good():
@@ -523,16 +537,14 @@ def made_up(seed=1, at=3, **fields):
     looks = {"back": [[0, 0.1, 0.0, 0.8], [0, 0.9, 0.0, 0.1]], "after": [[0.0] * 4] * 2}
     savings = {"whole": 3.0, "queries": 3.0, "keys": 0.0, "values": 2.9}
     run = asdict(replace(runs.Run(), seed=seed, **fields))
-    return {"run": run, "history": rows, "looks": looks, "savings": savings, "diagonal": [0.9] * 55 + [0.0] * 8}
+    return {"run": run, "history": rows, "looks": looks, "savings": savings}
 
 
 def test_the_pair_is_chosen_at_the_end_and_followed_back():
     kept = made_up()
     assert experiments.pair(kept) == (1, 1)
-    assert (
-        experiments.curve(kept, "lead") == [0, 0] + [2] * 8
-        and experiments.curve(kept, "controls") == [0, 0] + [0.5] * 8
-    )
+    assert experiments.curve(kept, "lead") == [0, 0] + [2] * 8
+    assert experiments.points(kept, "lead", since=15) == ([20, 30, 40, 50, 60, 70, 80, 90], [2] * 8)
     assert experiments.curve(kept, "prefix matching") == experiments.curve(kept, "previous token") == [0] * 3 + [1] * 7
     found = experiments.times(kept)
     assert found == {
@@ -543,7 +555,6 @@ def test_the_pair_is_chosen_at_the_end_and_followed_back():
         "saves": 25,
         "in-context learning": 25,
     }
-    assert experiments.far_offset(kept) == 3
 
 
 def test_arms_are_compared_seed_by_seed_at_one_level():
@@ -619,7 +630,7 @@ def test_the_command_makes_the_experiments(tmp_path, monkeypatch, capsys):
     assert set(experiments.FULL_ROW) == set(full["history"][0]) and len(full["history"][0]["back"]) == 12
     assert set(held) == {"run", "history"} and set(held["history"][0]) == set(experiments.LEAN_ROW)
     command.main(["--arms", "spread", "--out", str(tmp_path)])
-    assert list(experiments.stored(tmp_path)) == ["spread"]
+    assert list(experiments.stored(tmp_path)) == list(arms)  # the others stay
     (tmp_path / "experiments.json").write_text("{}")
     with pytest.raises(OSError, match="damaged"):
         experiments.stored(tmp_path)

@@ -12,10 +12,7 @@ from transformer_lens.hook_points import HookPoint
 from course_utils.course import ours
 from course_utils.course.exercises import Answer, Said, compared
 from course_utils.course.fixtures import random, tiny_model
-from course_utils.lessons.l08_how_induction_forms import events
-from course_utils.models import sinusoids
-
-_ours = ours.answer("previous_token_weights")
+from course_utils.lessons.l08_how_induction_forms import events, runs
 
 Numbers = list[float]
 STRAIGHT, FLAT = [0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0], [0.0, 0.5, 0.5, 0.5, 1.0, 1.0, 1.0, 1.0]
@@ -128,46 +125,32 @@ paired_test = compared(
 )
 
 
-def _looks_elsewhere(got: Any, right: Any, W_pos: Tensor, d_head: int, scale: float, back: int) -> str | None:
-    W_Q, W_K = got
-    scores = (W_pos @ W_Q) @ (W_pos @ W_K).T
-    if scores.std() < 1e-4:
-        return "all scores are the same, so the head looks everywhere alike."
-    for name, W in (("W_Q", W_Q), ("W_K", W_K)):
-        if (W[d_head:].abs() > 1e-5).any():
-            return f"{name} reads other columns of W_pos too: its rows from d_head = {d_head} on should be 0."
-    if scale == 1 and (scores.argmax(1)[back:] != torch.arange(len(W_pos) - back)).any():
-        return None
-    first = f"with scale {scale:g} and d_head {d_head},"
-    if (W_K - right[1]).abs().max() > 1e-3 * scale:
-        keys = f"each key should be the position's first {d_head} coordinates times {scale:g}"
-        return f"{first} {keys}: W_K carries the scale and turns nothing."
-    query = f"the query of position i should be the first {d_head} coordinates of position i − {back} times {scale:g}"
-    return f"{first} {query}, for every i from {back} on."
-
-
-previous_token_weights = compared(
-    "`previous_token_weights(W_pos, d_head, scale, back) → W_Q, W_K`: a head that looks back, by one or by more.",
-    returns=("W_Q as [d_model, d_head]", "W_K as [d_model, d_head]"),
-    cases=lambda: {  # the slowest of these coordinates makes about a turn: least squares is well-conditioned
-        "not every position has its highest score at the position before it.": (sinusoids(64, 64), 16, 1.0, 1),
-        "with back = 3 each position, from 3 on, should have its highest score 3 places back.": [
-            (sinusoids(64, 64), 16, 1.0, 3)
-        ],
-        "W_Q and W_K are not those of the turn.": [
-            (sinusoids(64, 64), 16, 3.0, 1),
-            (sinusoids(25, 20), 6, 2.0, 2),
-            (sinusoids(64, 48), 8, 4.0, 8),
-        ],
+smeared = compared(
+    "`smeared(keys) → [batch, pos, head, d_head]`: half of each key is that of the place before.",
+    returns="[batch, pos, head, d_head], keys",
+    cases=lambda: {
+        "each key should be half itself and half the key of the place before it; the first stays as it is.": [
+            (random(2, 5, 3, 4),),
+            (random(1, 7, 1, 2, seed=1),),
+        ]
     },
-    explain=_looks_elsewhere,
     mistakes={
-        "position i looks at position i + 1: turn the queries back instead of forward, or exchange W_Q and W_K.": (
-            lambda W_pos, *others: _ours(W_pos.flip(0), *others),
-            lambda *arguments: _ours(*arguments)[::-1],
+        "you have changed no key.": lambda keys: keys,
+        "no place is before the first: yours mixes the last place's key in there, and the last is the future.": (
+            lambda keys: (keys + keys.roll(1, 1)) / 2
         ),
-        "each position looks at itself: nothing turns the queries back by one.": lambda *all: [_ours(*all)[1]] * 2,
-        "with back = 3 the head still looks at the token before: use `back`.": lambda *all: _ours(*all[:3], 1),
+        "you mix in the key of the place *after*: a model that sees the future has nothing to learn.": (
+            lambda keys: runs.smeared(keys, (torch.arange(keys.shape[1]) + 1).clamp(max=keys.shape[1] - 1))
+        ),
+        "half of each: yours adds both keys up, so that scores are twice as large.": lambda keys: (
+            2 * runs.smeared(keys)
+        ),
+        "each key is *replaced* by the one before; half of it should stay.": (
+            lambda keys: 2 * runs.smeared(keys) - keys
+        ),
+        "you mix along another axis: places are the second one, [batch, pos, head, d_head].": (
+            lambda keys: runs.smeared(keys.transpose(1, 2)).transpose(1, 2)
+        ),
     },
 )
 

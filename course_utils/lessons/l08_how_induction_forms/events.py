@@ -40,6 +40,17 @@ def reached(steps: Sequence[float], values: Sequence[float], level: float, risin
 
 
 @checked
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, float]:
+    """The k of times ∝ sizesᵏ, by least squares on logarithms, and its standard error."""
+    x, y = ([math.log(value) for value in values] for values in (sizes, times))
+    mean, level = sum(x) / len(x), sum(y) / len(y)
+    spread = sum((a - mean) ** 2 for a in x)
+    slope = sum((a - mean) * (b - level) for a, b in zip(x, y, strict=True)) / spread
+    left = sum((b - level - slope * (a - mean)) ** 2 for a, b in zip(x, y, strict=True))
+    return slope, math.sqrt(left / (len(x) - 2) / spread)
+
+
+@checked
 def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
     """How often a fair coin gives an order at least as one-sided, two-sided; without ties and what is no number."""
     later = [b > a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]

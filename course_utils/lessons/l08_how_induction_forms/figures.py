@@ -123,29 +123,16 @@ def marks(
     return axes
 
 
-def events(times: Mapping[str, Sequence[float]], title: str) -> None:
-    """When each event came: a row each, a mark per run, and a bar with a number at the median."""
-    words = [f"median {np.median(came):.0f}, from {min(came):.0f} to {max(came):.0f}" for came in times.values()]
-    at = max(map(max, times.values())) + 6
-    marks(times, title, "step at which half of the rise was made", words, at, bar=np.median)
-
-
-def match(
-    steps: Sequence[float], positivity: Curves, lead: Curves, ends: Sequence[tuple[float, float]], half: float
-) -> None:
-    """Positivity and lead over training, a line per run; each run's end beside its best control; dots at `half`."""
-    _, panels = plt.subplots(1, 3, figsize=(9.8, 3.6), gridspec_kw={"wspace": 0.32})
+def match(steps: Sequence[float], positivity: Curves, lead: Curves, half: float) -> None:
+    """Positivity and lead over training, a line per run, and a dotted line at `half`."""
+    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.2), gridspec_kw={"wspace": 0.25})
     drawn = ("Positivity", positivity, "Σλ / Σ|λ|"), ("Lead", lead, "units of score")
-    for axes, (title, found, unit) in zip(panels, drawn, strict=False):
+    for axes, (title, found, unit) in zip(panels, drawn, strict=True):
         axes.plot(steps, np.transpose(found), color=BLUE, lw=0.8, alpha=0.4)
         axes.plot(steps, np.median(found, 0), color="black", lw=2, label="the median")
         axes.axvline(half, color=GREY, ls=":")
         axes.set(title=title, xlabel="step", ylabel=unit)
         axes.legend(fontsize=8, loc="lower right")
-    reach = 1.1 * max(pair for pair, _ in ends)
-    bounds = {"equal": {0: 0, reach: reach}, "half of it": {0: 0, reach: reach / 2}}
-    plots.curves(bounds, "In the end", "lead of the pair", "lead of the best control", axes=panels[2], xlim=(0, reach))
-    panels[2].plot(*np.transpose(ends), "o", color=PLUM, ms=5, alpha=0.7)
 
 
 def _arches(tokens: str, height: float, top: float, arches: Sequence[tuple[float, float, float, str, str]]) -> Axes:
@@ -171,26 +158,6 @@ def distances(shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequenc
     style: Any = {"x": range(1, 1 + len(max(shares.values(), key=len))), "markers": True, "size": 4}
     plots.curves(percent, title, far, share, axes=panels[0], **style)
     plots.curves(saved, guess, far, "nats per token", axes=panels[1], **style)
-
-
-def looking_back(groups: Mapping[str, Sequence[Sequence[float]]], title: str) -> None:
-    """Where layer 0 looks: for each group a panel, a row per run, a column per place back; the best head each."""
-    sizes = [len(rows) for rows in groups.values()]
-    figure, panels = plt.subplots(1, len(groups), figsize=(9.6, 0.9 + 0.16 * max(sizes)), squeeze=False)
-    for axes, (name, rows) in zip(panels[0], groups.items(), strict=True):
-        drawn = axes.imshow(np.array(rows), aspect="auto", vmin=0, vmax=1, cmap="viridis")
-        axes.set(title=name, xlabel="places back")
-        axes.set_xticks(range(0, len(rows[0]), 2))
-        axes.set_yticks([0, len(rows) - 1], ["1", str(len(rows))])
-    panels[0, 0].set_ylabel("seed")
-    figure.colorbar(drawn, ax=panels[0], label="attention, best head")
-    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
-
-
-def shortcut() -> None:
-    """A drawing: what comes next stands 8 back, or 7 back from the token that asks."""
-    over = 10, 2, 1.0, "the next token is C, whose first copy stands 8 back", BLUE
-    _arches("ABCDEFGHAB?", 2.4, 1.6, [over, (9, 2, -1.0, "that is 7 back from B, the token that asks", ORANGE)])
 
 
 def detour() -> None:
@@ -232,12 +199,79 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
     axes.axvline(0, color="black", lw=1, zorder=1)
 
 
-def shares_of_rise(steps: Sequence[float], curves: Mapping[str, Sequence[float]], title: str) -> None:
-    """Curves as shares of their own rise, on a logarithmic axis, from the second measurement on."""
-    shares = {}
-    for name, curve in curves.items():
-        rise = sum(curve[-4:]) / 4 - curve[0]
-        shares[name] = [(value - curve[0]) / rise for value in curve[1:]]
-    style: Any = {"x": steps[1:], "figsize": (8.4, 3.6), "xscale": "log", "ylim": (-0.2, 1.6)}
-    axes = plots.curves(shares, title, "step (logarithmic)", "share of the rise", **style)
-    axes.axhline(0.5, color=GREY, lw=1)
+def savings(
+    groups: Mapping[str, tuple[Sequence[float], Curves]], title: str, until: float, axes: Axes | None = None
+) -> Axes:
+    """What repeating saves in training: for each name a colour, and a thin line per run."""
+    axes = plt.subplots(figsize=(8.4, 3.4))[1] if axes is None else axes
+    for i, (name, (steps, curves)) in enumerate(groups.items()):
+        style: Any = {"color": (GREY, BLUE, ORANGE, PLUM)[i], "ls": LINES[i], "lw": 1.4, "alpha": 0.8}
+        for j, curve in enumerate(curves):
+            axes.plot(steps[: len(curve)], curve, label=name if j == 0 else None, **style)
+    axes.set(title=title, xlabel="step", ylabel="nats saved per token", xlim=(0, until), ylim=(-0.2, 3.8))
+    axes.legend(fontsize=8, loc="upper left")
+    return axes
+
+
+class Race:
+    """What repeating saves, drawn while models train, beside a stored run: give `watch(name)` to `train`."""
+
+    def __init__(self, stored: Mapping[str, tuple[Sequence[float], Curves]], title: str, until: float):
+        self.figure, self.axes = plt.subplots(figsize=(8.4, 3.4))
+        self.canvas = display(self.figure, display_id=True)
+        self.groups, self.title, self.until = dict(stored), title, until
+
+    def watch(self, name: str) -> Callable[[list[dict]], None]:
+        """What draws one run as it goes, under this name."""
+
+        def look(history: list[dict]) -> None:
+            self.groups[name] = [row["step"] for row in history], [[row["saves"] for row in history]]
+            self.axes.clear()
+            savings(self.groups, self.title, self.until, self.axes)
+            self.canvas.update(self.figure)
+
+        return look
+
+
+def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """A mark per run: the step of half its rise, and the steps from a quarter to three quarters, logarithmic."""
+    _, axes = plt.subplots(figsize=(8.4, 3.6))
+    for i, (name, found) in enumerate(read.items()):
+        axes.plot(*np.transpose(found), MARKERS[i], color=COLOURS[i], label=name, ms=6, alpha=0.7, ls="")
+    axes.set(title="The wait and the jump", xlabel="step of half the rise", xlim=(0, None), yscale="log")
+    axes.set_ylabel("steps from a quarter\nto three quarters")
+    axes.set_yticks([10, 30, 100, 300, 1000], ["10", "30", "100", "300", "1,000"])
+    axes.minorticks_off()
+    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
+
+
+def orders(found: Mapping[str, Mapping[str, Any]], shares: Sequence[float]) -> None:
+    """For each panel and curve the step at which a share of its rise is made: the median run, and the range of all."""
+    _, panels = plt.subplots(1, len(found), figsize=(9.8, 3.8), squeeze=False, layout="constrained")
+    percent = [100 * share for share in shares]
+    for axes, (title, times) in zip(panels[0], found.items(), strict=True):
+        for i, (name, runs) in enumerate(times.items()):  # runs: [run][share]
+            style: Any = {"color": COLOURS[i], "ls": LINES[i], "marker": MARKERS[i], "ms": 4}
+            axes.plot(percent, np.median(runs, 0), label=name, **style)
+            axes.fill_between(percent, np.min(runs, 0), np.max(runs, 0), color=COLOURS[i], alpha=0.15, lw=0)
+        axes.set(title=title, xlabel="share of the rise, %", ylabel="step", xticks=[5, 20, 40, 60, 80, 95])
+    panels[0, 0].legend(fontsize=8, loc="upper left")
+
+
+def law(points: Mapping[str, Any], exponents: Mapping[str, tuple[float, float]], laws: Mapping[str, Mapping]) -> None:
+    """Steps against sizes, logarithmic: a dot per run, the line that fits best, and those of published exponents."""
+    _, panels = plt.subplots(1, len(points), figsize=(9.8, 3.8), sharey=True, layout="constrained")
+    for axes, (name, made) in zip(panels, points.items(), strict=True):
+        sizes, times = np.transpose(made)
+        centre, ends = np.exp(np.log(made).mean(0)), np.array([min(sizes), max(sizes)])
+        for i, (label, k) in enumerate({"our fit": exponents[name][0], **laws[name]}.items()):
+            style: Any = {"color": ("black", ORANGE, PLUM)[i], "ls": LINES[i]}
+            axes.plot(ends, centre[1] * (ends / centre[0]) ** k, label=f"{label}: {written(k, '+.2f')}", **style)
+        axes.plot(sizes, times, "o", color=BLUE, ms=5, alpha=0.6)
+        unit = {"context": "tokens a document", "batch": "documents a batch"}[name]
+        axes.set(xscale="log", yscale="log", xlabel=unit, title=f"Exponent of the {name} size")
+        axes.minorticks_off()
+        axes.set_xticks(sorted(set(sizes)), [f"{size:g}" for size in sorted(set(sizes))])
+        axes.legend(fontsize=8)
+    panels[0].set_ylabel("steps to half of the saving")
+    panels[0].set_yticks([50, 100, 200, 400, 800], ["50", "100", "200", "400", "800"])

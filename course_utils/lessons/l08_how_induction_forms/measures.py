@@ -88,12 +88,3 @@ def saving(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batc
     """By how much the loss of the second pass is below that of the first, in nats, where tokens repeat."""
     loss = F.cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none").mean(0)  # [pos - 1]
     return (loss[1:period].mean() - loss[period + 1 : 2 * period].mean()).item()
-
-
-@checked
-@torch.no_grad()
-def diagonal(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, " pos-1"]:
-    """The attention to the previous token of layer 0's best head for that, by destination, from position 1 on."""
-    looks = heads.patterns(model, tokens)[0]  # [head, batch, dest, src]
-    best = heads.previous_token_score(looks).mean(-1).argmax()
-    return looks[best].diagonal(-1, -2, -1).mean(0)

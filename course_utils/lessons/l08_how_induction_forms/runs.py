@@ -50,6 +50,7 @@ class Run(TextRecipe):
     held_as: str = "end"  # which one: what this run, without these fields, has at its "end" or at its "start"
     silent: str = ""  # a head of layer 1 that is off: the "best" at prefix matching at the end of that run, or "least"
     silent_from: int = 0  # the step from which it is off
+    smear: str = ""  # layer 0's keys are half those of the "previous" place, or of a "shuffled" earlier one
 
     def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: attention only, no LayerNorm, 4 heads of 16 a layer."""
@@ -78,6 +79,25 @@ def previous_token_weights(
 
 
 @checked
+def smeared(
+    keys: Float[Tensor, "batch pos head d_head"], places: Int[Tensor, " pos"] | None = None
+) -> Float[Tensor, "batch pos head d_head"]:
+    """Keys mixed half and half with those of other places, by default the ones before; the first stays as it is.
+
+    Olsson et al. 2022 let each head learn how much it mixes in; here it is a half.
+    """
+    places = (torch.arange(keys.shape[1]) - 1).clamp(min=0) if places is None else places
+    return (keys + keys[:, places]) / 2
+
+
+@checked
+def shuffled_places(n_ctx: Count) -> Int[Tensor, " n_ctx"]:
+    """For each place an arbitrary earlier one, but not the one before it; the first two have none but themselves."""
+    generator = torch.Generator().manual_seed(0)
+    return torch.tensor([i if i < 2 else int(torch.randint(i - 1, (), generator=generator)) for i in range(n_ctx)])
+
+
+@checked
 def start(run: Run) -> HookedTransformer:
     """The untrained model of a run; its positions start as sinusoids, whichever kind they are."""
     model = initial(run.config())
@@ -86,14 +106,25 @@ def start(run: Run) -> HookedTransformer:
         attn: Any = model.blocks[0].attn
         weights = previous_token_weights(model.W_pos.detach(), model.cfg.d_head, back=run.planted)
         attn.W_Q.data[0], attn.W_K.data[0] = weights
+    if run.smear:
+        places = torch.arange(run.n_ctx) - 1 if run.smear == "previous" else shuffled_places(run.n_ctx)
+        _smear(model, lambda keys: smeared(keys, places.clamp(min=0)[: keys.shape[1]]))
     return model
+
+
+def _smear(model: HookedTransformer, keys: Callable[[Tensor], Tensor]) -> None:
+    """Let layer 0 look for what `keys` makes of its keys, from now on."""
+    hook: Any = model.blocks[0].attn
+    hook.hook_k.add_perma_hook(lambda found, hook: keys(found))
 
 
 class OnLanguage:
     """A model of the synthetic language in training: see `train.Training`."""
 
-    def __init__(self, run: Run):
-        self.recipe, self.model = run, start(run)
+    def __init__(self, run: Run, keys: Callable[[Tensor], Tensor] | None = None):
+        self.recipe, self.model, self.hooked = run, start(run), bool(run.smear or keys)
+        if keys:
+            _smear(self.model, keys)
         self.optimizers = Optimizers(self.model, run)
         self.held_out, self.repeated = run.documents(64, seed=-1), text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
         self.first, self.batches = -1, ()  # the step of the first batch at hand, and those made with it
@@ -115,6 +146,8 @@ class OnLanguage:
         """What the run computes at a step: the model's own logits, unless something is held or off."""
         if self.recipe.held:
             return held_logits(self.model, tokens, self.other, self.recipe.held)
+        if self.hooked:
+            return self.model(tokens)
         return logits(self.model, tokens, [self.off] if self.recipe.silent and step >= self.recipe.silent_from else [])
 
     def loss(self, step: int) -> Float[Tensor, ""]:
@@ -140,15 +173,17 @@ class OnLanguage:
 
 @checked
 def train(
-    run: Run, watch: Callable[[list[dict]], object] | None = None
+    run: Run, watch: Callable[[list[dict]], object] | None = None, keys: Callable[[Tensor], Tensor] | None = None
 ) -> tuple[HookedTransformer, list[dict[str, Any]]]:
     """Train one model; returns it and its history, a row for every `run.every` steps, which `watch` sees as it grows.
+
+    `keys` makes of layer 0's keys, [batch, pos, head, d_head], what its queries meet: see `smeared`.
 
     Losses are in nats, on documents that are not trained on and on random tokens repeated every PERIOD. Scores of heads
     are lists [layer][head]; those of pairs, `match`, `lead` and `chance` (see `measures`), [head 1][head 2]. What
     repeating "saves" is of the run as it is, with all that is held or off; the others are of the model alone.
     """
-    training, state = OnLanguage(run), State(run.steps)
+    training, state = OnLanguage(run, keys), State(run.steps)
 
     def look() -> None:
         state.history.append({"step": state.step, **training.measure(state.step)})
@@ -172,9 +207,8 @@ def finished(run: Run) -> tuple[HookedTransformer, list[dict[str, Any]]]:
 def result(run: Run) -> dict[str, Any]:
     """What is kept of one run: its history and what was measured on the finished model.
 
-    "looks" are its `offsets`, up to 19, and "diagonal" where its best previous-token head looks back, by position. Two
-    layers also have "paths" and "savings", their `doors`, "silenced", what repeating saves without each head of layer
-    1, and "composition", scores [mode][head 1][head 2].
+    "looks" are its `offsets`, up to 19. Two layers also have "paths" and "savings", their `doors`, "silenced", what
+    repeating saves without each head of layer 1, and "composition", scores [mode][head 1][head 2].
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # many runs at once share the cores better that way
@@ -183,7 +217,6 @@ def result(run: Run) -> dict[str, Any]:
         repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
         kept: dict[str, Any] = {"run": asdict(run), "history": history}
         kept["looks"] = measures.offsets(model, repeated, PERIOD, most=20)
-        kept["diagonal"] = measures.diagonal(model, run.documents(64, seed=-1)).tolist()
         if run.n_layers == 2:
             kept |= measures.doors(model, repeated, PERIOD)
             without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
