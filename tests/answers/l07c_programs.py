@@ -88,7 +88,8 @@ WRONG_ANSWERS = {
         "it names the first token": _one_layer(a=Head(back(1), OUT)),
         "it names the last token": _one_layer(a=Head(back(0), OUT)),
         "it says nothing": _one_layer(a=Head(back(9), OUT)),
-        "the smaller is": _one_layer(a=ALL),
+        "it says both alike": _one_layer(a=ALL),
+        "the smaller is": _one_layer(a=Head(largest(), OUT, loud=-1), b=Head(back(0), OUT, loud=0.2)),
         "takes two layers": lambda: Program({"a": ALL}, {"b": HALF}),
     },
     "interchange": {

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
@@ -15,10 +15,10 @@ from course_utils.lessons.l07c_programs import lookup
 from course_utils.programs import START, Program, run
 
 
-def _said(program: object, tokens: Int[Tensor, "batch pos"], d_vocab: int) -> Int[Tensor, "batch pos"]:
+def _out(program: object, tokens: Int[Tensor, "batch pos"], d_vocab: int) -> Float[Tensor, "batch pos token"]:
     demand(isinstance(program, Program), f"it should return a Program, not {type(program).__name__}.")
     assert isinstance(program, Program)
-    return run(program, tokens, d_vocab).said
+    return run(program, tokens, d_vocab).slots["out"]
 
 
 def _after(text: list[int], n: int) -> list[int]:
@@ -32,7 +32,7 @@ def two_tokens(answer: Answer) -> None:
     """`two_tokens() → Program`: it says what came after the last two tokens where they stood before."""
     drawn = torch.randint(1, 6, (400, 11), generator=torch.Generator().manual_seed(0))
     texts = torch.cat([torch.full((400, 1), START), drawn], 1)
-    said, apart = _said(answer(), texts, 6)[:, -1].tolist(), []
+    said, apart = _out(answer(), texts, 6)[:, -1].argmax(-1).tolist(), []
     for text, one in zip(texts.tolist(), said, strict=True):
         by_two, by_one = _after(text, 2), _after(text, 1)
         if len({*by_two}) == 1 and {*by_one} != {*by_two}:
@@ -56,12 +56,14 @@ def smaller(answer: Answer) -> None:
     """`smaller() → Program`: one layer that names the smaller of two different tokens."""
     pairs = torch.tensor([[START, a, b] for a in range(1, 8) for b in range(1, 8) if a != b])
     program, low, high = answer(), pairs[:, 1:].amin(1), pairs[:, 1:].amax(1)
-    said = _said(program, pairs, 8)[:, -1]
+    out = _out(program, pairs, 8)[:, -1]
+    said, alike = out.argmax(-1), (out.gather(1, low[:, None]) - out.gather(1, high[:, None])).abs() < 1e-3
     for sentence, is_so in {
         "it names the larger one: `largest()` finds it, and a head may also take away.": torch.equal(said, high),
         "it names the first token, the smaller or not.": torch.equal(said, pairs[:, 1]),
         "it names the last token, the smaller or not.": torch.equal(said, pairs[:, 2]),
         "it says nothing.": not said.any(),
+        "it says both alike: take something away from the larger.": alike.any(),
     }.items():
         demand(not is_so, sentence)
     for (_, a, b), one, wanted in zip(pairs.tolist(), said.tolist(), low.tolist(), strict=True):
@@ -135,7 +137,7 @@ interchange = compared(
 def found(answer: Answer) -> None:
     """`found() → Program`: the program of the trained model, its heads named as the model's are."""
     program, texts = answer(), lookup.texts(6, 60)
-    said = _said(program, texts, lookup.D_VOCAB)[:, 7:]
+    said = _out(program, texts, lookup.D_VOCAB)[:, 7:].argmax(-1)
     assert isinstance(program, Program)
     names = [sorted(layer) for layer in program.layers]
     wanted = [["0.0", "0.1"], ["1.0", "1.1"]]
