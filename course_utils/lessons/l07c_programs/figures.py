@@ -36,12 +36,12 @@ def trace(done: Run, tokens: Int[Tensor, " pos"]) -> None:
                 size = 11 - 2 * held.count("\n")
                 axes.text(x, -y, held, ha="center", va="center", fontsize=size, linespacing=0.95)
     for n, (name, looks) in enumerate(done.looks.items()):
-        y, colour, line = 0.95 + 0.55 * n, COLOURS[n % 6], "--" if n % 2 else "-"
-        axes.text(-0.7, y, f"{name} looks", ha="right", va="center", color=colour, fontsize=10)
-        axes.plot(last, y, "o", color=colour, ms=5)
+        height, colour, line = 0.95 + 0.55 * n, COLOURS[n % 6], "--" if n % 2 else "-"
+        axes.text(-0.7, height, f"{name} looks", ha="right", va="center", color=colour, fontsize=10)
+        axes.plot(last, height, "o", color=colour, ms=5)
         for x in (looks[0, -1] > looks[0, -1].max() / 2).nonzero().flatten().tolist():
-            axes.annotate("", (x, 0.44), (x, y), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0})
-            axes.plot([x, last], [y, y], color=colour, ls=line)
+            axes.annotate("", (x, 0.44), (x, height), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0})
+            axes.plot([x, last], [height, height], color=colour, ls=line)
     axes.set(xlim=(-2.9, last + 0.5), ylim=(0.5 - len(rows), 0.5 + high - len(rows) + 0.2))
     axes.axis("off")
     said = _held(done.slots["out"][0, -1], LETTERS).split("\n")[0][:1] or "nothing"
