@@ -35,7 +35,7 @@ def course_map() -> HTML:
                 drawn.append(_way(*door, x, y))
             drawn += _room(number, titles[number], x, y)
             for n, side in enumerate(_sides(number, titles)):
-                drawn += _side_room(side, titles[side], x, y + ROOM[1] + n * (SIDE[1] + 4))
+                drawn += _side_room(side, titles[side], x, y + ROOM[1] + n * (SIDE[1] + 8))
             door = (x, y)
         rooms = [room for number in numbers for room in (number, *_sides(number, titles))]
         words.append(f"{part} {', '.join(f'{room} {titles[room]}' for room in rooms)}.")
