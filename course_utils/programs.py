@@ -20,14 +20,12 @@ most of them. A text opens with the token 0, where a head rests if nothing fits:
 *What to move.* `{"token": "out"}`; several at once: `{"token": "out", "any": "flag"}`. `"any"` is 1 at every token but
 the start, and so a slot that it moves to is a flag. *How loud.* `Head(look, moves, loud=-0.5)` takes away half.
 
-A softmax makes attention add up to 1. So a head that looks at several places moves their mean: it can tell shares, but
-never counts, and a mean of all tokens equals no token. After RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023),
-which also have MLPs; here all is attention, and programs are shorter.
+A softmax adds up to 1: a head that looks at several places moves their mean, which tells shares, never counts. After
+RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023), which also have MLPs; here all is attention.
 """
 
 import math
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -60,16 +58,14 @@ class Term(NamedTuple):
     kinds: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """Where a head looks: at the places with most points, and at the start token unless they have `rest`."""
 
     terms: tuple[Term, ...]
     rest: float = REST
 
 
-@dataclass(frozen=True)
-class Head:
+class Head(NamedTuple):
     """Where to look, what to move from there, {slot: slot}, and how loud."""
 
     look: Look
@@ -121,8 +117,8 @@ def listed(points: Float[Tensor, "here there"]) -> Look:
 @checked
 def unless(flag: str, look: Look) -> Look:
     """`look`, but nowhere while the flag is up here."""
-    at_start = Term(flag, "token", lambda n, m: 2 * _first(n, m), ("flags", "tokens"))
-    return replace(look, terms=(*look.terms, at_start))
+    at_start = Term(flag, "token", lambda n, m: 2 * torch.eye(m)[START].expand(n, m), ("flags", "tokens"))
+    return look._replace(terms=(*look.terms, at_start))
 
 
 def _refuse(is_so: bool, sentence: str) -> None:
@@ -130,15 +126,8 @@ def _refuse(is_so: bool, sentence: str) -> None:
         raise ValueError(sentence)
 
 
-def _first(n: int, m: int) -> Tensor:
-    return torch.eye(m)[START].expand(n, m)
-
-
 class Program:
-    """Layers of heads by name, `Program({"previous": Head(…)}, {"reader": Head(…)})`, checked as it is written.
-
-    Raises ValueError, in a sentence, for what no transformer of so many layers could do.
-    """
+    """Layers of heads by name, checked as written: ValueError, in a sentence, for what so many layers can't do."""
 
     def __init__(self, *layers: Mapping[str, Head]) -> None:
         self.layers = [dict(layer) for layer in layers]
@@ -151,19 +140,24 @@ class Program:
             written: dict[str, str] = {}
             for name, head in layer.items():
                 self._check_look(name, head.look)
-                written |= self._moved(name, head.moves, self.kinds | written)
+                for source, to in head.moves.items():
+                    kind = self._kind(name, source)
+                    other = (self.kinds | written).setdefault(to, kind)
+                    _refuse(to in GIVEN, f'Head "{name}" writes to "{to}", which is given: write to a slot of yours.')
+                    _refuse(other != kind, f'Head "{name}" moves {kind} to "{to}", which holds {other}.')
+                    written[to] = kind
             self.kinds |= written
             self.means |= {to for head in layer.values() if head.look == everywhere() for to in head.moves.values()}
-        silent = not any("out" in head.moves.values() for head in self.heads.values())
-        _refuse(silent, 'No head moves anything to "out": the program says nothing.')
+        _refuse(not self.reads(), 'No head moves anything to "out": the program says nothing.')
 
     def _kind(self, name: str, slot: str) -> str:
         """What a slot holds, for a head of the layer that is checked."""
-        writers = [other for other, head in self.heads.items() if slot in head.moves.values()]
-        _refuse(slot not in self.kinds and not writers, f'Head "{name}" reads "{slot}", and no head writes that slot.')
         if slot not in self.kinds:
-            late = f'which "{writers[0]}" writes too late: heads of a layer read before any of them writes'
-            raise ValueError(f'Head "{name}" reads "{slot}", {late}. Put "{name}" one layer after it.')
+            why = "and no head writes that slot"
+            for writer in (other for other, head in self.heads.items() if slot in head.moves.values()):
+                late = "writes too late: heads of a layer read before any of them writes"
+                why = f'which "{writer}" {late}. Put "{name}" one layer after it'
+            raise ValueError(f'Head "{name}" reads "{slot}", {why}.')
         return self.kinds[slot]
 
     def _check_look(self, name: str, look: Look) -> None:
@@ -176,15 +170,6 @@ class Program:
             for slot in self.means & {here, there}:
                 raise ValueError(f'Head "{name}" looks by "{slot}", which holds {mean}')
 
-    def _moved(self, name: str, moves: Mapping[str, str], kinds: Mapping[str, str]) -> dict[str, str]:
-        """What kind the head writes to each slot."""
-        new = {to: self._kind(name, source) for source, to in moves.items()}
-        for to, kind in new.items():
-            _refuse(to in GIVEN, f'Head "{name}" writes to "{to}", which is given: write to a slot of your own.')
-            other = kinds.get(to, kind)
-            _refuse(other != kind, f'Head "{name}" moves {kind} to "{to}", which holds {other}.')
-        return new
-
     def sizes(self, d_vocab: int, n_ctx: int) -> dict[str, int]:
         """How many dimensions each slot takes, in the order in which they lie in the stream; `"any"` takes none."""
         size = {"tokens": d_vocab, "places": n_ctx, "flags": 1}
@@ -195,11 +180,11 @@ class Program:
         """The heads on which what is said depends, and the slots that each of them reads there, by door."""
         wanted, found = {"out"}, dict[str, dict[str, set[str]]]()
         for layer in reversed(self.layers):
-            now = {name: head for name, head in layer.items() if wanted & {*head.moves.values()} and head.loud}
-            for name, head in now.items():
-                terms, moved = head.look.terms, {source for source, to in head.moves.items() if to in wanted}
-                found[name] = {"q": {term.here for term in terms}, "k": {term.there for term in terms}, "v": moved}
-            wanted |= {slot for name in now for slots in found[name].values() for slot in slots}
+            for name, head in layer.items():
+                moved = {source for source, to in head.moves.items() if to in wanted and head.loud}
+                by_door = {"q": {term.here for term in head.look.terms}, "k": {term.there for term in head.look.terms}}
+                found |= {name: by_door | {"v": moved}} if moved else {}
+            wanted |= {slot for by_door in found.values() for slots in by_door.values() for slot in slots}
         return found
 
     def doors(self) -> set[Door]:
@@ -301,16 +286,16 @@ def compiled(
     """
     rng = None if seed is None else torch.Generator().manual_seed(seed)
     score, lies = EXACT if rng is None else BLURRED, program.sizes(d_vocab, n_ctx)
-    need, many = sum(lies.values()), max(map(len, program.layers))
+    need, many, leak = sum(lies.values()), max(map(len, program.layers)), n_ctx * math.exp(-score * REST)
     size = {"d_model": need, "n_heads": many} | dict(sizes or {})
-    d_model, n_heads = size["d_model"], size["n_heads"]
-    _check_room(lies, d_model, many, n_heads, n_ctx * math.exp(-score * REST))
-    d_head = size.get("d_head", d_model)
+    d_model, n_heads, d_head = size["d_model"], size["n_heads"], size.get("d_head", size["d_model"])
+    _refuse(need > d_model, f"The slots need {need} dimensions of the stream, {lies}, and d_model is {d_model}.")
+    _refuse(many > n_heads, f"A layer of the program has {many} heads, and a layer of the model {n_heads}.")
+    _refuse(leak > 0.5, "A softmax gives each place a little, and there are too many: take fewer, or no seed.")
     kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "standard", "seed": 0}
     kind |= {"n_layers": len(program.layers), "d_vocab": d_vocab, "n_ctx": n_ctx}
-    kind |= {"d_model": d_model, "n_heads": n_heads, "d_head": d_head}
-    model = models.initial(kind).eval().requires_grad_(False)
-    roles: dict[str, interventions.Head] = {}
+    model = models.initial(kind | {"d_model": d_model, "n_heads": n_heads, "d_head": d_head}).eval()
+    done = Compiled(model.requires_grad_(False), {})
     turn = torch.eye(d_model) if rng is None else torch.linalg.qr(torch.randn(d_model, d_model, generator=rng)).Q
     starts = dict(zip(lies, torch.tensor([0, *lies.values()]).cumsum(0).tolist(), strict=False))
     part = {slot: slice(at := size.get(slot, start), at + lies[slot]) for slot, start in starts.items()}
@@ -319,9 +304,8 @@ def compiled(
     model.unembed.W_U.copy_(UNEMBED * turn[part["out"]].T)
     for n, layer in enumerate(program.layers):
         order = list(range(n_heads)) if rng is None else torch.randperm(n_heads, generator=rng).tolist()
-        roles |= {name: (n, head) for name, head in zip(layer, order, strict=False)}
-        made = [_circuits(head, part, score, d_model) for head in layer.values()]
-        made += [_without_part(part, d_model, rng) for _ in order]
+        done.heads.update({name: (n, head) for name, head in zip(layer, order, strict=False)})
+        made = [_circuits(head, part, score, d_model, rng) for head in (*layer.values(), *[None] * n_heads)]
         attention = model.blocks[n].attn
         for name, head, (QK, OV) in zip([*layer, *order], order, made, strict=False):
             rank = max(map(torch.linalg.matrix_rank, (QK, OV))) if name in program.heads and d_head < d_model else 0
@@ -329,47 +313,30 @@ def compiled(
             attention.W_Q[head], attention.W_K[head] = _factors(turn.T @ QK @ turn * d_head**0.5, d_head, rng)
             attention.W_V[head], W_O = _factors(turn.T @ OV @ turn, d_head, rng)
             attention.W_O[head] = W_O.T
-    if rng is not None:
-        _blur(model, noise, rng)
-    return Compiled(model, roles)
-
-
-def _check_room(lies: Mapping[str, int], d_model: int, many: int, n_heads: int, leak: float) -> None:
-    need = sum(lies.values())
-    only = f"here {leak:.1f} times as much to what doesn't fit as to what does"
-    _refuse(need > d_model, f"The slots need {need} dimensions of the stream, {lies}, and d_model is {d_model}.")
-    _refuse(many > n_heads, f"A layer of the program has {many} heads, and a layer of the model {n_heads}.")
-    _refuse(leak > 0.5, f"A softmax never gives nothing, and {only}. Take fewer places, or no seed.")
-
-
-def _blur(model: HookedTransformer, noise: float, rng: torch.Generator) -> None:
-    for weight in (weight for name, weight in model.named_parameters() if ".b_" not in name):
+    for weight in (one for name, one in model.named_parameters() if rng is not None and ".b_" not in name):
         weight.add_(torch.randn(weight.shape, generator=rng), alpha=noise * weight.std().item())
+    return done
 
 
-def _circuits(head: Head, part: Mapping[str, slice], score: float, d_model: int) -> tuple[Tensor, Tensor]:
-    """QK [query, key] and OV [from, to] of a head, [d_model, d_model] each, as in lesson 07."""
-    eye = torch.eye(d_model)
-
-    def reads(slot: str) -> Tensor:  # [d_model, size]
-        return eye[:, part["token"]][:, 1:].sum(1, keepdim=True) if slot == "any" else eye[:, part[slot]]
-
-    QK, OV = torch.zeros(2, d_model, d_model)
-    at_start = Term("place", "token", lambda n, m: head.look.rest * _first(n, m))
+def _circuits(
+    head: Head | None, part: Mapping[str, slice], score: float, d_model: int, rng: torch.Generator | None
+) -> tuple[Tensor, Tensor]:
+    """QK [query, key] and OV [from, to] of a head, as in lesson 07; with a seed, one without a part mumbles."""
+    (QK, OV), eye = torch.zeros(2, d_model, d_model), torch.eye(d_model)
+    reads = {slot: eye[:, at] for slot, at in part.items()}  # [d_model, size]
+    reads["any"] = reads["token"][:, 1:].sum(1, keepdim=True)
+    if head is None:
+        if rng is not None:
+            seen, size = part["place"].stop, part["token"].stop
+            QK[:seen, :seen] = 0.6 * torch.randn(seen, seen, generator=rng)
+            OV[:size] = JUNK * torch.randn(size, d_model, generator=rng)
+        return QK, OV
+    at_start = Term("place", "token", lambda n, m: head.look.rest * torch.eye(m)[START].expand(n, m))
     for here, there, points, _ in (*head.look.terms, at_start):
-        one, other = reads(here), reads(there)
+        one, other = reads[here], reads[there]
         QK += score * one @ points(one.shape[1], other.shape[1]) @ other.T
     for source, to in head.moves.items():
-        OV += head.loud * _but_start(reads(source)) @ eye[part[to]]
-    return QK, OV
-
-
-def _without_part(part: Mapping[str, slice], d_model: int, rng: torch.Generator | None) -> tuple[Tensor, Tensor]:
-    """A head that looks a little here and there and mumbles; in an exact model it writes nothing."""
-    (QK, OV), seen, size = torch.zeros(2, d_model, d_model), part["place"].stop, part["token"].stop
-    if rng is not None:
-        QK[:seen, :seen] = 0.6 * torch.randn(seen, seen, generator=rng)
-        OV[:size] = JUNK * torch.randn(size, d_model, generator=rng)
+        OV += head.loud * _but_start(reads[source]) @ eye[part[to]]
     return QK, OV
 
 

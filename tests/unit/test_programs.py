@@ -206,7 +206,7 @@ def test_turned_and_blurred_it_says_the_same(name):
             lambda: Program({"a": Head(back(1), {"token": "x"}), "b": Head(back(1), {"place": "x", "token": "out"})}),
             'moves places to "x", which holds tokens',
         ),
-        (lambda: Program({"a": Head(back(1), {"place": "token"})}), "which is given: write to a slot of your own"),
+        (lambda: Program({"a": Head(back(1), {"place": "token"})}), "which is given: write to a slot of yours"),
         (
             lambda: Program({"a": Head(everywhere(), {"token": "all"})}, {"b": Head(where("all"), OUT)}),
             '"all", which holds the mean of all that was read. A softmax hands over means, and a mean equals no single',
@@ -223,7 +223,7 @@ def test_turned_and_blurred_it_says_the_same(name):
         ),
         (
             lambda: compiled(PROGRAMS["induction"], 9, 300, 0),
-            "A softmax never gives nothing, and here 0.7 times as much",
+            "A softmax gives each place a little, and there are too many",
         ),
         (lambda: run(PROGRAMS["induction"], torch.tensor([[1, 2]]), 5), "begin with the start token, 0"),
         (lambda: run(PROGRAMS["induction"], torch.tensor([[0, 2, 0]]), 5), "and have it nowhere else"),

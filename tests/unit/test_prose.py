@@ -32,6 +32,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
         "4,096": "tokens",
         "3.6 nats": "a claim of lesson 07",
     },
+    "07c": {"1,024": "4⁵"},
     "09": {"38.875": "311 / 8"},
     "09b": {
         "2.7 nats": "read off the figure above it",

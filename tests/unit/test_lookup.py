@@ -1,0 +1,41 @@
+"""The task of lesson 07c, and what is stored of the models that learned it."""
+
+import pytest
+import torch
+
+from course_utils import models
+from course_utils.lessons.l07c_programs import lookup
+
+
+@pytest.mark.parametrize("n", [3, 8])
+def test_what_came_after_each_letter(n):
+    tokens = lookup.texts(n, 20)
+    other = lookup.with_another_block(tokens)
+    assert torch.equal(tokens[:, n + 1 :], other[:, n + 1 :])  # the same questions
+    assert torch.equal(tokens[:, : n + 1].sort().values, other[:, : n + 1].sort().values)  # about the same letters
+    for text, swapped, own, exchanged in zip(
+        tokens.tolist(), other.tolist(), lookup.answers(tokens), lookup.answers(tokens, about=other), strict=True
+    ):
+        assert own.tolist() == [text[text.index(letter) + 1] for letter in text[n + 1 :]]
+        assert exchanged.tolist() == [text[swapped.index(letter) + 1] for letter in text[n + 1 :]]
+
+
+def test_right_counts_answers():
+    tokens = lookup.texts(5, 10)
+    logits = torch.zeros(10, 11, lookup.D_VOCAB)
+    logits[:, 6:] = torch.nn.functional.one_hot(lookup.answers(tokens), lookup.D_VOCAB).float()
+    assert lookup.right(logits, tokens) == 1.0 and lookup.right(-logits, tokens) == 0.0
+
+
+def test_attention_is_where_a_head_that_looks_one_back_looks():
+    model = models.load("lookup/0")
+    assert lookup.attention(model, lookup.texts(6, 20))["1.0"]["behind it"] > 0.8
+
+
+def test_each_model_is_stored():
+    assert {f"lookup/{name}" for name in lookup.MODELS} <= {*models.bundled()}
+
+
+def test_a_short_training_can_be_repeated():
+    first, second = (lookup.trained(seed=0, steps=2, shut=lookup.KEYS) for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
