@@ -54,5 +54,5 @@ def page_script() -> str:
 
 def view(widget: Any) -> dict:
     """A widget as a cell's output."""
-    view = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-    return {"application/vnd.jupyter.widget-view+json": view}
+    shown = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
+    return {"application/vnd.jupyter.widget-view+json": shown}
