@@ -8,13 +8,13 @@ from transformer_lens import HookedTransformer
 
 from course_utils.course import ours
 from course_utils.course.exercises import Answer, Cases, Said, compared, judged
-from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, tiny_model
-from course_utils.course.questions import Wrong, close, demand, pair, tensor
+from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
+from course_utils.course.questions import close, demand, tensor
 
 Model = HookedTransformer
 
 
-_terms, _shares = map(ours.answer, ("stream_terms", "patch_stream"))
+_terms, _adds, _shares = map(ours.answer, ("stream_terms", "attribution", "patch_stream"))
 
 
 def _reordered(*order: int) -> Answer:
@@ -69,6 +69,30 @@ stream_terms = compared(
 )
 
 
+attribution = compared(
+    "`attribution(terms, W_U, token, rival) → [term]`: what each term adds to one logit above what it adds to another.",
+    returns="one number for each term",
+    cases=lambda: {
+        "it is not what each term adds to the logit of `token` above that of `rival`.": (*_vectors(4, 6, 9), 5, 2),
+        "it fails for 3 terms of 8 dimensions.": (*_vectors(3, 8, 5), 0, 4),
+        "a token is no rival of itself: then each term adds 0.": (*_vectors(7, 5, 4), 2, 2),
+    },
+    mistakes={
+        "the sign is turned: what speaks for `token` should be positive.": lambda *given: -_adds(*given),
+        "`rival` makes no difference: subtract what a term adds to its logit.": lambda t, W, n, r: t @ W[:, n],
+        "that is what each adds to the logit of `rival` alone.": lambda t, W, n, r: t @ W[:, r],
+        "that is a logarithm of a probability or a probability; a term adds to logits, before any softmax.": (
+            lambda t, W, n, r: (x := (t @ W).log_softmax(-1))[:, n].exp() - x[:, r].exp(),
+            lambda t, W, n, r: (t @ W).log_softmax(-1)[:, n],
+        ),
+    },
+)
+
+
+def _vectors(terms: int, d_model: int, d_vocab: int) -> tuple[Tensor, Tensor]:
+    return random(terms, d_model), random(d_model, d_vocab, seed=1)
+
+
 def _spoken(model: Model, tokens: Tensor, layer: int, head: int, logits: Tensor) -> tuple[Tensor, bool]:
     """Which z of a head in the last layer these logits belong to, and whether all else is as in the plain run."""
     _, cache = model.run_with_cache(tokens)
@@ -98,7 +122,9 @@ def ablated(answer: Answer) -> None:
         demand(not close(z, own), "these are the logits of the plain run: does your hook return the changed z?")
         silent = "zero takes away, too, what the head says on every text alike: which value keeps that?"
         demand(not close(z, 0 * z), silent)
-        demand(not close(z, own.mean((0, 1)).expand_as(z)), "the mean over `tokens` tells of these texts: use `others`.")
+        demand(
+            not close(z, own.mean((0, 1)).expand_as(z)), "the mean over `tokens` tells of these texts: use `others`."
+        )
         far = (z[:, None] - torch.cat([usual, usual.mean(0)[None], usual.mean((0, 1)).expand_as(own[:1])])).norm(dim=-1)
         neither = "the head's z is neither a mean over `others` nor what it says there at the same position."
         demand(far.min(1).values.max() < 1e-3 * usual.norm(), neither)
@@ -153,43 +179,3 @@ patch_stream = compared(
         " again.": lambda *given: 0 * _shares(*given) + 1,
     },
 )
-
-
-@judged
-def bias_head(answer: Answer) -> None:
-    """`bias_head(model, token, amount) → (W_V, W_O)`: a head at rest on the start token that raises one logit."""
-    for config, token, amount in (({}, 7, 2.0), ({}, 3, -1.5), (OTHER, 11, 0.0), (OTHER, 0, 30.0)):
-        model = tiny_model(**config)
-        d_model, d_head = model.cfg.d_model, model.cfg.d_head
-        W_V, W_O = pair(answer(model, token, amount), "W_V and W_O")
-        W_V = tensor(W_V, (d_model, d_head), "W_V, [d_model, d_head]")
-        W_O = tensor(W_O, (d_head, d_model), "W_O, [d_head, d_model]")
-        x, u = model.W_E[0], model.W_U[:, token]
-        adds, at_token, at_1 = (model.W_E[start] @ W_V @ W_O @ u for start in (0, token, 1))
-        if close(adds, amount):
-            continue
-        elsewhere = "that is for a head that looks at `token`; it rests on the start token, model.W_E[0]."
-        demand(not close(at_token, amount), elsewhere)
-        demand(not close(at_1, amount), "that is for token 1; the start token has row 0 of W_E.")
-        told: dict[str, Any] = {  # what is said → of a head that adds `amount` times this
-            "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.": amount,
-            f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does W_O"
-            " write?": 0.0,
-            "the sign is turned: the logit falls by `amount`.": -1.0,
-            f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is enough.": d_head,
-        } | _not_divided(x, u)
-        for says, factor in told.items():
-            demand(not close(adds, amount * factor), says)
-        begins = ", ".join(f"{number:.2f}" for number in (x @ W_V)[:3].tolist())
-        raise Wrong(
-            f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}; at rest z begins with {begins},"
-            f" of which W_O should make {amount:g}."
-        )
-
-
-def _not_divided(x: Tensor, u: Tensor) -> dict[str, Tensor]:
-    """By what an answer is off that forgot to divide by x · x or u · u, or divided by a length once only."""
-    of_x, of_u = ({"": torch.ones(()), f"|{n}|": v.norm(), f"{n} · {n}": v @ v} for n, v in (("x", x), ("u", u)))
-    both = {" and ".join(filter(None, (a, b))): of_x[a] * of_u[b] for a in of_x for b in of_u if a or b}
-    told = "it adds `amount` times {}, with x for model.W_E[0] and u for the column of W_U: divide that out."
-    return {told.format(name): factor for name, factor in both.items()}

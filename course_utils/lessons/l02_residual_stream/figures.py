@@ -100,23 +100,6 @@ def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, l
     return axes
 
 
-def bias_against_counts(
-    model: HookedTransformer, writes: Float[Tensor, " d_vocab"], log_counts: Float[Tensor, " d_vocab"]
-) -> Axes:
-    """What a head adds to every logit, always, against how often the training text has the token; some are named."""
-    labels = "how often the training text has the token, logarithm", "added to the logit, nats"
-    look: dict[str, Any] = {"lines": False, "markers": True, "size": 3, "figsize": (8, 4.6)}
-    title = "Which tokens does the resting head speak for?"
-    axes = plots.curves({"all": writes}, title, *labels, x=log_counts, **look)
-    axes.lines[0].set(alpha=0.25, markeredgewidth=0)
-    axes.axhline(0, color="black", linewidth=0.8)
-    for token in [*log_counts.argsort(descending=True)[[0, 2, 5, 9, 20, 60]].tolist(), 0]:
-        at = (log_counts[token].item(), writes[token].item())
-        axes.plot(*at, "o", color=COLOURS[1], markersize=5)
-        axes.annotate(visible(str(model.to_string([token]))), at, (7, -5), textcoords="offset points", **CODE)
-    return axes
-
-
 def three_ways(tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts: Sequence[str]) -> Axes:
     """Predictions side by side: what each part is worth, in nats of logit, by every method (the columns)."""
     look: dict[str, Any] = {"centred": True, "limit": 12, "numbers_from": 0, "spec": ".1f", "bar": False}

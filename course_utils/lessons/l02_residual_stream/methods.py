@@ -22,7 +22,10 @@ def _with_z(model: HookedTransformer, tokens: Tensor, head: Head, z: Tensor) -> 
 
 
 def carried(
-    model: HookedTransformer, source: Int[Tensor, "text pos"], into: Int[Tensor, "text pos"], token: Int[Tensor, " text"]
+    model: HookedTransformer,
+    source: Int[Tensor, "text pos"],
+    into: Int[Tensor, "text pos"],
+    token: Int[Tensor, " text"],
 ) -> dict[str, tuple[float, float]]:
     """How much of the way from the runs on `into` to those on `source` each head's z carries the last logit of `token`.
 
@@ -30,7 +33,9 @@ def carried(
     """
     _, kept = model.run_with_cache(source)
     runs = {head: _with_z(model, into, head, kept["z", head[0]][:, :, head[1]]) for head in heads(model)}
-    start, end, *each = (run[:, -1].gather(1, token[:, None])[:, 0] for run in (model(into), model(source), *runs.values()))
+    start, end, *each = (
+        run[:, -1].gather(1, token[:, None])[:, 0] for run in (model(into), model(source), *runs.values())
+    )
     way, shares = end - start, {}
     for head, now in zip(runs, each, strict=True):
         share = ((now - start).mean() / way.mean()).item()

@@ -5,11 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
-from jaxtyping import Complex, Float, Shaped
+from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.patches import Circle
 from torch import Tensor
 
 from course_utils import plots
@@ -82,53 +80,6 @@ def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> None:
         axes.axvline(door * readers - 0.5, color="white", linewidth=3)
 
 
-def deleters(
-    products: Mapping[str, Complex[Tensor, " d_head"]], changes: Mapping[str, tuple[float, float]], planted: float
-) -> None:
-    """What heads do to a vector at their own position, by their eigenvalues times their attention, and measured.
-
-    `changes` are pairs: a head's attention to its own position, and the change of the vector, a share of it. `planted`
-    is the change by a head that was made to delete, drawn as a line.
-    """
-    _, (left, right) = plt.subplots(1, 2, figsize=(11, 5))
-    points: dict[str, Any] = {"lines": False, "markers": True}
-    values, title = torch.cat(list(products.values())), "What would become of each eigenvector?"
-    look = points | {"size": 2, "xlim": (-2.2, 1), "ylim": (-1.4, 1.4), "aspect": "equal"}
-    labels = "real part of aλ", "imaginary part of aλ"
-    plots.curves({"": values.imag}, title, *labels, x=values.real, axes=left, **look)
-    left.add_patch(Circle((-1, 0), 1, facecolor="#e0e0e0", edgecolor=GREY))
-    left.plot(-1, 0, "x", color="black", markersize=8)
-    places = {"−1: nothing is left": (-1, -0.22), "in the circle: shorter": (-1, 0.5), "outside: longer": (0.45, 0.8)}
-    for words, at in places.items():
-        left.text(*at, words, ha="center", va="center")
-    percent = {name: (own, 100 * share) for name, (own, share) in changes.items()}
-    labels = "attention to its own position, a", "change of what is there, %"
-    title = "What becomes of the stream at a head's own position?"
-    plots.curves({"": dict(percent.values())}, title, *labels, **points, axes=right)
-    ends = sorted(percent, key=lambda name: percent[name][1])
-    for name, side, place in ((ends[0], (0, -14), "center"), (ends[-1], (-7, -4), "right")):
-        right.annotate(name, percent[name], side, textcoords="offset points", ha=place)
-    right.axhline(0, color=GREY, linewidth=0.8)
-    right.axhline(100 * planted, color=GREY, linestyle="--")
-    right.text(0.002, 100 * planted + 0.3, "a head that deletes 32 directions of 256")
-
-
-def tensor_product(pictures: Mapping[str, Shaped[Tensor, "row column"]], edges: Sequence[float]) -> None:
-    """Small integer matrices with their entries, the last one with lines between its blocks."""
-    look: dict[str, Any] = {"centred": True, "numbers_from": 1, "spec": ".0f", "bar": False}
-    widths = [matrix.shape[1] + 2 for matrix in pictures.values()]
-    _, panels = plt.subplots(1, len(pictures), figsize=(10.8, 4.7), width_ratios=widths)
-    for axes, (title, matrix) in zip(panels, pictures.items(), strict=True):
-        rows, columns = ([""] * size for size in matrix.shape)  # without names
-        plots.heatmap(matrix, rows, columns, title, **look, axes=axes)
-        axes.set(xticks=[], yticks=[], aspect="equal")
-        axes.spines[:].set_visible(True)
-    for edge in edges:
-        panels[-1].axvline(edge, color="black", linewidth=0.8)
-        panels[-1].axhline(edge, color="black", linewidth=0.8)
-    panels[-1].set_xlabel("flattened stream, position by position")
-
-
 def _flow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **look: Any) -> None:
     axes.annotate("", end, start, arrowprops={"arrowstyle": "-|>", "color": GREY, "linewidth": 1.6} | look)
 
@@ -152,17 +103,13 @@ def turn_and_back() -> None:
     plots.box(axes, 7, 0.4, "Qᵀ", ORANGE)
 
 
-def virtual_weights() -> None:
-    """A head of layer 0 writes to the stream; a head of layer 1 reads it through three doors."""
-    axes = _schematic(3.0, 2.6, "How does one head hear another?")
-    plots.box(axes, 1.2, 0.4, "head 0.a", BLUE)
-    _flow(axes, (0.2, 1.2), (9.8, 1.2), linewidth=4)
-    axes.text(0.2, 1.32, "stream", va="bottom")
-    _flow(axes, (1.2, 0.6), (1.2, 1.15))
-    axes.text(1.3, 0.9, "$W_O$", va="center")
-    for x, matrix, use in ((4.2, "W_Q", "queries"), (6.4, "W_K", "keys"), (8.6, "W_V", "values")):
-        plots.box(axes, x, 2.25, f"{use} of 1.b", GREEN)
-        _flow(axes, (x, 1.25), (x, 2.07))
-        axes.text(x + 0.1, 1.6, f"${matrix}$", va="center")
-        _flow(axes, (1.6, 0.4), (x, 1.15), linestyle=":", color=COLOURS[1], connectionstyle="angle3,angleA=0,angleB=90")
-        axes.text(x + 0.12, 0.75, f"$W_O\\,{matrix}$", color=COLOURS[1], va="center")
+def survives(
+    moved: Mapping[str, Sequence[float]], edits: Sequence[str], scores: Mapping[str, Float[Tensor, " distance"]]
+) -> None:
+    """What edits change, with and without RoPE, and the score of one pair of tokens at every distance."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8))
+    title = "What does an edit do to the logits?"
+    plots.grouped_bars(moved, edits, title, "largest change of a logit, nats", axes=left).legend()
+    left.tick_params("x", labelsize=8)
+    title = "One pair of tokens: its score at each distance"
+    plots.curves(scores, title, "distance between the two", "score", axes=right)
