@@ -95,7 +95,7 @@ WRONG_ANSWERS = {
         "the terms differ in shape": lambda m, t: torch.stack([m.W_E[t[0]], m.run_with_cache(t)[1]["z", 0][0, :, 0]]),
     },
     "attribution": {
-        "it is not what each term adds": lambda t, W, n, r: (t @ (W[:, n] - W[:, r])).abs(),
+        "it is not what each term adds": lambda t, W, n, r: 2 * t @ (W[:, n] - W[:, r]),
         "it fails for 3 terms": lambda t, W, n, r: t @ (W[:, n] - W[:, min(2, W.shape[1] - 1)]),
         "a token is no rival of itself": lambda t, W, n, r: _adds(t, W, n, r) + (n == r),
     },

@@ -103,7 +103,7 @@ WRONG_ANSWERS = {
     },
     "rope": {
         "the vectors are not turned as they should be": lambda v: _rope(v.flip(1)).flip(1),
-        "it fails for 1 head": lambda v: _rope(torch.cat([v, v])[:2])[: max(2, len(v))] if len(v) < 2 else _rope(v),
+        "it fails for 1 head": lambda v: _rope(v) * (len(v) > 1),
         "it fails for 2 heads": lambda v: _rope(v) * (v.shape[-1] < 12),
     },
 }

@@ -78,7 +78,8 @@ def repair(
 
     By its own term, and in all, where its own term is among the largest `top` of these predictions; clustered by text.
     """
-    (logits, here), (_, usual) = (model.run_with_cache(texts) for texts in (tokens, others))
+    here, usual = (model.run_with_cache(texts, return_type=None)[1] for texts in (tokens, others))
+    logits = model(tokens)
     likely = logits.argmax(-1, keepdim=True)  # [text, pos, 1]
     column = model.W_U.T[likely[..., 0]]  # [text, pos, d_model]
     texts = torch.arange(len(tokens))[:, None].expand(-1, tokens.shape[1] - 1)

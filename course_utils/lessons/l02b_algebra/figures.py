@@ -109,7 +109,8 @@ def survives(
     """What edits change, with and without RoPE, and the score of one pair of tokens at every distance."""
     _, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8))
     title = "What does an edit do to the logits?"
-    plots.grouped_bars(moved, edits, title, "largest change of a logit, nats", axes=left).legend()
+    plots.grouped_bars(moved, edits, title, "largest change of a logit, nats", numbers=True, axes=left).legend()
     left.tick_params("x", labelsize=8)
     title = "One pair of tokens: its score at each distance"
     plots.curves(scores, title, "distance between the two", "score", axes=right)
+    right.set_ylim(top=1.5 * max(line.max().item() for line in scores.values()))  # room for the legend

@@ -1,17 +1,21 @@
 """A small random model of today's kind, from `transformers`, with its weights under this course's names."""
 
+from collections.abc import Callable
+
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
+from torch.nn import Module
 from transformers import LlamaConfig, LlamaForCausalLM
 
 Weights = dict[str, Tensor]
-SIZES = {"hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4, "num_key_value_heads": 2}
 
 
 def llama(seed: int = 0) -> LlamaForCausalLM:
     """Two blocks of four heads, of which two share keys and values; random weights, of its norms, too."""
-    config = LlamaConfig(vocab_size=50, num_hidden_layers=2, initializer_range=0.3, **SIZES)
+    config = LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
+    config.num_attention_heads, config.num_key_value_heads, config.head_dim = 4, 2, 8
+    config.initializer_range = 0.3
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model = LlamaForCausalLM(config).eval().requires_grad_(False)
@@ -41,9 +45,9 @@ def inside(model: LlamaForCausalLM, tokens: Int[Tensor, "1 pos"]) -> dict[str, t
     block = model.model.layers[0]
     parts = {"norm": block.input_layernorm, "attention": block.self_attn, "MLP": block.mlp}
 
-    def keep(name: str):
-        def hook(part, given: tuple, named: dict, out: Tensor | tuple) -> None:
-            x: Float[Tensor, "1 pos d_model"] = given[0] if given else named["hidden_states"]
+    def keep(name: str) -> Callable[..., None]:
+        def hook(part: Module, given: tuple, named: dict, out: Tensor | tuple) -> None:
+            x = given[0] if given else named["hidden_states"]  # [1, pos, d_model]
             seen[name] = (x[0], (out if isinstance(out, Tensor) else out[0])[0])
 
         return hook
