@@ -7,14 +7,7 @@ from torch import Tensor
 
 from course_utils import interventions
 from course_utils.course.exercises import Answer
-from course_utils.lessons.l02_residual_stream.checks import (
-    Model,
-    _hook,
-    _reordered,
-    _replaced,
-    _shares,
-    _terms,
-)
+from course_utils.lessons.l02_residual_stream.checks import Model, _adds, _reordered, _shares, _terms
 
 
 def _einsum_terms(model: Model, tokens: Tensor) -> Tensor:
@@ -23,16 +16,27 @@ def _einsum_terms(model: Model, tokens: Tensor) -> Tensor:
     return torch.cat([model.W_E[tokens], torch.einsum("lphd,lhdm->lhpm", z, model.W_O).flatten(0, 1)])
 
 
-def _with_z_cut(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
-    with interventions.cut(model, (layer, head), instead={(layer, head): torch.as_tensor(value).float()}):
-        return model(tokens)
+def _ablating(value: Callable[[Tensor, Tensor], Tensor]) -> Answer:
+    """Puts `value(here, there)` in the head's place, both z [text, pos, d_head]: on `tokens`, and on `others`."""
+
+    def answer(model: Model, tokens: Tensor, layer: int, head: int, others: Tensor) -> Tensor:
+        here, there = (model.run_with_cache(texts)[1]["z", layer][:, :, head] for texts in (tokens, others))
+        with interventions.cut(model, (layer, head), instead={(layer, head): value(here, there)}):
+            return model(tokens)
+
+    return answer
 
 
-def _by_the_stream(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
+_mean = _ablating(lambda here, there: there.mean((0, 1)))
+
+
+def _by_the_stream(model: Model, tokens: Tensor, layer: int, head: int, others: Tensor) -> Tensor:
     """The change of what the head writes, put into the stream behind its layer."""
-    _, cache = model.run_with_cache(tokens)
-    name, z = f"blocks.{layer}.hook_resid_post", cache["z", layer][:, :, head]
-    with interventions.patched(model, name, cache[name] + (value - z) @ model.W_O[layer, head]):
+    (_, cache), (_, usual) = (model.run_with_cache(texts) for texts in (tokens, others))
+    mean, name = usual["z", layer][:, :, head].mean(0)[: tokens.shape[1]], f"blocks.{layer}.hook_resid_post"
+    with interventions.patched(
+        model, name, cache[name] + (mean - cache["z", layer][:, :, head]) @ model.W_O[layer, head]
+    ):
         return model(tokens)
 
 
@@ -51,25 +55,6 @@ def _patching(which: Callable[[Tensor], Tensor]) -> Answer:
     return answer
 
 
-def _built(
-    model: Model, token: int, amount: float, *, start: int = 0, x_size: int = 2, u_size: int = 2
-) -> tuple[Tensor, Tensor]:
-    """A right answer; the vectors are divided by their lengths to the powers `x_size` and `u_size`."""
-    x, u, first = model.W_E[start], model.W_U[:, token], torch.eye(model.cfg.d_head)[0]
-    return torch.outer(x / x.norm() ** x_size, first), torch.outer(first, amount * u / u.norm() ** u_size)
-
-
-def _then(change: Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]) -> Answer:
-    """A right answer, changed by `change(W_V, W_O, amount)`."""
-    return lambda model, token, amount: change(*_built(model, token, amount), amount)
-
-
-def _of_single_numbers(model: Model, token: int, amount: float) -> tuple[Tensor, Tensor]:
-    W_V, W_O = torch.zeros(model.cfg.d_model, model.cfg.d_head), torch.zeros(model.cfg.d_head, model.cfg.d_model)
-    W_V[3, 2], W_O[2, 5] = 1 / model.W_E[0, 3], amount / model.W_U[5, token]
-    return W_V, W_O
-
-
 RIGHT_ANSWERS = {
     "stream_terms": {
         "einsum": _einsum_terms,
@@ -78,27 +63,23 @@ RIGHT_ANSWERS = {
             [(cache := m.run_with_cache(t)[1])["embed"], cache.stack_head_results()[:, 0]]
         ),
     },
-    "predicted_drop": {
-        "a loop": lambda t, i, W, n: torch.stack([(a - b) @ W[:, n] for a, b in zip(t, i, strict=True)]),
-        "einsum": lambda t, i, W, n: torch.einsum("td,d->t", t - i, W[:, n]),
-        "all logits first, in numpy": lambda t, i, W, n: (t.numpy() @ W.numpy() - i.numpy() @ W.numpy())[:, n],
-        "float64": lambda t, i, W, n: (t - i).double() @ W[:, n].double(),
+    "attribution": {
+        "a loop": lambda t, W, n, r: torch.stack([a @ W[:, n] - a @ W[:, r] for a in t]),
+        "einsum": lambda t, W, n, r: torch.einsum("td,d->t", t, W[:, n] - W[:, r]),
+        "all logits first, in numpy": lambda t, W, n, r: (x := t.numpy() @ W.numpy())[:, n] - x[:, r],
+        "float64": lambda t, W, n, r: t.double() @ (W[:, n] - W[:, r]).double(),
+        "log-probabilities": lambda t, W, n, r: (x := (t @ W).log_softmax(-1))[:, n] - x[:, r],
     },
-    "replaced": {
-        "a cut": _with_z_cut,
-        "float64": lambda *given: _replaced(*given).double(),
-        "by the stream": _by_the_stream,
+    "ablated": {
+        "the mean at each position, by the stream": _by_the_stream,
+        "another text's": _ablating(lambda here, there: there[: len(here), : here.shape[1]]),
+        "always the last other text's": _ablating(lambda here, there: there[-1:, : here.shape[1]].expand_as(here)),
+        "float64": lambda *given: _mean(*given).double(),
     },
     "patch_stream": {
         "in one batch": _patching(lambda eye: eye),
         "float64": lambda *given: _shares(*given).double(),
         "numpy": lambda *given: _shares(*given).numpy(),
-    },
-    "bias_head": {
-        "the last dimension": _then(lambda v, o, a: (v.flip(1), o.flip(0))),
-        "every dimension a part": _then(lambda v, o, a: (v[:, :1].expand_as(v), o[:1].expand_as(o) / len(o))),
-        "single numbers": _of_single_numbers,
-        "float64": _then(lambda v, o, a: (-3 * v.double(), o.double() / -3)),
     },
 }
 
@@ -113,17 +94,21 @@ WRONG_ANSWERS = {
         "take the numbers from `model.cfg`": lambda m, t: torch.stack([m.W_O[0, head] for head in range(8)]),
         "the terms differ in shape": lambda m, t: torch.stack([m.W_E[t[0]], m.run_with_cache(t)[1]["z", 0][0, :, 0]]),
     },
-    "predicted_drop": {
-        "it is not the drop of the logit": lambda t, i, W, n: ((t - i) @ W[:, n]).abs(),
-        "it fails for 3 terms": lambda t, i, W, n: (t - i) @ W[:, min(5, W.shape[1] - 1)],
-        "the drop is all": lambda t, i, W, n: (t - i) @ W[:, n] + i.eq(0).all(),
+    "attribution": {
+        "it is not what each term adds": lambda t, W, n, r: 2 * t @ (W[:, n] - W[:, r]),
+        "it fails for 3 terms": lambda t, W, n, r: t @ (W[:, n] - W[:, min(2, W.shape[1] - 1)]),
+        "a token is no rival of itself": lambda t, W, n, r: _adds(t, W, n, r) + (n == r),
     },
-    "replaced": {
-        "head 1.1 was replaced where it should be 0.1": lambda m, t, layer, *at: _replaced(m, t, 1, *at),
-        "should be 1.2: is the layer in the name?": lambda m, t, layer, *at: _replaced(m, t, 0, *at),
-        "head 0.0 was replaced where it should be 0.1.": lambda m, t, layer, head, v: _replaced(m, t, layer, 0, v),
-        "texts: 2, when value is the number 0": _hook(lambda z, h, v: z[:1, :, h].copy_(v)),
-        "not those of a run with `value`": _hook(lambda z, h, v: z[:, :, h].copy_(v.abs())),
+    "ablated": {
+        "zero takes away, too": _ablating(lambda here, there: 0 * here),
+        "the mean over `tokens` tells": _ablating(lambda here, there: here.mean((0, 1))),
+        "these are the logits of the plain run": lambda m, tokens, *given: m(tokens),
+        "head 0.0 was changed where it should be 0.1": lambda m, t, layer, head, others: _mean(m, t, layer, 0, others),
+        "at its layer, is all that was changed": (
+            lambda m, t, layer, head, others: _mean(m, t, 0, head, others),
+            lambda m, t, layer, head, others: 2 * _mean(m, t, layer, head, others),
+        ),
+        "neither a mean over `others`": _ablating(lambda here, there: -there.mean((0, 1))),
     },
     "patch_stream": {
         "all comes back everywhere": _patching(lambda eye: eye + 1),
@@ -131,23 +116,5 @@ WRONG_ANSWERS = {
         "see that the stages are": (lambda *given: _shares(*given)[[0, 0, 1]], lambda *given: _shares(*given).flip(0)),
         "it is not the share": _patching(lambda eye: eye.cumsum(0)),
         "it fails for 3 layers": lambda m, a, b, t: _shares(m, a, b, t)[[0, 1, *[2] * (m.cfg.n_layers - 1)]],
-    },
-    "bias_head": {
-        "it adds `amount` times x · x, with": lambda *given: _built(*given, x_size=0),
-        "it adds `amount` times u · u, with": lambda *given: _built(*given, u_size=0),
-        "it adds `amount` times x · x and u · u, with": lambda *given: _built(*given, x_size=0, u_size=0),
-        "it adds `amount` times |x|, with": lambda *given: _built(*given, x_size=1),
-        "it adds `amount` times |u|, with": lambda *given: _built(*given, u_size=1),
-        "it adds `amount` times |x| and |u|, with": lambda *given: _built(*given, x_size=1, u_size=1),
-        "the sign is turned": _then(lambda v, o, a: (v, -o)),
-        "`amount` comes in twice": _then(lambda v, o, a: (a * v, o)),
-        "it adds nothing to the logit": (_then(lambda v, o, a: (v, o.roll(1, 0))), _then(lambda v, o, a: (0 * v, o))),
-        "they add up: one is enough": _then(lambda v, o, a: (v[:, :1].expand_as(v), o[:1].expand_as(o))),
-        "asked for 2, it adds 1.000": lambda m, t, a: _built(m, t, a - 1),
-        "asked for 0, it adds": lambda m, t, a: _built(m, t, a or 1),
-        "it rests on the start token": lambda m, t, a: _built(m, t, a, start=t),
-        "the start token has row 0": lambda m, t, a: _built(m, t, a, start=1),
-        "it should return two things": lambda *given: torch.mm(*_built(*given)),
-        "W_V, [d_model, d_head]": lambda *given: _built(*given)[::-1],
     },
 }

@@ -2,15 +2,15 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
+from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from course_utils import transforms
 from course_utils.course.exercises import Answer
 from course_utils.course.fixtures import TOKENS, random
-from course_utils.lessons.l02b_algebra.checks import Model, _linear, _with_bias
+from course_utils.lessons.l02b_algebra.checks import Model, _rope
 
 WRITES, READS = ("W_E", "W_pos", "W_O"), ("W_Q", "W_K", "W_V", "W_U")
 
@@ -55,48 +55,32 @@ def _silent(model: Model) -> Model:
     return model
 
 
-def _two_layers(model: Model, soft: Tensor, A: Tensor) -> Tensor:
-    x = soft @ model.W_E
-    for layer in (0, 1):
-        x = x + (A[layer] @ x @ model.W_V[layer] @ model.W_O[layer]).sum(0)
-    return x @ model.W_U
+def _complex(v: Tensor) -> Tensor:
+    a, b = v.chunk(2, -1)
+    rates = 10_000.0 ** (-2 * torch.arange(a.shape[-1]) / v.shape[-1])
+    z = torch.complex(a, b) * torch.polar(torch.ones(1), torch.outer(torch.arange(v.shape[1]), rates))
+    return torch.cat([z.real, z.imag], -1)
 
 
-def _einsum(model: Model, soft: Tensor, A: Tensor) -> Tensor:
-    x = soft.double() @ model.W_E.double()
-    for pattern, W_V, W_O in zip(A.double(), model.W_V.double(), model.W_O.double(), strict=True):
-        x = x + torch.einsum("hds,sm,hmk,hkn->dn", pattern, x, W_V, W_O)
-    return x @ model.W_U.double()
+def _matrices(v: Tensor) -> Tensor:
+    """A matrix for each position, in float64."""
+    half, turns = v.shape[-1] // 2, []
+    for n in range(v.shape[1]):
+        angles = n * 10_000 ** (-torch.arange(half).double() / half)
+        cos, sin = angles.cos().diag(), angles.sin().diag()
+        turns.append(torch.cat([torch.cat([cos, sin], 1), torch.cat([-sin, cos], 1)]))
+    return torch.einsum("hpd,pde->hpe", v.double(), torch.stack(turns))
 
 
-def _by_hooks(model: Model, soft: Tensor, A: Tensor) -> Tensor:
-    hooks: list[tuple[Any, Callable]] = [
-        ("hook_embed", lambda x, hook: (soft @ model.W_E)[None]),
-        (lambda name: name.endswith("hook_pattern"), lambda pattern, hook: A[hook.layer()][None]),
-    ]
-    return model.run_with_hooks(torch.zeros(1, len(soft)).long(), fwd_hooks=hooks)[0]
-
-
-def _as_sum_of_paths(model: Model, soft: Tensor, A: Tensor) -> Tensor:
-    """Every path through the layers is a product of its own."""
-    paths = [soft @ model.W_E]
-    for A_heads, W_V, W_O in zip(A, model.W_V, model.W_O, strict=True):
-        paths += [pattern @ x @ V @ back for x in paths for pattern, V, back in zip(A_heads, W_V, W_O, strict=True)]
-    return torch.stack(paths).sum(0) @ model.W_U
+def _library(v: Tensor) -> Tensor:
+    angles = torch.outer(torch.arange(v.shape[1]), 10_000.0 ** (-torch.arange(0, v.shape[-1], 2) / v.shape[-1]))
+    both = torch.cat([angles, angles], -1)[None]
+    return apply_rotary_pos_emb(v[None], v[None], both.cos(), both.sin())[0][0]
 
 
 RIGHT_ANSWERS = {
     "rotate": {"the course's own": transforms.rotated, "a state dict": _loaded, "in two turns": _doubly},
-    "fold_layer_norm": {
-        "diag and addmv": lambda w, b, W, b_W: (torch.diag(w) @ W, torch.addmv(b_W, W.T, b)),
-        "row by row": lambda w, b, W, b_W: (
-            torch.stack([n * row for n, row in zip(w, W, strict=True)]),
-            b_W + sum(n * row for n, row in zip(b, W, strict=True)),
-        ),
-        "numpy, as a list": lambda w, b, W, b_W: [(W.numpy().T * w.numpy()).T, b_W.numpy() + b.numpy() @ W.numpy()],
-        "float64": lambda w, b, W, b_W: (w.double()[:, None] * W, b_W.double() + b.double() @ W.double()),
-    },
-    "frozen_logits": {"einsum, float64": _einsum, "hooks": _by_hooks, "a sum over paths": _as_sum_of_paths},
+    "rope": {"complex numbers": _complex, "matrices, float64": _matrices, "the library's": _library},
 }
 
 
@@ -117,14 +101,9 @@ WRONG_ANSWERS = {
         "it should return a model, not Tensor": lambda model, Q: model(TOKENS),
         "the turned model's stream or logits": lambda model, Q: _silent(transforms.rotated(model, Q)),
     },
-    "fold_layer_norm": {
-        "each row of W takes one factor": lambda w, b, W, b_W: (W / w[:, None], b_W + b @ W),
-        "the new bias is not what b becomes": _with_bias(lambda w, b, W, b_W: 2 * b_W + b @ W),
-        "it fails for a map from 4": _with_bias(lambda w, b, W, b_W: b_W + b @ W + (len(b_W) == 1)),
-    },
-    "frozen_logits": {
-        "should be the model's own": lambda m, s, A: _linear(m, s, A) - s @ m.W_E @ m.W_U,
-        "it is not linear in `soft`": lambda m, s, A: _linear(m, torch.eye(s.shape[1])[s.argmax(1)], A),
-        "it fails for 3 layers": _two_layers,
+    "rope": {
+        "the vectors are not turned as they should be": lambda v: _rope(v.flip(1)).flip(1),
+        "it fails for 1 head": lambda v: _rope(v) * (len(v) > 1),
+        "it fails for 2 heads": lambda v: _rope(v) * (v.shape[-1] < 12),
     },
 }

@@ -197,17 +197,17 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
     exercises = [cell for cell in solution.cells if authoring.MARKERS[0] in cell.source]
     assert outputs.filter(has_text="not attempted yet").count() == len(exercises) > 3
 
-    (answer,) = (cell.source for cell in exercises if "check.predicted_drop(" in cell.source)
-    cell = page.locator(".jp-CodeCell", has_text="check.predicted_drop(")
-    rewrite(page, cell, answer.replace("(terms - instead)", "terms"))
-    cell.locator("text=✗ predicted_drop").wait_for()
+    (answer,) = (cell.source for cell in exercises if "check.attribution(" in cell.source)
+    cell = page.locator(".jp-CodeCell", has_text="check.attribution(")
+    rewrite(page, cell, answer.replace(" - W_U[:, rival]", ""))
+    cell.locator("text=✗ attribution").wait_for()
     rewrite(page, cell, answer)
-    cell.locator("text=✓ predicted_drop").wait_for()
+    cell.locator("text=✓ attribution").wait_for()
 
     assert page.locator(".lm-TabBar-tab.jp-mod-dirty").count() == 1
     menu(page, "File", "Save Notebook")
     page.locator(".lm-TabBar-tab.jp-mod-dirty").wait_for(state="detached")  # half of a file would be no notebook
-    assert progress.marks(folder)["02"]["predicted_drop"] == "✓"
+    assert progress.marks(folder)["02"]["attribution"] == "✓"
 
 
 def test_a_cell_can_be_interrupted_and_the_kernel_restarted(open_notebook):

@@ -18,6 +18,7 @@ LEFT_OUT = re.compile(
 )
 CONSTANTS = {  # lesson → number → why it is no claim
     "01": {"0.29": "the difference of two claims"},
+    "02": {"3,048": "24 · 127"},
     "03": {
         "1.44": "1 / ln 2",
     },

@@ -1,23 +1,20 @@
 """Exercises of lesson 02, the residual stream: what each answer is called with, and what typical mistakes are told."""
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
-from transformer_lens.hook_points import HookPoint
 
 from course_utils.course import ours
 from course_utils.course.exercises import Answer, Cases, Said, compared, judged
 from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
-from course_utils.course.questions import Wrong, close, demand, pair, tensor
-from course_utils.lessons.l02_residual_stream import methods
+from course_utils.course.questions import close, demand, tensor
 
 Model = HookedTransformer
 
 
-_terms, _drop, _replaced, _shares = map(ours.answer, ("stream_terms", "predicted_drop", "replaced", "patch_stream"))
+_terms, _adds, _shares = map(ours.answer, ("stream_terms", "attribution", "patch_stream"))
 
 
 def _reordered(*order: int) -> Answer:
@@ -72,86 +69,65 @@ stream_terms = compared(
 )
 
 
-predicted_drop = compared(
-    "`predicted_drop(terms, instead, W_U, token) → [term]`: the terms less what replaces them, read by one logit.",
+attribution = compared(
+    "`attribution(terms, W_U, token, rival) → [term]`: what each term adds to one logit above what it adds to another.",
     returns="one number for each term",
     cases=lambda: {
-        "it is not the drop of the logit of `token`, term by term.": (*random(2, 4, 6), random(6, 9), 5),
-        "it fails for 3 terms of 8 dimensions and token 0 of 5.": (*random(2, 3, 8), random(8, 5), 0),
-        "with zeros in `instead`, the drop is all that a term adds.": (random(7, 5), 0 * random(7, 5), random(5, 4), 2),
+        "it is not what each term adds to the logit of `token` above that of `rival`.": (*_vectors(4, 6, 9), 5, 2),
+        "it fails for 3 terms of 8 dimensions.": (*_vectors(3, 8, 5), 0, 4),
+        "a token is no rival of itself: then each term adds 0.": (*_vectors(7, 5, 4), 2, 2),
     },
     mistakes={
-        "the sign is turned: where the logit falls, the number should be positive.": lambda *given: -_drop(*given),
-        "`instead` makes no difference; it is what stands in the term's place.": lambda t, i, W, n: t @ W[:, n],
-        "that is what `instead` adds to the logit; the drop is a difference.": lambda t, i, W, n: i @ W[:, n],
-        "W_U makes no difference: one of its columns says what a vector adds to the logit.": (
-            lambda t, i, W, n: (t - i).sum(1)
-        ),
-        "that is a probability or its logarithm; the logit is what the column of W_U gives, with no softmax.": (
-            lambda t, i, W, n: ((t - i) @ W).softmax(-1)[:, n],
-            lambda t, i, W, n: ((t - i) @ W).log_softmax(-1)[:, n],
+        "the sign is turned: what speaks for `token` should be positive.": lambda *given: -_adds(*given),
+        "`rival` makes no difference: subtract what a term adds to its logit.": lambda t, W, n, r: t @ W[:, n],
+        "that is what each adds to the logit of `rival` alone.": lambda t, W, n, r: t @ W[:, r],
+        "that is a logarithm of a probability or a probability; a term adds to logits, before any softmax.": (
+            lambda t, W, n, r: (x := (t @ W).log_softmax(-1))[:, n].exp() - x[:, r].exp(),
+            lambda t, W, n, r: (t @ W).log_softmax(-1)[:, n],
         ),
     },
 )
 
 
-def _hook(change: Callable[[Tensor, int, Tensor], object]) -> Answer:
-    """The logits after `change(z, head, value)`, with z [batch, pos, head, d_head]."""
-
-    def answer(model: Model, tokens: Tensor, layer: int, head: int, value: Tensor | float) -> Tensor:
-        def put(z: Tensor, hook: HookPoint) -> None:
-            change(z, head, torch.as_tensor(value))
-
-        return model.run_with_hooks(tokens, fwd_hooks=[(f"blocks.{layer}.attn.hook_z", put)])
-
-    return answer
+def _vectors(terms: int, d_model: int, d_vocab: int) -> tuple[Tensor, Tensor]:
+    return random(terms, d_model), random(d_model, d_vocab, seed=1)
 
 
-def _replaced_cases() -> Cases:
-    first = "the logits are not those of a run with `value` as its z."
-    cases: dict[str, tuple] = {first: (tiny_model(), TOKENS, 0, 1, random(4, seed=5))}
-    for model, tokens in ((tiny_model(), torch.cat([TOKENS, TOKENS.flip(1)])), (tiny_model(**OTHER), OTHER_TOKENS)):
-        sizes = (*tokens.shape, model.cfg.d_head)
-        for layer, head in ((0, 0), list(methods.heads(model))[-1], (1, 0)):
-            where = f"head {layer}.{head} of {model.cfg.n_layers} layers, texts: {len(tokens)}"
-            for n, kind in enumerate(("the number 0", "one vector [d_head]", "[pos, d_head]", "[batch, pos, d_head]")):
-                value = random(*sizes[-n:], seed=n) if n else 0
-                cases[f"it fails for {where}, when value is {kind}."] = (model, tokens, layer, head, value)
-    return cases
+def _spoken(model: Model, tokens: Tensor, layer: int, head: int, logits: Tensor) -> tuple[Tensor, bool]:
+    """Which z of a head in the last layer these logits belong to, and whether all else is as in the plain run."""
+    _, cache = model.run_with_cache(tokens)
+    into = model.W_O[layer, head] @ model.W_U  # [d_head, d_vocab]
+    moved = logits - (model(tokens) - cache["z", layer][:, :, head] @ into)
+    z = moved @ torch.linalg.pinv(into)
+    return z, close(z @ into, moved)
 
 
-def _another_head(got: Tensor, right: Tensor, model: Model, tokens: Tensor, *given: Any) -> str | None:
-    *asked, value = given
-    for layer, head in methods.heads(model):
-        if close(got, _replaced(model, tokens, layer, head, value)):
-            why = "." if layer == asked[0] else ": is the layer in the name?"
-            return f"head {layer}.{head} was replaced where it should be {asked[0]}.{asked[1]}{why}"
-    return None
-
-
-replaced = compared(
-    "`replaced(model, tokens, layer, head, value) → [batch, pos, d_vocab]`: logits with one head's z replaced.",
-    returns="the logits, [batch, pos, d_vocab]",
-    cases=_replaced_cases,
-    explain=_another_head,
-    mistakes={
-        "these are log-probabilities; return the logits.": lambda *given: _replaced(*given).log_softmax(-1),
-        "these are probabilities; return the logits.": lambda *given: _replaced(*given).softmax(-1),
-        "the logits are those of the plain run: does your hook return the changed z, and is it on the right name?": (
-            lambda model, tokens, *_: model(tokens)
-        ),
-        "all heads of the layer got the value; only `head` should.": _hook(lambda z, h, v: z.copy_(v)),
-        "the value was added; it should stand in place of what was there.": _hook(lambda z, h, v: z[:, :, h].add_(v)),
-        "zeros stand in the head's z; it should be `value`.": _hook(lambda z, h, v: z[:, :, h].zero_()),
-        "only the last position was replaced; `value` goes to all positions.": (
-            _hook(lambda z, h, v: z[:, -1, h].copy_(v))
-        ),
-        "z was multiplied by `value`; `value` should stand in its place.": _hook(lambda z, h, v: z[:, :, h].mul_(v)),
-        "`head` counts positions here: z is [batch, pos, head, d_head], and the third axis is the head.": (
-            _hook(lambda z, h, v: z[:, h].copy_(v))
-        ),
-    },
-)
+@judged
+def ablated(answer: Answer) -> None:
+    """`ablated(model, tokens, layer, head, others) → logits`: a head that tells nothing of this text, and all else."""
+    for config, layer, head in (({"n_layers": 1}, 0, 1), ({}, 1, 2), ({}, 1, 0), (OTHER | {"n_layers": 1}, 0, 0)):
+        model = tiny_model(**config)
+        tokens = torch.cat([one := (OTHER_TOKENS if len(config) > 1 else TOKENS), one.roll(2, 1)])
+        others = torch.cat([one.flip(1), one.roll(1, 1), one.roll(3, 1).flip(1)])
+        logits = tensor(
+            answer(model, tokens, layer, head, others), (*tokens.shape, model.cfg.d_vocab), "[batch, pos, d_vocab]"
+        )
+        (_, here), (_, there) = (model.run_with_cache(texts) for texts in (tokens, others))
+        own, usual = here["z", layer][:, :, head], there["z", layer][:, :, head]
+        for other in set(range(model.cfg.n_heads)) - {head}:
+            wrong = f"head {layer}.{other} was changed where it should be {layer}.{head}."
+            demand(close(logits, model(tokens)) or not _spoken(model, tokens, layer, other, logits)[1], wrong)
+        z, alone = _spoken(model, tokens, layer, head, logits)
+        demand(alone, "these are not the logits of a run in which one head's z, at its layer, is all that was changed.")
+        demand(not close(z, own), "these are the logits of the plain run: does your hook return the changed z?")
+        silent = "zero takes away, too, what the head says on every text alike: which value keeps that?"
+        demand(not close(z, 0 * z), silent)
+        demand(
+            not close(z, own.mean((0, 1)).expand_as(z)), "the mean over `tokens` tells of these texts: use `others`."
+        )
+        far = (z[:, None] - torch.cat([usual, usual.mean(0)[None], usual.mean((0, 1)).expand_as(own[:1])])).norm(dim=-1)
+        neither = "the head's z is neither a mean over `others` nor what it says there at the same position."
+        demand(far.min(1).values.max() < 1e-3 * usual.norm(), neither)
 
 
 def _patch_cases() -> Cases:
@@ -203,43 +179,3 @@ patch_stream = compared(
         " again.": lambda *given: 0 * _shares(*given) + 1,
     },
 )
-
-
-@judged
-def bias_head(answer: Answer) -> None:
-    """`bias_head(model, token, amount) → (W_V, W_O)`: a head at rest on the start token that raises one logit."""
-    for config, token, amount in (({}, 7, 2.0), ({}, 3, -1.5), (OTHER, 11, 0.0), (OTHER, 0, 30.0)):
-        model = tiny_model(**config)
-        d_model, d_head = model.cfg.d_model, model.cfg.d_head
-        W_V, W_O = pair(answer(model, token, amount), "W_V and W_O")
-        W_V = tensor(W_V, (d_model, d_head), "W_V, [d_model, d_head]")
-        W_O = tensor(W_O, (d_head, d_model), "W_O, [d_head, d_model]")
-        x, u = model.W_E[0], model.W_U[:, token]
-        adds, at_token, at_1 = (model.W_E[start] @ W_V @ W_O @ u for start in (0, token, 1))
-        if close(adds, amount):
-            continue
-        elsewhere = "that is for a head that looks at `token`; it rests on the start token, model.W_E[0]."
-        demand(not close(at_token, amount), elsewhere)
-        demand(not close(at_1, amount), "that is for token 1; the start token has row 0 of W_E.")
-        told: dict[str, Any] = {  # what is said → of a head that adds `amount` times this
-            "`amount` comes in twice, in W_V and in W_O: the logit rises by its square.": amount,
-            f"it adds nothing to the logit of token {token}: what does W_V make of model.W_E[0], and where does W_O"
-            " write?": 0.0,
-            "the sign is turned: the logit falls by `amount`.": -1.0,
-            f"each of the {d_head} dimensions of z brings all of `amount`, and they add up: one is enough.": d_head,
-        } | _not_divided(x, u)
-        for says, factor in told.items():
-            demand(not close(adds, amount * factor), says)
-        begins = ", ".join(f"{number:.2f}" for number in (x @ W_V)[:3].tolist())
-        raise Wrong(
-            f"asked for {amount:g}, it adds {adds:.3f} to the logit of token {token}; at rest z begins with {begins},"
-            f" of which W_O should make {amount:g}."
-        )
-
-
-def _not_divided(x: Tensor, u: Tensor) -> dict[str, Tensor]:
-    """By what an answer is off that forgot to divide by x · x or u · u, or divided by a length once only."""
-    of_x, of_u = ({"": torch.ones(()), f"|{n}|": v.norm(), f"{n} · {n}": v @ v} for n, v in (("x", x), ("u", u)))
-    both = {" and ".join(filter(None, (a, b))): of_x[a] * of_u[b] for a in of_x for b in of_u if a or b}
-    told = "it adds `amount` times {}, with x for model.W_E[0] and u for the column of W_U: divide that out."
-    return {told.format(name): factor for name, factor in both.items()}

@@ -43,16 +43,22 @@ def stream() -> Axes:
     return axes
 
 
-def unseen_constants() -> Axes:
-    """Three numbers, the same three with 2 added to each, and the one softmax that both have."""
-    logits, in_nats = torch.tensor([2.0, 0.5, -1.0]), ("nats", (-2, 5))  # one scale: the second bars stand higher
-    bars = {"three logits": (logits, *in_nats), "2 added to all": (logits + 2, *in_nats)}
-    bars["softmax of both"] = (logits.softmax(0), "probability", (0, 1))
-    _, panels = plt.subplots(1, 3, figsize=(9, 3.2))
-    for axes, (title, (values, unit, limits)) in zip(panels, bars.items(), strict=True):
-        plots.grouped_bars({title: values}, ["a", "b", "c"], title, unit, numbers=True, axes=axes).set_ylim(limits)
-        axes.axhline(0, color="black", linewidth=0.8)
-    return panels[2]
+def where_and_what() -> None:
+    """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
+    _, axes = plt.subplots(figsize=(11, 3.1))
+    axes.axis("off")
+    A = np.tril(np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]))
+    rows = np.arange(24).reshape(4, 6) % 7 / 7
+    for x, width, height, matrix, cmap, label in (
+        (0.5, 1.4, 1.4, A, "Blues", "$A$  [dest, src]\nWHERE: mixes positions"),
+        (2.6, 2.1, 1.4, rows, "Purples", "$x$  [src, d_model]\nthe stream, a row per position"),
+        (5.4, 1.6, 1.6, rows.T @ rows, "Greens", "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"),
+    ):
+        axes.imshow(matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + height), aspect="auto", vmin=0)
+        axes.text(x + width / 2, 0.6, label, ha="center", va="top", fontsize=9)
+    axes.set(xlim=(0, 9), ylim=(0, 2.5), title="What is a head, as matrices?")
+    for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
+        axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
 
 
 def lens(
@@ -86,46 +92,11 @@ def shares(
     return axes
 
 
-def told_and_cut(told: Float[Tensor, " head"], cut: Float[Tensor, " head"], names: Sequence[str]) -> Axes:
-    """What the terms say a head is worth against what its cut takes away; on the right, the small ones large."""
-    points = dict(zip(names, zip(told.tolist(), cut.tolist(), strict=True), strict=True))
-    layers = {f"heads of layer {n}": dict(at for name, at in points.items() if name[0] == n) for n in "01"}
-    labels = "predicted from its term, in nats of logit", "measured, in nats of logit"
-    _, panels = plt.subplots(1, 2, figsize=(10, 4.4))
-    ends = min(told.min(), cut.min()).item() - 1, max(told.max(), cut.max()).item() + 1
-    titles = {"Does a head's term say what its cut costs?": ends, "The knot near zero, enlarged": (-0.3, 0.7)}
-    for axes, (title, limits) in zip(panels, titles.items(), strict=True):
-        axes.axline((0, 0), slope=1, color=COLOURS[6], linewidth=0.8, linestyle="--", label="as predicted")
-        plots.curves(layers, title, *labels, lines=False, markers=True, axes=axes, xlim=limits, ylim=limits)
-        for i, (name, at) in enumerate(points.items()):
-            if (max(map(abs, at)) < 0.7) == (axes is panels[1]):
-                offset, side = ((-7, -4), "right") if i % 2 == 0 else ((7, -4), "left")  # neighbours: on two sides
-                axes.annotate(name, at, offset, textcoords="offset points", ha=side)
-    return panels[0]
-
-
 def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, legend: str) -> Axes:
     """Two bars for each head, one of either group."""
     bars, heads = {name: list(each.values()) for name, each in groups.items()}, list(next(iter(groups.values())))
     axes = plt.subplots(figsize=(max(10, 0.75 * len(heads)), 3.6))[1]
     plots.grouped_bars(bars, heads, title, unit, "head", numbers=True, axes=axes).legend(title=legend)
-    return axes
-
-
-def bias_against_counts(
-    model: HookedTransformer, writes: Float[Tensor, " d_vocab"], log_counts: Float[Tensor, " d_vocab"]
-) -> Axes:
-    """What a head adds to every logit, always, against how often the training text has the token; some are named."""
-    labels = "how often the training text has the token, logarithm", "added to the logit, nats"
-    look: dict[str, Any] = {"lines": False, "markers": True, "size": 3, "figsize": (8, 4.6)}
-    title = "Which tokens does the resting head speak for?"
-    axes = plots.curves({"all": writes}, title, *labels, x=log_counts, **look)
-    axes.lines[0].set(alpha=0.25, markeredgewidth=0)
-    axes.axhline(0, color="black", linewidth=0.8)
-    for token in [*log_counts.argsort(descending=True)[[0, 2, 5, 9, 20, 60]].tolist(), 0]:
-        at = (log_counts[token].item(), writes[token].item())
-        axes.plot(*at, "o", color=COLOURS[1], markersize=5)
-        axes.annotate(visible(str(model.to_string([token]))), at, (7, -5), textcoords="offset points", **CODE)
     return axes
 
 

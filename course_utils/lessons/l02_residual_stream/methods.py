@@ -1,4 +1,4 @@
-"""What heads are worth to one logit, by every method of lesson 02. `replaced` and `stream_terms` are its exercises."""
+"""What heads are worth to one logit, by every method of lesson 02. `stream_terms` is its exercise."""
 
 from collections.abc import Callable, Iterator
 
@@ -7,27 +7,41 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-Replaced = Callable[..., Float[Tensor, "batch pos d_vocab"]]
+from course_utils import interventions, measure
+from course_utils.interventions import Head, head_name
 
 
-def heads(model: HookedTransformer) -> Iterator[tuple[int, int]]:
+def heads(model: HookedTransformer) -> Iterator[Head]:
     yield from ((layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads))
+
+
+def _with_z(model: HookedTransformer, tokens: Tensor, head: Head, z: Tensor) -> Tensor:
+    """Logits [batch, pos, d_vocab] of a run in which a head moves `z`."""
+    with interventions.cut(model, head, instead={head: z}):
+        return model(tokens)
 
 
 def carried(
     model: HookedTransformer,
-    clean: Int[Tensor, "batch pos"],
-    corrupted: Int[Tensor, "batch pos"],
-    token: Int[Tensor, " batch"],
-    replaced: Replaced,
-) -> dict[str, float]:
-    """How much of the last logit of `token` each head's clean z brings back into the corrupted runs, as a share."""
-    _, kept = model.run_with_cache(clean)
-    back = {f"{n}.{head}": replaced(model, corrupted, n, head, kept["z", n][:, :, head]) for n, head in heads(model)}
-    low, high, *each = (
-        run[:, -1].gather(1, token[:, None]).mean() for run in (model(corrupted), model(clean), *back.values())
+    source: Int[Tensor, "text pos"],
+    into: Int[Tensor, "text pos"],
+    token: Int[Tensor, " text"],
+) -> dict[str, tuple[float, float]]:
+    """How much of the way from the runs on `into` to those on `source` each head's z carries the last logit of `token`.
+
+    A share of the mean way, and its standard error over texts.
+    """
+    _, kept = model.run_with_cache(source)
+    runs = {head: _with_z(model, into, head, kept["z", head[0]][:, :, head[1]]) for head in heads(model)}
+    start, end, *each = (
+        run[:, -1].gather(1, token[:, None])[:, 0] for run in (model(into), model(source), *runs.values())
     )
-    return {name: ((now - low) / (high - low)).item() for name, now in zip(back, each, strict=True)}
+    way, shares = end - start, {}
+    for head, now in zip(runs, each, strict=True):
+        share = ((now - start).mean() / way.mean()).item()
+        error = (now - start - share * way).std() / len(way) ** 0.5 / way.mean().abs()
+        shares[head_name(head)] = (share, error.item())
+    return shares
 
 
 def worth(
@@ -37,7 +51,6 @@ def worth(
     token: int,
     others: Int[Tensor, "text longer"],
     stream_terms: Callable[..., Float[Tensor, "term pos d_model"]],
-    replaced: Replaced,
 ) -> dict[str, Float[Tensor, " part"]]:
     """What the embedding and each head are worth to the last logit of `token`, in nats, by every method.
 
@@ -49,33 +62,33 @@ def worth(
     terms, changed = (stream_terms(model, tokens)[:, -1] @ model.W_U[:, token] for tokens in (clean, corrupted))
     direct = terms[0] - (model.W_E[others] @ model.W_U[:, token]).mean()  # cutting the direct path needs no run
     values = {"zero": [terms[0]], "mean": [direct], "resample": [direct], "patching": [terms[0] - changed[0]]}
-    for layer, head in heads(model):
-        z, own = usual["z", layer][:, :, head], kept["z", layer][:, :, head]
-        for method, value in (("zero", 0), ("mean", z.mean((0, 1))), ("resample", z[:, : clean.shape[1]])):
-            values[method].append(logit - replaced(model, each, layer, head, value)[:, -1, token].mean())
-        values["patching"].append(replaced(model, corrupted, layer, head, own)[0, -1, token] - low)
+    for head in heads(model):
+        z, own = (cache["z", head[0]][:, :, head[1]] for cache in (usual, kept))
+        ways = {"zero": torch.zeros(model.cfg.d_head), "mean": z.mean((0, 1)), "resample": z[:, : clean.shape[1]]}
+        for method, value in ways.items():
+            values[method].append(logit - _with_z(model, each, head, value)[:, -1, token].mean())
+        values["patching"].append(_with_z(model, corrupted, head, own)[0, -1, token] - low)
     return {"attribution": terms} | {method: torch.stack(by_part) for method, by_part in values.items()}
 
 
-def worth_most(
-    model: HookedTransformer,
-    tokens: Int[Tensor, "batch pos"],
-    others: Int[Tensor, "text longer"],
-    replaced: Replaced,
-) -> dict[str, Int[Tensor, "batch pos"]]:
-    """The head worth most to the likeliest token's logit at every position, by attribution, zero and mean.
+def repair(
+    model: HookedTransformer, tokens: Int[Tensor, "text pos"], others: Int[Tensor, "text longer"], top: float = 0.02
+) -> dict[str, dict[str, tuple[float, float]]]:
+    """What the likeliest token's logit loses with a head of layer 0 at its mean over `others`, and the standard errors.
 
-    Heads are counted through the layers; `others` are the texts for the mean.
+    By its own term, and in all, where its own term is among the largest `top` of these predictions; clustered by text.
     """
-    cache, usual = (model.run_with_cache(texts)[1] for texts in (tokens, others))
-    logits: Tensor = model(tokens)
-    likely = logits.argmax(-1, keepdim=True)  # [batch, pos, 1]
-    column = model.W_U.T[likely[..., 0]]  # [batch, pos, d_model]
-    values: dict[str, list[Tensor]] = {"attribution": [], "zero": [], "mean": []}
-    for layer, head in heads(model):
-        wrote = cache["z", layer][:, :, head] @ model.W_O[layer, head]
-        values["attribution"].append((wrote * column).sum(-1))
-        for method, value in (("zero", 0), ("mean", usual["z", layer][:, :, head].mean((0, 1)))):
-            lost = logits - replaced(model, tokens, layer, head, value)
-            values[method].append(lost.gather(-1, likely)[..., 0])
-    return {method: torch.stack(each).abs().argmax(0) for method, each in values.items()}
+    here, usual = (model.run_with_cache(texts, return_type=None)[1] for texts in (tokens, others))
+    logits = model(tokens)
+    likely = logits.argmax(-1, keepdim=True)  # [text, pos, 1]
+    column = model.W_U.T[likely[..., 0]]  # [text, pos, d_model]
+    texts = torch.arange(len(tokens))[:, None].expand(-1, tokens.shape[1] - 1)
+    lost: dict[str, dict[str, tuple[float, float]]] = {"own term": {}, "in all": {}, "made up for": {}}
+    for head in range(model.cfg.n_heads):
+        z, mean = here["z", 0][:, :, head], usual["z", 0][:, :, head].mean((0, 1))
+        own = (((z - mean) @ model.W_O[0, head]) * column).sum(-1)[:, 1:]
+        total = (logits - _with_z(model, tokens, (0, head), mean)).gather(-1, likely)[:, 1:, 0]
+        most = own > own.flatten().quantile(1 - top)
+        for name, values in zip(lost, (own, total, own - total), strict=True):
+            lost[name][f"0.{head}"] = measure.mean_and_error(values[most], texts[most])
+    return lost

@@ -1,16 +1,13 @@
 """Exercises of lesson 02b, the algebra of the stream: what answers are called with, and what mistakes are told."""
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import heads, transforms
+from course_utils import transforms
 from course_utils.course import ours
-from course_utils.course.exercises import Answer, Cases, compared, judged
-from course_utils.course.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
+from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.fixtures import OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course.questions import close, demand
 
 Model = HookedTransformer
@@ -48,112 +45,37 @@ def rotate(answer: Answer) -> None:
         demand(same, "the turned model's stream or logits are not those of the model that was given.")
 
 
-def _fold_case(d_model: int, d_out: int) -> tuple[Tensor, ...]:
-    return 1 + 0.5 * random(d_model), random(d_model, seed=1), random(d_model, d_out, seed=2), random(d_out, seed=3)
+_rope = ours.answer("rope")
 
 
-def _with_bias(bias: Callable[..., Tensor]) -> Answer:
-    """The right W, and another bias."""
-    return lambda w, b, W, b_W: (w[:, None] * W, bias(w, b, W, b_W))
-
-
-BIASES: dict[str, Callable[..., Tensor]] = {  # what is said → a wrong new bias
-    "b went into the new bias as it is; but it, too, is read through W.": lambda w, b, W, b_W: b_W + b,
-    "b is lost: what LayerNorm adds to every vector must arrive behind W.": lambda w, b, W, b_W: b_W,
-    "b_W is lost: the map had a bias of its own.": lambda w, b, W, b_W: b @ W,
-    "b is multiplied by w; LayerNorm adds b after it has multiplied by w.": lambda w, b, W, b_W: b_W + (w * b) @ W,
-    "b stands on the wrong side of W: a row vector stands left of its matrix.": lambda w, b, W, b_W: b_W + W @ b,
-    "b goes through W and is then subtracted; LayerNorm adds it.": lambda w, b, W, b_W: b_W - b @ W,
-}
-OF_W = "the new W is not what turns w ⊙ n into n: each row of W takes one factor."
-
-fold_layer_norm = compared(
-    "`fold_layer_norm(w, b, W, b_W) → (W, b_W)`: LayerNorm's weight and bias inside the next linear map.",
-    returns=("the new W", "the new b_W"),
-    cases=lambda: {
-        "the new bias is not what b becomes behind W, plus b_W.": _fold_case(6, 6),
-        "it fails for a map from 5 dimensions to 3.": _fold_case(5, 3),
-        "it fails for a map from 2 dimensions to 7.": _fold_case(2, 7),
-        "it fails for a map from 4 dimensions to 1.": _fold_case(4, 1),
-    },
-    explain=lambda got, right, *given: None if close(got[0], right[0]) else OF_W,
-    mistakes={
-        "W comes back transposed: keep its shape, [d_model, d_out].": (
-            lambda w, b, W, b_W: ((w[:, None] * W).T, b_W + b @ W)
-        ),
-        "with w = 1 and b = 0 LayerNorm's weights do nothing, so W and b_W should come back as they are.": (
-            lambda w, b, W, b_W: ((n := w[:, None] * W) - n.mean(0), b_W + b @ W)
-        ),
-        "w scales the columns of W; it belongs to the coordinates that W reads, its rows.": (
-            lambda w, b, W, b_W: (W * w, b_W + b @ W)
-        ),
-    }
-    | {says: _with_bias(bias) for says, bias in BIASES.items()},
-)
-NOT_LINEAR = "it is not linear in `soft`: with fixed patterns nothing but products and sums remains."
-
-
-def _frozen(model: Model, soft: Tensor, A: Tensor, wrong: str) -> Tensor:
+def _turned(v: Tensor, wrong: str) -> Tensor:
     """The right answer, with one thing wrong."""
-    x = embedded = soft @ model.W_E + (wrong == "positions") * model.W_pos[: len(soft)]
-    for layer in range(model.cfg.n_layers):
-        read = embedded if wrong == "reads the embedding" else x
-        x = 0 * x if wrong == "no residual" else x
-        for head in range(model.cfg.n_heads):
-            read = x if wrong == "one by one" else read
-            x = x + A[layer, head] @ read @ model.W_V[layer, head] @ model.W_O[layer, head]
-    return x @ model.W_U
+    pos, d = v.shape[-2:]
+    start, step = int(wrong == "from 1"), 1 if wrong == "half" else 2
+    rates = 10_000 ** (-torch.arange(0, d, 2) * step / 2 / d)
+    rates = {"all alike": rates[:1].expand_as(rates), "backwards": rates.flip(0)}.get(wrong, rates)
+    angles = torch.arange(start, pos + start)[:, None] * rates
+    a, b = (v[..., ::2], v[..., 1::2]) if wrong == "neighbours" else v.chunk(2, -1)
+    cos, sin = angles.cos(), -angles.sin() if wrong == "sign" else angles.sin()
+    new = a * cos - b * sin, b * cos + a * sin
+    return torch.stack(new, -1).flatten(-2) if wrong == "neighbours" else torch.cat(new, -1)
 
 
-def _linear(*given: Any) -> Tensor:
-    return ours.find("frozen_logits").function(*given)
-
-
-def _frozen_cases() -> Cases:
-    model, other = tiny_model(), tiny_model(**OTHER)
-    hard, mixed = torch.eye(20)[TOKENS[0]], torch.eye(20)[[0, 2, 5, 1, 4]]
-    own = heads.patterns(model, TOKENS)[:, :, 0]  # [layer, head, dest, src]
-    return {
-        "with the model's own patterns the logits should be the model's own.": (model, hard, own),
-        "with other patterns it goes wrong.": (model, hard, _patterns(2, 3, 5)),
-        NOT_LINEAR: (model, 0.3 * hard + 0.5 * mixed, own),
-        FAILS: (other, random(7, 12), _patterns(3, 2, 7)),
-    }
-
-
-def _patterns(*shape: int) -> Tensor:
-    """Patterns that no model has made, [layer, head, dest, src]."""
-    weights = (2 * random(*shape, shape[-1])).exp().tril()
-    return weights / weights.sum(-1, keepdim=True)
-
-
-frozen_logits = compared(
-    "`frozen_logits(model, soft, A) → [pos, d_vocab]`: the whole model with its attention patterns held fixed.",
-    returns="[pos, d_vocab]",
-    cases=_frozen_cases,
+rope = compared(
+    "`rope(v) → [head, pos, d_head]`: queries or keys, each pair of coordinates turned, further at later positions.",
+    returns="[head, pos, d_head], as what it is given",
+    cases=lambda: {
+        "the vectors are not turned as they should be: pair i at position n by n · 10,000^(−2i/d).": (random(3, 5, 8),),
+        "it fails for 1 head, 7 positions and 4 coordinates.": (random(1, 7, 4),),
+        "it fails for 2 heads, 3 positions and 12 coordinates.": (random(2, 3, 12),),
+    },
     mistakes={
-        "these are log-probabilities; the function returns logits.": lambda *given: _linear(*given).log_softmax(-1),
-        "these are probabilities; the function returns logits.": lambda *given: _linear(*given).softmax(-1),
-        "other patterns give the same logits: are they computed anew from the stream?": (
-            lambda model, soft, A: model(soft.argmax(1)[None])[0]
-        ),
-        "the patterns of layer 0 make no difference.": lambda m, s, A: _linear(m, s, A[1:].expand_as(A)),
-        "the patterns of layer 1 make no difference.": lambda m, s, A: _linear(m, s, A[:1].expand_as(A)),
-        "positions are in the stream; here they only ever entered the patterns.": (
-            lambda m, s, A: _frozen(m, s, A, "positions")
-        ),
-        NOT_LINEAR: lambda m, s, A: _linear(m, s.softmax(-1), A),
-        "the patterns are transposed: rows are destinations.": lambda m, s, A: _linear(m, s, A.mT),
-        "a head reads what its neighbour in the same layer wrote; all heads of a layer read the same stream.": (
-            lambda m, s, A: _frozen(m, s, A, "one by one")
-        ),
-        "layer 1 reads the embedding; it should read the stream, to which layer 0 has added.": (
-            lambda m, s, A: _frozen(m, s, A, "reads the embedding")
-        ),
-        "the stream itself is lost: a layer adds its heads to it.": lambda m, s, A: _frozen(m, s, A, "no residual"),
-        "the layers have each other's patterns: A[0] belongs to layer 0.": lambda m, s, A: _linear(m, s, A.flip(0)),
-        "the heads have each other's patterns: A[layer, 0] belongs to head 0.": lambda m, s, A: _linear(
-            m, s, A.flip(1)
-        ),
+        "nothing is turned.": lambda v: v,
+        "it turns the wrong way: (a, b) becomes (a cos φ − b sin φ, b cos φ + a sin φ).": lambda v: _turned(v, "sign"),
+        "neighbours are paired; coordinate i belongs to i + d/2.": lambda v: _turned(v, "neighbours"),
+        "position 0 is turned, too: count positions from 0.": lambda v: _turned(v, "from 1"),
+        "all pairs turn by the same angle; pair i turns more slowly the larger i.": lambda v: _turned(v, "all alike"),
+        "the pairs have each other's angles: the first one turns fastest.": lambda v: _turned(v, "backwards"),
+        "the exponent is −2i/d, not −i/d.": lambda v: _turned(v, "half"),
     },
 )
