@@ -22,17 +22,21 @@ def _error(W: Tensor, b: Tensor, on: Sequence[int]) -> Tensor:
     return ((x - (x @ W @ W.T + b).relu()) ** 2).sum()
 
 
-def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
+def _means(table: Tensor, unseen: Tensor) -> Tensor:
+    """[sum, answer], by one product with the pairs of each sum."""
+    of_sum = (_sums(table)[None] == torch.arange(len(table))[:, None, None]) & unseen  # [sum, a, b]
+    return torch.einsum("sab,abc->sc", of_sum.float(), table) / of_sum.sum((1, 2))[:, None]
+
+
+def _transform(table: Tensor, frequencies: Sequence[int], unseen: Tensor) -> Tensor:
     kept = torch.zeros(len(table))
-    kept[[0, *frequencies, *(-f for f in frequencies)]] = 1  # waves of a + b have one frequency in a and in b
-    return torch.fft.ifft2(torch.fft.fft2(table, dim=(0, 1)) * kept.diag()[..., None], dim=(0, 1)).real
+    kept[[0, *frequencies, *(-f for f in frequencies)]] = 1
+    return torch.fft.ifft(torch.fft.fft(_means(table, unseen), dim=0) * kept[:, None], dim=0).real[_sums(table)]
 
 
-def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
+def _kernel(table: Tensor, frequencies: Sequence[int], unseen: Tensor) -> Tensor:
     waves = [(2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies]
-    kernel = 1 + 2 * torch.stack(waves).sum(0)
-    means = torch.stack([table[_sums(table) == total].mean(0) for total in range(len(table))])
-    return (kernel @ means / len(table))[_sums(table)]
+    return ((1 + 2 * torch.stack(waves).sum(0)) @ _means(table, unseen) / len(table))[_sums(table)]
 
 
 def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
@@ -52,9 +56,9 @@ def _by_text(tokens: list[str]) -> list[bool]:
 
 RIGHT_ANSWERS = {
     "only_waves": {
-        "a transform of both operands": _diagonal,
+        "a transform of the means": _transform,
         "each mean spread by a kernel": _kernel,
-        "float64": lambda table, f: _waves(table, f).double(),
+        "float64": lambda table, f, unseen: _waves(table, f, unseen).double(),
     },
     "polygon": {
         "turned": lambda n: _star(n, start=1.0),
@@ -95,8 +99,8 @@ RIGHT_ANSWERS = {
 
 WRONG_ANSWERS = {
     "only_waves": {
-        "the same sum modulo 7": lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
-        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f: _waves(table, f[:1]),
+        "the same sum modulo 7": lambda table, f, unseen: fourier.projected(table.flatten(1), f).view_as(table),
+        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f, unseen: _waves(table, f[:1], unseen),
     },
     "polygon": {
         "with directions of length 1 and no bias": lambda n: _star(n, 1.0, 0.0),

@@ -118,7 +118,7 @@ def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, wa
     for axes, group in panels:
         lines = [(run, "test_loss", ORANGE, "-", "other pairs") for run in group]
         lines += [(group[0], "train_loss", BLUE, "--", "training pairs")]  # all seeds learn these alike
-        lines += [(run, "restricted_loss", COLOURS[2], "-.", "key waves alone, all pairs") for run in group if waves]
+        lines += [(run, "restricted_loss", COLOURS[2], "-.", "key waves alone, other pairs") for run in group if waves]
         for run, name, colour, dash, label in lines:
             at = range(0, (run["steps"] if until is None else until) + 1, run["every"])
             axes.plot(at, run[name][: len(at)], color=colour, ls=dash, label=label if run is group[0] else None)
@@ -133,6 +133,19 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     says = "What grows while nothing seems to happen?", "training step", "loss, nats"
     axes = plots.curves(losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 14), xlim=(0, steps[-1]))
     _guessing(axes, steps[-1])
+
+
+def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> None:
+    """Two steps of training for each seed, joined by a line, seeds below each other."""
+    _, axes = plt.subplots(figsize=(9.6, 3.4))
+    rows = range(len(first))
+    axes.hlines(rows, first, last, color=GREY, lw=1)
+    for steps, marker, colour, name in zip((first, last), "os", (COLOURS[2], ORANGE), names, strict=True):
+        axes.plot(steps, rows, marker, ms=9, color=colour, label=name)
+    axes.set(title="When does each get below guessing?", xlabel="training step", xlim=(0, None))
+    axes.set_yticks(rows, [f"seed {row}" for row in rows])
+    axes.invert_yaxis()
+    axes.legend(loc="upper right")
 
 
 def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
