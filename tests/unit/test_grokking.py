@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils.lessons.l09b_neurons import grokking
+from course_utils.lessons.l09b_grokking import grokking
 from course_utils.making import fourier
 
 P = grokking.P

@@ -1,7 +1,7 @@
 """Addition around a clock face, learnt late: (a + b) mod 53 from 40 % of the pairs, with and without weight decay.
 
 A run is told as its tables: the logits [a, b, answer] for all pairs, at some steps of training. All that lesson 09b
-measures is measured on such tables. `python -m course_utils.lessons.l09b_neurons.grokking` trains all runs and
+measures is measured on such tables. `python -m course_utils.lessons.l09b_grokking.grokking` trains all runs and
 writes what it measured to `data/grokking.json`, in some minutes on one core.
 """
 
@@ -101,7 +101,7 @@ def loudness(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum difference"
 @checked
 def by_sum(one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"] = ALL) -> Float[Tensor, "sum answer"]:
     """The mean logits of the pairs with the same a + b (mod 53), of those `where` names."""
-    return torch.stack([one[where & (SUMS == total)].mean(0) for total in range(P)])
+    return torch.stack([one[where & (total == SUMS)].mean(0) for total in range(P)])
 
 
 @checked
@@ -253,7 +253,7 @@ def stored() -> list[dict]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train all runs and store what was measured, in `data/`."""
-    prog = "python -m course_utils.lessons.l09b_neurons.grokking"
+    prog = "python -m course_utils.lessons.l09b_grokking.grokking"
     argparse.ArgumentParser(prog=prog, description=main.__doc__).parse_args(arguments)
     rows = [json.dumps(measured(run)) for run in tqdm(RUNS, unit="run")]
     write_text(STORED, "[\n" + ",\n".join(rows) + "\n]\n")
