@@ -10,7 +10,7 @@ from IPython.display import HTML
 
 from course_utils._files import NOTEBOOKS
 
-PARTS = {  # what each asks, and the lessons that answer; a companion ("02b") stands below its lesson
+PARTS = {  # what each asks, and the lessons that answer; companions ("02b") stand below their lesson
     "What is a transformer?": ("01", "02"),
     "What can be read off its weights?": ("03", "04", "05"),
     "What do heads do together?": ("06", "07", "08"),
@@ -34,12 +34,12 @@ def course_map() -> HTML:
             if door:
                 drawn.append(_way(*door, x, y))
             drawn += _room(number, titles[number], x, y)
-            if (side := f"{number}b") in titles:
-                drawn += _side_room(side, titles[side], x, y + ROOM[1])
+            for n, side in enumerate(_sides(number, titles)):
+                drawn += _side_room(side, titles[side], x, y + ROOM[1] + n * (SIDE[1] + 4))
             door = (x, y)
-        rooms = [room for number in numbers for room in (number, f"{number}b") if room in titles]
+        rooms = [room for number in numbers for room in (number, *_sides(number, titles))]
         words.append(f"{part} {', '.join(f'{room} {titles[room]}' for room in rooms)}.")
-        y += ROOM[1] + 2 * GAP + SIDE[1] * (len(rooms) > len(numbers))
+        y += ROOM[1] + 2 * GAP + SIDE[1] * max(len(_sides(number, titles)) for number in numbers)
     width, height = LEFT + 3 * (ROOM[0] + GAP), y - GAP - 6
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
@@ -60,6 +60,11 @@ def _titles() -> dict[str, str]:
             cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
             found[number] = "".join(cells[0]["source"]).splitlines()[0].partition("·")[2].strip()
     return found
+
+
+def _sides(number: str, titles: dict[str, str]) -> list[str]:
+    """The companions of a lesson: "07b" and "07c" of "07"."""
+    return [side for side in titles if side[:-1] == number]
 
 
 def _room(number: str, title: str, x: float, y: float) -> Iterator[str]:

@@ -54,7 +54,7 @@ def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> 
     axes.set(title="When does each get below guessing?", xlabel="training step", xlim=(0, None))
     axes.set_yticks(rows, [f"seed {row}" for row in rows])
     axes.invert_yaxis()
-    axes.legend(loc="upper right")
+    axes.legend(loc="lower right")
 
 
 def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:

@@ -56,7 +56,7 @@ def prices(densities: Sequence[float], losses: Series) -> None:
 def diagram(
     W: Float[Tensor, "density count 2"], densities: Sequence[float], counts: Sequence[float], guess: str
 ) -> None:
-    """What one dimension keeps of two features, by density (rows) and by how much the second counts; your guess on it."""
+    """What one dimension keeps of two features, by density (rows) and by how much the second counts; a guess on it."""
     kept = W.abs() > 0.5
     table = kept[..., 0].int() + 2 * kept[..., 1].int()  # 1 the first, 2 the second, 3 both
     axes = plt.subplots(figsize=(8.4, 4.6))[1]
