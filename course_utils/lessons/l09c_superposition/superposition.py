@@ -112,7 +112,7 @@ def planted(nested: bool, rows: Count = 20_000, seed: NotNegative = 1) -> Float[
 @checked
 def directions(m: Count = 20) -> Float[Tensor, "24 m"]:
     """A direction of length 1 for each planted feature, drawn at random."""
-    return torch.nn.functional.normalize(torch.randn(24, m, generator=torch.Generator().manual_seed(0)), dim=1)
+    return torch.nn.functional.normalize(torch.randn(24, m, generator=torch.Generator().manual_seed(100)), dim=1)
 
 
 @checked
