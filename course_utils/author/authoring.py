@@ -17,7 +17,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_utils import _markdown
-from course_utils._files import ROOT, SOLUTIONS, get_back, lesson_of, solution_file, write_text
+from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.author import links, runner
 from course_utils.course import claims, reader, utf8_output
 
@@ -393,7 +393,7 @@ def main(arguments: list[str] | None = None) -> int:
         found = [complaint for path in lessons() for complaint in relink(path, headings)]
         if (glossary := SOLUTIONS.parent / links.GLOSSARY).is_file():
             write_text(glossary, links.linked_glossary(glossary.read_text(encoding="utf-8"), headings))
-        if (page := ROOT / "CONTRIBUTING.md").is_file():
+        if (page := SOLUTIONS.parents[1] / "CONTRIBUTING.md").is_file():
             write_text(page, counted(page.read_text(encoding="utf-8")))
         print("\n".join(found), end="\n" * bool(found))
         status |= bool(found)

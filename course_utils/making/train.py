@@ -75,7 +75,7 @@ RECIPES = {
     "zero-layer": TextRecipe(n_layers=0, steps=8_000, hold=1 / 2),
     "one-layer": ONE_LAYER,
     "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 10
-    "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # for lesson 09b
+    "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # for lesson 09c
     "one-layer-biases": replace(ONE_LAYER, biases=True),  # a sibling to compare with; it does not come with the course
     # seed 1: the first with two strong induction heads; snapshots around the phase change
     "two-layer": TextRecipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000), seed=1),

@@ -36,7 +36,8 @@ from course_utils.lessons.l08_how_induction_forms import (
     runs,
 )
 from course_utils.lessons.l09_mlps import addition, figures
-from course_utils.lessons.l09b_neurons import grokking, neurons, superposition
+from course_utils.lessons.l09b_grokking import grokking
+from course_utils.lessons.l09c_superposition import neurons, superposition
 from course_utils.lessons.l10_reading_critically import trials
 from course_utils.lessons.l11_final_case import cases
 from course_utils.making import autoencoder, fourier, gpt, tasks, train
@@ -236,8 +237,19 @@ GOOD = {  # a call of each function that is right
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
     superposition.losses: {"W": torch.rand(4, 2), "b": torch.rand(4), "densities": [0.1, 0.2], "relu": True},
-    superposition.train: {"n": 3, "m": 2, "densities": [0.1], "relu": True, "steps": 2, "copies": 2, "seed": 0},
-    superposition.dimensions: {"W": torch.rand(4, 2)},
+    superposition.train: {
+        "n": 3,
+        "m": 2,
+        "densities": [0.1],
+        "relu": True,
+        "steps": 2,
+        "copies": 2,
+        "seed": 0,
+        "counts": [0.5],
+    },
+    superposition.planted: {"nested": True, "rows": 9, "seed": 0},
+    superposition.directions: {"m": 5},
+    superposition.fires: {"strength": torch.rand(9, 3), "like": torch.rand(3, 24), "on": torch.ones(9, 24)},
     neurons.loss_with: {"model": ADDER, "tokens": TOKENS[:, :2], "change": torch.clone},
     neurons.recovered: {"model": ADDER, "tokens": TOKENS[:, :2], "ways": {"zeros": torch.zeros_like}},
     neurons.spikes: {"model": ADDER, "tokens": TOKENS[:, :2]},
@@ -258,8 +270,7 @@ GOOD = {  # a call of each function that is right
     grokking.loudness: {"one": CLOCK},
     grokking.by_sum: {"one": CLOCK},
     grokking.key_frequencies: {"one": CLOCK},
-    grokking.restricted: {"one": CLOCK, "frequencies": [1]},
-    grokking.excluded: {"one": CLOCK, "frequencies": [1]},
+    grokking.restricted: {"one": CLOCK, "frequencies": [1], "where": grokking.ALL},
     grokking.table: {"model": ADDER},
     grokking.after_embedding: {"model": ADDER},
     grokking.place: {"model": ADDER},

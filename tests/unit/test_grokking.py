@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils.lessons.l09b_neurons import grokking
+from course_utils.lessons.l09b_grokking import grokking
 from course_utils.making import fourier
 
 P = grokking.P
@@ -28,11 +28,19 @@ def test_waves_of_the_sum_are_found_kept_and_taken_out():
     table = wave_table([3, 7])
     noise = 0.1 * torch.randn(table.shape, generator=torch.Generator().manual_seed(0))
     assert grokking.key_frequencies(table + noise) == [3, 7]
-    torch.testing.assert_close(grokking.restricted(table, [3, 7]), table, atol=1e-4, rtol=0)
-    torch.testing.assert_close(grokking.restricted(table, [3]), wave_table([3]), atol=1e-4, rtol=0)
-    torch.testing.assert_close(grokking.excluded(table, [3, 7]), torch.zeros_like(table), atol=1e-4, rtol=0)
+    for where in (grokking.ALL, ~grokking.is_train(0)):
+        torch.testing.assert_close(grokking.restricted(table, [3, 7], where), table, atol=1e-4, rtol=0)
+        torch.testing.assert_close(grokking.restricted(table, [3], where), wave_table([3]), atol=1e-4, rtol=0)
     of_differences = table.flip(1)  # waves of a − b − 1
     assert fourier.power(grokking.by_sum(of_differences)).sum() < 1e-6
+
+
+def test_what_is_known_by_heart_does_not_leak_into_the_means_of_other_pairs():
+    known, table = grokking.is_train(0), torch.zeros(P, P, P)
+    table[known, grokking.SUMS[known]] = 20.0  # sure of every training pair, and of nothing else
+    assert grokking.restricted(table, [1, 2, 3], ~known).abs().max() == 0
+    leaky = grokking.losses(grokking.restricted(table, [1, 2, 3], grokking.ALL)).mean()
+    assert leaky < math.log(P) - 0.5
 
 
 def test_a_table_that_knows_the_sum_has_no_loss_and_one_that_guesses_has_log_53():

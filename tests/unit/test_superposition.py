@@ -1,11 +1,9 @@
-"""The toy of lesson 09b against what can be counted by hand."""
-
-import math
+"""The toy of lesson 09c against what can be counted by hand."""
 
 import pytest
 import torch
 
-from course_utils.lessons.l09b_neurons import superposition
+from course_utils.lessons.l09c_superposition import superposition
 
 
 def test_few_features_have_every_case_once():
@@ -50,9 +48,21 @@ def test_training_leaves_the_caller_their_random_numbers_and_repeats_itself():
     assert torch.equal(before, torch.get_rng_state()) and torch.equal(first, second)
 
 
-def test_shares_of_a_dimension_are_those_of_known_figures():
-    angle = 2 * math.pi * torch.arange(5) / 5
-    pentagon = torch.stack([angle.cos(), angle.sin()], 1)
-    opposites = torch.tensor([[1.0, 0], [-1, 0], [0, 2], [0, 0]])
-    torch.testing.assert_close(superposition.dimensions(pentagon), torch.full((5,), 0.4))
-    torch.testing.assert_close(superposition.dimensions(opposites), torch.tensor([0.5, 0.5, 1, 0]))
+def test_the_feature_that_counts_little_is_left_out_unless_both_are_rare():
+    W, _ = superposition.train(2, 1, [0.5, 0.02], steps=600, copies=4, counts=[0.2, 0.2])
+    assert (W[..., 0].abs() > 0.5).tolist() == [[True, False], [True, True]]
+
+
+def test_planted_children_come_with_their_parent_only_if_nested():
+    nested, free = superposition.planted(True), superposition.planted(False)
+    parents, children = nested[:, 12:15].repeat_interleave(3, 1), nested[:, 15:]
+    assert (children <= parents).all() and (free[:, 15:] > free[:, 12:15].repeat_interleave(3, 1)).any()
+    for on in (nested, free):
+        torch.testing.assert_close(on[:, 15:].mean(), torch.tensor(0.0375), atol=0.002, rtol=0)
+
+
+def test_a_unit_that_is_the_parent_fires_with_and_without_a_child():
+    on = superposition.planted(True, rows=500)
+    assert superposition.fires(on, torch.eye(24), on).tolist() == [[1, 1]] * 3
+    alone = on * (1 - torch.eye(24)[12]) + torch.eye(24)[12] * (on[:, 15:18].sum(1, keepdim=True) == 0) * on
+    assert superposition.fires(alone, torch.eye(24), on).tolist() == [[1, 0], [1, 1], [1, 1]]

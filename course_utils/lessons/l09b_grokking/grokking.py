@@ -1,7 +1,7 @@
 """Addition around a clock face, learnt late: (a + b) mod 53 from 40 % of the pairs, with and without weight decay.
 
 A run is told as its tables: the logits [a, b, answer] for all pairs, at some steps of training. All that lesson 09b
-measures is measured on such tables. `python -m course_utils.lessons.l09b_neurons.grokking` trains all runs and
+measures is measured on such tables. `python -m course_utils.lessons.l09b_grokking.grokking` trains all runs and
 writes what it measured to `data/grokking.json`, in some minutes on one core.
 """
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, cross_entropy
 from tqdm import tqdm
@@ -26,6 +26,7 @@ P = 53  # numbers on the clock face; a prime, so that every frequency passes thr
 SHARE = 0.4  # of the pairs, to train on
 PAIRS = torch.cartesian_prod(torch.arange(P), torch.arange(P))  # all 53 · 53 (a, b), b faster
 SUMS = PAIRS.sum(1).view(P, P) % P  # the right answers [a, b]
+ALL = torch.ones(P, P, dtype=torch.bool)
 FIVE = (3, 8, 12, 20, 25)  # frequencies of what is made by hand
 STORED = DATA / "grokking.json"
 
@@ -41,7 +42,8 @@ class Run:
     every: int = 20  # steps between tables
 
 
-RUNS = [Run(seed, decay, attends) for decay, attends in ((1.0, True), (0.0, True), (1.0, False)) for seed in range(3)]
+KINDS = ((1.0, True, 6), (0.0, True, 3), (1.0, False, 3))  # weight decay, whether attention learns, seeds
+RUNS = [Run(seed, decay, attends) for decay, attends, seeds in KINDS for seed in range(seeds)]
 
 
 @checked
@@ -97,10 +99,9 @@ def loudness(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum difference"
 
 
 @checked
-def by_sum(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum answer"]:
-    """The mean logits of all pairs with the same a + b (mod 53)."""
-    a = torch.arange(P)
-    return torch.stack([one[a, (total - a) % P].mean(0) for total in range(P)])
+def by_sum(one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"] = ALL) -> Float[Tensor, "sum answer"]:
+    """The mean logits of the pairs with the same a + b (mod 53), of those `where` names."""
+    return torch.stack([one[where & (total == SUMS)].mean(0) for total in range(P)])
 
 
 @checked
@@ -111,15 +112,15 @@ def key_frequencies(one: Float[Tensor, "a b answer"]) -> list[int]:
 
 
 @checked
-def restricted(one: Float[Tensor, "a b answer"], frequencies: Sequence[int]) -> Float[Tensor, "a b answer"]:
-    """Of a table the waves of a + b at these frequencies, and a constant for each answer: Nanda et al. 2023, § 5."""
-    return fourier.projected(by_sum(one), frequencies)[SUMS]
+def restricted(
+    one: Float[Tensor, "a b answer"], frequencies: Sequence[int], where: Bool[Tensor, "a b"]
+) -> Float[Tensor, "a b answer"]:
+    """Of a table the waves of a + b at these frequencies, and a constant for each answer: Nanda et al. 2023, § 5.
 
-
-@checked
-def excluded(one: Float[Tensor, "a b answer"], frequencies: Sequence[int]) -> Float[Tensor, "a b answer"]:
-    """A table without those waves: the loss on training pairs is the excluded loss of Nanda et al. 2023."""
-    return one - restricted(one, frequencies) + one.mean((0, 1))
+    The means are over the pairs `where` alone. Give those that training did not show: the means of all pairs hold the
+    right answers of every pair that is known by heart, and so waves of the sum.
+    """
+    return fourier.projected(by_sum(one, where), frequencies)[SUMS]
 
 
 # Clock or pizza
@@ -228,12 +229,11 @@ def measured(run: Run) -> dict:
     model, tables = train(run)
     known, loss = is_train(run.seed), losses(tables)
     keys, (even, irrelevant) = key_frequencies(tables[-1]), place(model)
-    alone, without = (torch.stack([part(one, keys) for one in tables]) for part in (restricted, excluded))
+    alone = torch.stack([restricted(one, keys, ~known) for one in tables])
     found = {
         "train_loss": loss[:, known].mean(1),
         "test_loss": loss[:, ~known].mean(1),
-        "restricted_loss": losses(alone).mean((1, 2)),
-        "excluded_loss": losses(without)[:, known].mean(1),
+        "restricted_loss": losses(alone)[:, ~known].mean(1),
     }
     return {
         **asdict(run),
@@ -253,7 +253,7 @@ def stored() -> list[dict]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Train all runs and store what was measured, in `data/`."""
-    prog = "python -m course_utils.lessons.l09b_neurons.grokking"
+    prog = "python -m course_utils.lessons.l09b_grokking.grokking"
     argparse.ArgumentParser(prog=prog, description=main.__doc__).parse_args(arguments)
     rows = [json.dumps(measured(run)) for run in tqdm(RUNS, unit="run")]
     write_text(STORED, "[\n" + ",\n".join(rows) + "\n]\n")

@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 09b: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 09c: others that are right, and wrong ones with what they hear."""
 
 import math
 import re
@@ -8,31 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils.lessons.l09b_neurons.checks import _waves, _without
-from course_utils.making import fourier
-
-
-def _sums(table: Tensor, sign: int = 1) -> Tensor:
-    return (torch.arange(len(table))[:, None] + sign * torch.arange(len(table))) % len(table)
+from course_utils.lessons.l09c_superposition.checks import _without
 
 
 def _error(W: Tensor, b: Tensor, on: Sequence[int]) -> Tensor:
     """The squared error of all features when those are `on`."""
     x = torch.zeros(len(W)).index_fill(0, torch.tensor(on), 1)
     return ((x - (x @ W @ W.T + b).relu()) ** 2).sum()
-
-
-def _diagonal(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    kept = torch.zeros(len(table))
-    kept[[0, *frequencies, *(-f for f in frequencies)]] = 1  # waves of a + b have one frequency in a and in b
-    return torch.fft.ifft2(torch.fft.fft2(table, dim=(0, 1)) * kept.diag()[..., None], dim=(0, 1)).real
-
-
-def _kernel(table: Tensor, frequencies: Sequence[int]) -> Tensor:
-    waves = [(2 * math.pi * f * _sums(table, -1) / len(table)).cos() for f in frequencies]
-    kernel = 1 + 2 * torch.stack(waves).sum(0)
-    means = torch.stack([table[_sums(table) == total].mean(0) for total in range(len(table))])
-    return (kernel @ means / len(table))[_sums(table)]
 
 
 def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
@@ -51,11 +33,6 @@ def _by_text(tokens: list[str]) -> list[bool]:
 
 
 RIGHT_ANSWERS = {
-    "only_waves": {
-        "a transform of both operands": _diagonal,
-        "each mean spread by a kernel": _kernel,
-        "float64": lambda table, f: _waves(table, f).double(),
-    },
     "polygon": {
         "turned": lambda n: _star(n, start=1.0),
         "the other way round": lambda n: tuple(part.flip(0) for part in _star(n)),
@@ -94,10 +71,6 @@ RIGHT_ANSWERS = {
 
 
 WRONG_ANSWERS = {
-    "only_waves": {
-        "the same sum modulo 7": lambda table, f: fourier.projected(table.flatten(1), f).view_as(table),
-        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f: _waves(table, f[:1]),
-    },
     "polygon": {
         "with directions of length 1 and no bias": lambda n: _star(n, 1.0, 0.0),
         "one that is on should come back as 1": lambda n: _star(n, 1.0, -math.cos(2 * math.pi / n)),

@@ -54,10 +54,10 @@ def losses(
     ]
 
 
-def _errors(x: Tensor, W: Tensor, b: Tensor, relu: bool) -> Float[Tensor, "*model case"]:
-    """The squared error of every model in every case, summed over features."""
+def _errors(x: Tensor, W: Tensor, b: Tensor, relu: bool, share: Tensor | float = 1.0) -> Float[Tensor, "*model case"]:
+    """The squared error of every model in every case, summed over features, each by how much it counts."""
     said = x @ W @ W.mT + b[..., None, :]  # [*model, case, n]
-    return ((x - (said.relu() if relu else said)) ** 2).sum(-1)
+    return ((x - (said.relu() if relu else said)) ** 2 * share).sum(-1)
 
 
 @checked
@@ -69,16 +69,22 @@ def train(
     steps: Count = 1_500,
     copies: Count = 8,
     seed: NotNegative = 0,
+    counts: Sequence[float] | None = None,
 ) -> tuple[Float[Tensor, "density n m"], Float[Tensor, "density n"]]:
-    """Weights and biases for each density: the best of `copies` that begin at random, all trained at once."""
+    """Weights and biases for each density: the best of `copies` that begin at random, all trained at once.
+
+    `counts` says for each model how much its features after the first count, if not as much as the first.
+    """
     x = cases(n)
     weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])  # [density, case]
+    share = torch.ones(len(densities), 1, n)
+    share[..., 1:] = torch.tensor(counts or [1.0])[:, None, None]
     start = torch.randn(copies, len(densities), n, m, generator=torch.Generator().manual_seed(seed))
     W = (0.6 * start).requires_grad_()
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)
     for step in range(steps):
-        per_model = (_errors(x, W, b, relu) * weight).sum(-1)  # [copy, density]
+        per_model = (_errors(x, W, b, relu, share) * weight).sum(-1)  # [copy, density]
         optimizer.zero_grad()
         per_model.sum().backward()
         optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / steps)
@@ -87,12 +93,36 @@ def train(
     return W.detach()[best, every], b.detach()[best, every]
 
 
-@checked
-def dimensions(W: Float[Tensor, "*model n m"]) -> Float[Tensor, "*model n"]:
-    """How much of a dimension each feature has for itself: 1 with one of its own, 1/2 as one of two opposites.
+ALONE, PARENTS, CHILDREN = range(12), range(12, 15), range(15, 24)  # planted features; three children to each parent
 
-    |W_i|² / Σ_j (Ŵ_i · W_j)², and 0 for a feature that is not there. Elhage et al. 2022.
+
+@checked
+def planted(nested: bool, rows: Count = 20_000, seed: NotNegative = 1) -> Float[Tensor, "row 24"]:
+    """24 features, on or off: twelve alone (5 %), three parents (15 %), and nine children (3.75 %).
+
+    Nested, a child is on only where its parent is, a quarter of the time; otherwise it is on whenever chance says so.
     """
-    norm = W.norm(dim=-1)  # [*model, n]
-    along = (W / norm.clamp(min=1e-6)[..., None]) @ W.mT  # [*model, i, j]: how far j reaches along i
-    return norm**2 / (along**2).sum(-1).clamp(min=1e-6)
+    chance = torch.rand(rows, 24, generator=torch.Generator().manual_seed(seed))
+    parents = chance[:, PARENTS] < 0.15
+    children = chance[:, CHILDREN] < (0.25 if nested else 0.0375)
+    children &= parents.repeat_interleave(3, 1) | (not nested)
+    return torch.cat([chance[:, ALONE] < 0.05, parents, children], 1).float()
+
+
+@checked
+def directions(m: Count = 20) -> Float[Tensor, "24 m"]:
+    """A direction of length 1 for each planted feature, drawn at random."""
+    return torch.nn.functional.normalize(torch.randn(24, m, generator=torch.Generator().manual_seed(100)), dim=1)
+
+
+@checked
+def fires(
+    strength: Float[Tensor, "row unit"], like: Float[Tensor, "unit 24"], on: Float[Tensor, "row 24"]
+) -> Float[Tensor, "parent 2"]:
+    """How often the unit most like each parent fires when this is on without a child, and with one."""
+    shares = []
+    for i, parent in enumerate(PARENTS):
+        unit = strength[:, like[:, parent].argmax()] > 0
+        child, there = on[:, 15 + 3 * i : 18 + 3 * i].any(1), on[:, parent] > 0
+        shares.append(torch.stack([unit[there & ~child].float().mean(), unit[there & child].float().mean()]))
+    return torch.stack(shares)

@@ -1,10 +1,11 @@
-"""What only lesson 09b draws: learning late, features as arrows and what they cost each other, neurons on text."""
+"""What only lesson 09c draws: features as arrows and what they cost each other, neurons on text."""
 
 import math
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import matplotlib.colors
 import matplotlib.pyplot as plt
 import torch
 from jaxtyping import Bool, Float
@@ -52,16 +53,48 @@ def prices(densities: Sequence[float], losses: Series) -> None:
     plots.curves(losses, *says, markers=True, figsize=(9.6, 4.4), ylim=(0, None), **scale).minorticks_off()
 
 
-def sharing(models: Mapping[str, tuple[Sequence[float], Float[Tensor, "_density _feature"]]]) -> None:
-    """How much of a dimension each feature has for itself, by density: densities and shares for each panel."""
-    for axes, (densities, shares) in plots.panels(models, (9.8, 4.6), "density", "share of a dimension"):
-        for place, features in enumerate(shares):
-            spread = place + torch.linspace(-0.25, 0.25, len(features))
-            axes.plot(spread, features.sort().values, "o", ms=4, color=BLUE, alpha=0.8)
-        for share, name in ((1.0, "a dimension of its own"), (0.5, "two opposites"), (0.4, "a pentagon")):
-            axes.axhline(share, color=ORANGE, lw=0.8, ls="--")
-            axes.text(len(densities) - 0.5, share + 0.01, name, ha="right", va="bottom", fontsize=8)
-        axes.set(ylim=(-0.03, 1.1), xticks=range(len(densities)), xticklabels=map("{:g}".format, densities))
+def diagram(
+    W: Float[Tensor, "density count 2"], densities: Sequence[float], counts: Sequence[float], guess: str
+) -> None:
+    """What one dimension keeps of two features, by density (rows) and by how much the second counts; a guess on it."""
+    kept = W.abs() > 0.5
+    table = kept[..., 0].int() + 2 * kept[..., 1].int()  # 1 the first, 2 the second, 3 both
+    axes = plt.subplots(figsize=(8.4, 4.6))[1]
+    axes.imshow(table, matplotlib.colors.ListedColormap(["white", "#c6dbef", "#fdd0a2", "#74c476"]), vmin=0, vmax=3)
+    mine = [row.split() for row in guess.strip().splitlines()]
+    for i, row in enumerate(table.tolist()):
+        for j, what in enumerate(row):
+            said = mine[i][j] if i < len(mine) and j < len(mine[i]) else "?"
+            axes.text(j, i, f"{('none', 'first', 'second', 'both')[what]}\n(you: {said})", ha="center", va="center")
+    axes.set_xticks(range(len(counts)), map("{:g}".format, counts))
+    axes.set_yticks(range(len(densities)), [f"{density:.0%}" for density in densities])
+    says = "What does one dimension keep of two features?", "how much the second counts (the first: 1)", "density"
+    axes.set(title=says[0], xlabel=says[1], ylabel=says[2])
+
+
+def found(likes: Mapping[str, Float[Tensor, "unit 24"]], fired: Mapping[str, Float[Tensor, " two"]]) -> None:
+    """Above, how like each planted feature the units are, best match first; below, how often a parent's unit fires."""
+    _, panels = plt.subplots(1, len(likes) + 1, figsize=(10.4, 4.4), width_ratios=[1] * len(likes) + [0.85])
+    for axes, (title, like) in zip(panels, likes.items(), strict=False):
+        left, order = like.clone(), []
+        for feature in range(24):
+            order.append(int(left[:, feature].argmax()))
+            left[order[-1]] = -2  # each unit once
+        axes.imshow(like[order].T, "RdBu_r", vmin=-1, vmax=1)
+        for edge in (11.5, 14.5):
+            axes.axhline(edge, color=GREY, lw=0.8)
+        axes.set_yticks([5.5, 13, 19], ["alone", "parents", "children"], rotation=90, va="center")
+        axes.set(title=title, xlabel="direction in the dictionary", xticks=[])
+    panels[0].set_ylabel("planted feature")
+    names = ["without a child", "with a child"]
+    plots.grouped_bars(
+        {name: two.tolist() for name, two in fired.items()},
+        names,
+        "The parent is on",
+        "its unit fires",
+        axes=panels[-1],
+    )
+    panels[-1].set_ylim(0, 1.25)
 
 
 def interference(W: Stars, titles: Sequence[str]) -> None:
@@ -105,49 +138,6 @@ def squeeze() -> None:
         axes.text(x, y, said, ha="center", va="bottom", fontsize=12)
     axes.set(xlim=(-0.5, 8.5), ylim=(-0.5, 2.9))
     axes.axis("off")
-
-
-def _guessing(axes: Axes, end: int) -> None:
-    axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
-    axes.text(end, math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
-
-
-def learning(runs: Mapping[str, Sequence[Mapping]], until: int | None = None, waves: bool = False) -> None:
-    """Losses of runs over the steps, a panel for each group; `until` hides what is later, `waves` adds key waves."""
-    panels = plots.panels(runs, (max(9.0, 4.9 * len(runs)), 3.9), "training step", "loss, nats")
-    for axes, group in panels:
-        lines = [(run, "test_loss", ORANGE, "-", "other pairs") for run in group]
-        lines += [(group[0], "train_loss", BLUE, "--", "training pairs")]  # all seeds learn these alike
-        lines += [(run, "restricted_loss", COLOURS[2], "-.", "key waves alone, all pairs") for run in group if waves]
-        for run, name, colour, dash, label in lines:
-            at = range(0, (run["steps"] if until is None else until) + 1, run["every"])
-            axes.plot(at, run[name][: len(at)], color=colour, ls=dash, label=label if run is group[0] else None)
-        _guessing(axes, group[0]["steps"])
-        axes.set(yscale="log", xlim=(0, group[0]["steps"]), ylim=(1e-4, 100))
-        axes.minorticks_off()
-    panels[0][0].legend(loc="lower left", fontsize=9)
-
-
-def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> None:
-    """Losses over the steps of training, one line for each part of the logits."""
-    says = "What grows while nothing seems to happen?", "training step", "loss, nats"
-    axes = plots.curves(losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 14), xlim=(0, steps[-1]))
-    _guessing(axes, steps[-1])
-
-
-def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
-    """What `grokking.loudness` gives: white is the mean, the strongest colour two and a half standard deviations."""
-    levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
-    for axes, table in plots.panels(tables, (3.4 * len(tables), 3.7), "a − b (mod 53)", "a + b (mod 53)"):
-        axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
-
-
-def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker for each kind."""
-    points: dict[str, Any] = {name: dict(models) for name, models in kinds.items()}
-    says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"
-    ends: Any = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
-    plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
 
 
 LETTERS = 96  # in a line of an example

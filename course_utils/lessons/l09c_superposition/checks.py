@@ -1,8 +1,7 @@
-"""Checks of lesson 09b, neurons: each exercise as data, with the sentence that each typical mistake gets."""
+"""Checks of lesson 09c, superposition: each exercise as data, with the sentence that each typical mistake gets."""
 
 import functools
 import math
-from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,48 +12,9 @@ from course_utils.course import ours
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.fixtures import random
 from course_utils.course.questions import close, demand, read
-from course_utils.lessons.l09b_neurons import neurons
-from course_utils.making import fourier
+from course_utils.lessons.l09c_superposition import neurons
 
-_waves, _error, _without = ours.answer("only_waves"), ours.answer("pair_error"), ours.answer("without_direction")
-
-
-def _means(table: Tensor) -> Tensor:
-    """The mean of each sum: what is left of a table with an odd size if all waves stay."""
-    return _waves(table, list(range(1, len(table) // 2 + 1)))
-
-
-def _unlike_sums(got: Tensor, right: Tensor, table: Tensor, frequencies: Sequence[int]) -> str | None:
-    a = torch.arange(len(table))
-    alike = got[a, 1 - a]
-    says = f"pairs with the same sum modulo {len(table)}, the size of the table, should get the same logits."
-    return None if close(alike.amax(0), alike.amin(0)) else says
-
-
-only_waves = compared(
-    "`only_waves(table, frequencies) → table`: waves of the sum a + b at these frequencies, and a constant.",
-    returns="[a, b, answer]",
-    cases=lambda: {
-        f"with {n} numbers and the frequencies {f} the waves are not those.": (random(n, n, n, seed=n), f)
-        for n, f in ((7, [2]), (11, [1, 4, 5]), (5, [1, 2]))
-    },
-    mistakes={
-        "the table came back as it was.": lambda table, f: table,
-        "this is what is left without the waves: return the waves.": lambda table, f: table - _waves(table, f),
-        "these are the means by sum; of them only the waves at `frequencies` should stay.": lambda t, f: _means(t),
-        "the constant of each answer is missing: keep it.": lambda table, f: _waves(table - table.mean((0, 1)), f),
-        "these are waves of a − b; they should be waves of the sum.": (
-            lambda table, f: _waves(table[:, -torch.arange(len(table))], f)[:, -torch.arange(len(table))]
-        ),
-        "these are waves of the sums over the pairs with the same a + b: take their mean.": (
-            lambda table, f: len(table) * _waves(table, f)
-        ),
-        "these are waves along the answers; they should be waves along the sums: one column for each answer.": (
-            lambda table, f: fourier.projected(_means(table).flatten(0, 1).T, f).T.view_as(table)
-        ),
-    },
-    explain=_unlike_sums,
-)
+_error, _without = ours.answer("pair_error"), ours.answer("without_direction")
 
 
 @judged
