@@ -2,20 +2,35 @@
 
 from collections.abc import Sequence
 from html import escape
+from pathlib import Path
 from typing import Any
 
+import anywidget
 import torch
+import traitlets
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import circuits, measure, text
 
+HERE = Path(__file__).parent
+STYLE = f"<style>{(HERE / 'explorer.css').read_text(encoding='utf-8')}</style>"
+
+
+class Live(anywidget.AnyWidget):
+    """The picture on the page: `asked` is what was pressed or typed there, `said` why it has no answer."""
+
+    _esm = (HERE / "explorer.js").read_text(encoding="utf-8")
+    asked = traitlets.Dict().tag(sync=True)
+    html = traitlets.Unicode().tag(sync=True)
+    said = traitlets.Unicode().tag(sync=True)
+
 
 class Explorer:
     """One source, one head: who looks for it, what it makes likelier, and what the text says of both.
 
-    `explorer(" open", 6)` is the table as text, `explorer.show()` the same with boxes to type and choose in.
+    `explorer.show(" open", 6)` is a picture to press, `explorer.rows(" open", 6)` what stands in it.
     """
 
     def __init__(self, model: HookedTransformer, tokens: Int[Tensor, "batch pos"]):
@@ -48,25 +63,70 @@ class Explorer:
         received = (pattern * before).sum(-1) / before.sum(-1)  # 0 / 0 where the source has not come yet
         return received * (torch.arange(rows.shape[1]) + 1)
 
-    def __call__(self, word: str, head: int, k: int = 6) -> str:
-        """The table of one source token and one head. Raises AssertionError when `word` is no single token."""
-        source = self.model.to_single_token(word)
+    def rows(self, word: str, head: int, k: int = 6) -> list[list[str]]:
+        """What the picture shows of a source and a head, line by line. Raises ValueError when `word` is no token.
+
+        Destination, weights, text (times); out, logit, how often it comes after the source and elsewhere, per 1,000.
+        """
+        return [[*map(str, row[:7])] for row in self._found(self.token(word), head, k)]
+
+    def _found(self, source: int, head: int, k: int = 6) -> list[list]:
+        """The rows as they are shown, and behind them score and effect, for the widths of the lines."""
         qk, ov = circuits.full_qk(self.model, 0, head), circuits.full_ov(self.model, 0, head)
         scores = (qk.A @ (qk.B[:, source] - qk.B.mean(1))).masked_fill(self.rare, -torch.inf)  # [dest]
         effects = ov.A[source] @ ov.B  # [out]
         rows = self.tokens[(self.tokens == source).any(1)]
         times, after = self._received(head, source), (self.tokens == source).cumsum(1) > (self.tokens == source)
-        lines = [f"head 0.{head}, source {text.visible(word)}, {(self.tokens == source).sum()} times in the text", ""]
-        lines.append("                  looks for it:              makes likelier:")
-        lines.append("destination       weights    text  (times)   out               logit   after / elsewhere")
+        found = []
         for dest, out in zip(scores.topk(k).indices, effects.topk(k).indices, strict=True):
             there = times[(rows == dest) & times.isfinite()]
-            measured = f"{there.mean():7.1f} {f'({len(there)})':>7s}" if len(there) else f"{'':7s} {'(0)':>7s}"
-            rates = [1000 * (self.tokens[part] == out).float().mean() for part in (after, ~after)]
+            measured = f"{there.mean():.1f} ({len(there)})" if len(there) else "(0)"
+            rates = [f"{1000 * (self.tokens[part] == out).float().mean():.2f}" for part in (after, ~after)]
             b, c = (text.visible(str(t)) for t in self.model.to_str_tokens(torch.stack([dest, out])))
-            left = f"{b:17.17s} {scores[dest].exp():6.1f} {measured}"
-            lines.append(f"{left}    {c:16.16s} {effects[out]:+6.1f}   {rates[0]:5.2f} / {rates[1]:.2f}")
-        return "\n".join(lines) + "\n"
+            weight, effect = scores[dest].exp().item(), effects[out].item()
+            found.append([b, f"{weight:.1f}", measured, c, f"{effect:+.1f}", *rates, weight, effect])
+        return found
+
+    def drawn(self, source: int, head: int) -> tuple[str, str]:
+        """The picture of a source and a head, as HTML and in words."""
+        found, name = self._found(source, head), text.visible(str(self.model.to_single_str_token(source)))
+        count = int((self.tokens == source).sum())
+
+        def token(word: str) -> str:
+            return f'<code data-source="{escape(word)}">{escape(word)}</code>'
+
+        def table(caption: str, heads: str, first: int, last: int) -> str:
+            rows = "".join(
+                f"<tr><td>{token(row[first])}</td>{''.join(f'<td>{cell}</td>' for cell in row[first + 1 : last])}</tr>"
+                for row in found
+            )
+            line = "".join(f"<th>{one}</th>" for one in heads.split(", "))
+            return f"<table><caption>{caption}</caption><thead><tr>{line}</tr></thead><tbody>{rows}</tbody></table>"
+
+        def lines(values: list[float], path: str) -> str:
+            most = max(map(abs, values))
+            drawn = "".join(
+                f'<path d="{path.format(y=15 + 30 * i)}" stroke-width="{max(1, round(9 * abs(value) / most))}"/>'
+                for i, value in enumerate(values)
+            )
+            return f'<svg viewBox="0 0 64 180" aria-hidden="true">{drawn}</svg>'
+
+        heads = "".join(
+            f'<b data-head="{h}" aria-pressed="{str(h == head).lower()}">0.{h}</b>'
+            for h in range(self.model.cfg.n_heads)
+        )
+        html = (
+            f'{STYLE}<div class="explorer">{table("looks for it", "destination, weights, text (times)", 0, 3)}'
+            f"{lines([row[7] for row in found], 'M0 {y}C40 {y} 30 90 64 90')}"
+            f'<div class="source"><p>source</p><code>{escape(name)}</code><p>{count} times in the text</p>'
+            f'<p>by head</p><div class="heads">{heads}</div></div>'
+            f"{lines([row[8] for row in found], 'M0 90C34 90 24 {y} 64 {y}')}"
+            f"{table('makes likelier', 'out, logit, after, elsewhere', 3, 7)}</div>"
+        )
+        said = [f"head 0.{head}, source {name}, {count} times in the text"]
+        said.append("destination: weights, text (times) → out: logit, after / elsewhere")
+        said += [f"{b}: {w}, {t} → {c}: {e}, {r} / {q}" for b, w, t, c, e, r, q, *_ in found]
+        return html, "\n".join(said)
 
     def places(self, n: int, generator: torch.Generator) -> Int[Tensor, "n 48"]:
         """The 48 tokens up to `n` random places of the text; the start token takes the place of the first."""
@@ -95,24 +155,20 @@ class Explorer:
         return before.median().exp().item(), torch.tensor(rows)
 
     def show(self, word: str = " open", head: int = 6) -> None:
-        """A box to type a source in, a list of heads, and the table that belongs to both."""
-        import ipywidgets as widgets
+        """The picture, live: press a token or a head, or type a source. What is stored of it is a table."""
         from IPython.display import display
 
-        known = [text.visible(str(t)) for t in self.model.to_str_tokens((~self.rare).nonzero().flatten())]
-        source_box = widgets.Combobox(value=text.visible(word), options=known, description="source")
-        names = [(f"0.{h}", h) for h in range(self.model.cfg.n_heads)]
-        head_box = widgets.Dropdown(value=head, options=names, description="head")
-        found_box = widgets.HTML()
+        html, said = self.drawn(self.token(word), head)
+        display({"text/html": f'<div class="explorer-still">{html}</div>', "text/plain": said}, raw=True)
+        live = Live(asked={"source": text.visible(word), "head": head}, html=html)
 
-        def refresh(_: Any) -> None:
-            parts = self.parts(source_box.value)
-            found = f"That is {len(parts)} tokens: {self._written(parts)}\n" if len(parts) else ""
-            found += "Type a source, one token. Write a space as · and a line break as ↵."
-            found = self(self.model.to_single_str_token(int(parts[0])), head_box.value) if len(parts) == 1 else found
-            found_box.value = f"<pre style='line-height: 1.3'>{escape(found)}</pre>"
+        def answer(change: Any) -> None:
+            parts = self.parts(live.asked["source"])
+            if len(parts) == 1:
+                live.html, live.said = self.drawn(int(parts[0]), live.asked["head"])[0], ""
+            else:
+                live.said = f"That is {len(parts)} tokens: {self._written(parts)}" if len(parts) else "Type one token."
 
-        source_box.observe(refresh, "value")
-        head_box.observe(refresh, "value")
-        refresh(None)
-        display(widgets.VBox([widgets.HBox([source_box, head_box]), found_box]))
+        live.observe(answer, "asked")
+        view = {"version_major": 2, "version_minor": 0, "model_id": live.model_id}
+        display({"application/vnd.jupyter.widget-view+json": view}, raw=True)
