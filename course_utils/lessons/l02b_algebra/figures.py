@@ -1,7 +1,7 @@
 """Pictures of lesson 02b: what matrices do to a plane, and the algebra of the residual stream."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -101,3 +101,16 @@ def turn_and_back() -> None:
         axes.text(5, y + 0.08, f"in the stream: {label}", ha="center", va="bottom")
     plots.box(axes, 3, 0.4, "Q", ORANGE)
     plots.box(axes, 7, 0.4, "Qᵀ", ORANGE)
+
+
+def survives(
+    moved: Mapping[str, Sequence[float]], edits: Sequence[str], scores: Mapping[str, Float[Tensor, " distance"]]
+) -> None:
+    """What edits change, with and without RoPE, and the score of one pair of tokens at every distance."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8))
+    title = "What does an edit do to the logits?"
+    plots.grouped_bars(moved, edits, title, "largest change of a logit, nats", numbers=True, axes=left).legend()
+    left.tick_params("x", labelsize=8)
+    title = "One pair of tokens: its score at each distance"
+    plots.curves(scores, title, "distance between the two", "score", axes=right)
+    right.set_ylim(top=1.5 * max(line.max().item() for line in scores.values()))  # room for the legend
