@@ -35,11 +35,11 @@ def trace(done: Run, tokens: Int[Tensor, " pos"]) -> None:
                 axes.add_patch(plt.Rectangle((x - 0.42, -y - 0.4), 0.84, 0.8, fc=colour, ec=COLOURS[6]))
                 size = 11 - 2 * held.count("\n")
                 axes.text(x, -y, held, ha="center", va="center", fontsize=size, linespacing=0.95)
-    for n, (name, shares) in enumerate(done.looks.items()):
+    for n, (name, seen) in enumerate(done.looks.items()):
         height, colour, line = 0.95 + 0.55 * n, COLOURS[n % 6], "--" if n % 2 else "-"
         axes.text(-0.7, height, f"{name} looks", ha="right", va="center", color=colour, fontsize=10)
         axes.plot(last, height, "o", color=colour, ms=5)
-        for x in (shares[0, -1] > shares[0, -1].max() / 2).nonzero().flatten().tolist():
+        for x in (seen[0, -1] > seen[0, -1].max() / 2).nonzero().flatten().tolist():
             axes.annotate("", (x, 0.44), (x, height), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0})
             axes.plot([x, last], [height, height], color=colour, ls=line)
     axes.set(xlim=(-2.9, last + 0.5), ylim=(0.5 - len(rows), 0.5 + high - len(rows) + 0.2))

@@ -79,8 +79,8 @@ def attention(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dic
         for head, pattern in enumerate(cache["pattern", layer].unbind(1)):  # [batch, dest, src]
             near = {f"{by} back": pattern.diagonal(-by, 1, 2)[:, 2 - by : n + 1 - by] for by in range(3)}
             asked = {"same letter": copy, "behind it": copy + 1}
-            looks = near | {place: pattern[:, n + 1 :].gather(2, at) for place, at in asked.items()}
-            found[f"{layer}.{head}"] = {place: share.mean().item() for place, share in looks.items()}
+            shares = near | {place: pattern[:, n + 1 :].gather(2, at) for place, at in asked.items()}
+            found[f"{layer}.{head}"] = {place: share.mean().item() for place, share in shares.items()}
     return found
 
 
