@@ -35,12 +35,14 @@ CONSTANTS = {  # lesson → number → why it is no claim
     },
     "07c": {"1,024": "4⁵"},
     "09": {"38.875": "311 / 8"},
+    "09b": {"3.97 nats": "the logarithm of 53"},
     "09c": {
         "0.300": "3/5 · (1 − density) at a density of a half",
         "−1.17": "the pentagon's weights, by hand",
         "50 %": "a density",
         "25 %": "read off the figure above it",
         "33,000": "how many activations the helper draws",
+        "70 %": "what the check asks for, and a density",
     },
     "10": {"28 %": "9 / 32", "72 %": "23 / 32", "55 %": "1 − a claim", "5.3 nats": "the difference of two claims"},
 }
