@@ -301,4 +301,5 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     word = pressed.inner_text()
     pressed.click()
     wait_until(page, lambda: source.inner_text() == word, lambda: f"{source.inner_text()!r} shown, not {word!r}")
-    assert box.input_value() == word and not said.inner_text()
+    wait_until(page, lambda: not said.inner_text(), lambda: said.inner_text())
+    assert box.input_value() == word
