@@ -81,9 +81,10 @@ def server(tmp_path_factory, commands):
             assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(encoding="utf-8")
             time.sleep(0.2)
         lesson = authoring.read(folder / EXPLORER)
-        (shown,) = (n for n, cell in enumerate(lesson.cells) if "explore.show()" in cell.source)
+        (shown,) = (n for n, cell in enumerate(lesson.cells) if "explore.show(" in cell.source)
         lesson.cells = lesson.cells[: shown + 1]  # what comes after it runs under nbval
-        lesson.cells.append(v4.new_code_cell(f"print('|'.join(explore(token, head) for token, head in {ASKED}))"))
+        asked = f"import json\nprint(json.dumps([explore.rows(token, head) for token, head in {ASKED}]))"
+        lesson.cells.append(v4.new_code_cell(asked))
         (folder / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
         for name, code in SMALL.items():
             notebook = v4.new_notebook(cells=[v4.new_code_cell(code)], metadata=authoring.METADATA)
@@ -262,34 +263,43 @@ def test_labels_of_circuitsvis_can_be_read(server, open_notebook, theme):
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     page = open_notebook(EXPLORER)
     run_all(page)
-    expected = page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text().strip().split("|")
-    assert len({*expected}) == len(ASKED)
-    box, head = page.locator(".widget-text input[list]"), page.locator(".widget-dropdown select")
-    table = page.locator(".jp-CodeCell", has=box).locator(".widget-html-content pre")
+    expected = json.loads(page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text())
+    assert len({*map(str, expected)}) == len(ASKED)
+    live = page.locator(".explorer-live")
+    box, said, source = live.locator("input"), live.locator("[role=status]"), live.locator(".source > code")
+    assert page.locator(".explorer-still").is_hidden()
 
-    def shows(text):
-        wait_until(page, lambda: text in table.inner_text(), lambda: f"{table.inner_text()!r} shown, not {text!r}")
+    def rows():
+        halves = [live.locator("table").nth(n).locator("tbody tr").all_inner_texts() for n in (0, 1)]
+        return ["\t".join(line).split("\t") for line in zip(*halves, strict=True)]
 
-    def type_source(source):
-        box.click(click_count=3)  # marks what is there
-        page.keyboard.press("Delete")
-        page.keyboard.type(source)
-        page.keyboard.press("Enter")
+    def shows(number, word):
+        wait_until(page, lambda: source.inner_text() == word, lambda: f"{source.inner_text()!r} shown, not {word!r}")
+        wait_until(page, lambda: rows() == expected[number], lambda: f"{rows()} shown, not {expected[number]}")
 
-    shows(expected[0].strip())
-    type_source("assertEqual")
-    shows(expected[1].strip())
-    head.select_option("0.2")
-    shows(expected[2].strip())
+    box.fill(" open")
+    live.locator("[data-head='6']").click()
+    shows(0, "·open")
+    box.fill("assertEqual")
+    shows(1, "assertEqual")
+    live.locator("[data-head='2']").focus()
+    page.keyboard.press("Enter")
+    shows(2, "assertEqual")
+    assert page.evaluate("document.activeElement.dataset.head") == "2"  # the drawing is new, the focus where it was
     for typed in (" for", "·for"):  # a leading space, as itself and as the lesson writes it
-        type_source("assertEqual")
-        shows(expected[2].strip())
-        type_source(typed)
-        shows(expected[3].strip())
-    type_source("<")  # which HTML would swallow
-    shows(expected[4].strip())
-    for typed, sentence in (("", "Type a source"), ("nosuchthing", "That is 4 tokens")):
-        type_source(typed)
-        shows(sentence)
-    type_source("·open")
-    shows("source ·open")  # it recovers
+        box.fill("assertEqual")
+        shows(2, "assertEqual")
+        box.fill(typed)
+        shows(3, "·for")
+    box.fill("<")  # which HTML would swallow
+    shows(4, "<")
+    for typed, sentence in (("", "Type one token"), ("nosuchthing", "That is 4 tokens")):
+        box.fill(typed)
+        wait_until(page, lambda: sentence in said.inner_text(), lambda: f"{said.inner_text()!r} shown")  # noqa: B023
+        assert rows() == expected[4]  # what was found last stays
+    pressed = live.locator("table").last.locator("[data-source]").first
+    word = pressed.inner_text()
+    pressed.click()
+    wait_until(page, lambda: source.inner_text() == word, lambda: f"{source.inner_text()!r} shown, not {word!r}")
+    wait_until(page, lambda: not said.inner_text(), lambda: said.inner_text())
+    assert box.input_value() == word

@@ -21,7 +21,8 @@ function render({ model, el }) {
     const on = event.target.closest(pressed);
     if (!on || (event.key && event.key !== "Enter" && event.key !== " ")) return;
     event.preventDefault();
-    ask("head" in on.dataset ? { head: Number(on.dataset.head) } : { source: on.dataset.source });
+    if ("source" in on.dataset) box.value = on.dataset.source;
+    ask("head" in on.dataset ? { head: Number(on.dataset.head) } : { source: box.value });
   }
   box.addEventListener("input", () => ask({ source: box.value }));
   root.addEventListener("keydown", (event) => event.stopPropagation());
