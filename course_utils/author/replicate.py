@@ -41,7 +41,8 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
     "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
     "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
 }
-# The model that is replaced; a companion goes with its lesson, and 09 loads its seeds itself
+# The model that is replaced; a companion goes with its lesson, but for those that load their seeds themselves, as 09 does
+OWN_SEEDS = ("07c",)
 LESSONS = {"03": "zero-layer", "04": "one-layer", "05": "max-of-list", "06": "two-layer", "07": "two-layer"}
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
@@ -248,7 +249,7 @@ def main(arguments: list[str] | None = None) -> int:
     utf8_output()
     if options.train:
         train_siblings(options.folder)
-    lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS]
+    lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS and path.name[:3] not in OWN_SEEDS]
     ready = [path for path in lessons if siblings_of(path, options.folder) and not options.judge]
     if len(ready) < len(lessons) and not options.judge:
         without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)
