@@ -16,7 +16,7 @@ RANKED: dict[str, tuple[list[float], set[int]]] = {  # scores of doors 0, 1, …
     "true doors on ranks 1 and 2 are perfect: 1.": ([5.0, 4.0, 1.0, 0.5], {0, 1}),
     "true doors on ranks 1 and 4 have precision 1 and 2/4, so the mean is 0.75.": ([5.0, 4.0, 3.0, 2.0], {0, 3}),
     "a true door on rank 3 has precision 1/3.": ([0.1, 3.0, 2.0, 0.0], {0}),
-    "a door that lowers the loss counts by the size of its score: rank by `abs`.": ([-9.0, 2.0, 1.0, -3.0], {0, 3}),
+    "a door that lowers the loss counts by the size of its score: rank by `abs`.": ([-9.0, 0.5, 1.0, -3.0, 4.0], {3}),
     "with three true doors of six it is off: each has the precision at its own rank.": (
         [1.0, 6.0, -5.0, 3.0, 0.5, 2.0],
         {1, 3, 4},
