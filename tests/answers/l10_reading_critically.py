@@ -54,8 +54,8 @@ def _by_backward(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
     found = {}
     for writer, path, reader in boxes.doors(model):
         moved = (new[writer] - z[writer]) @ boxes.through(model, (writer, path, reader))
-        slope = reads[path, reader[0]].grad[:, :, reader[1]]
-        found[writer, path, reader] = torch.einsum("bph,bph->", slope, moved).item()
+        slope: Any = reads[path, reader[0]].grad
+        found[writer, path, reader] = torch.einsum("bph,bph->", slope[:, :, reader[1]], moved).item()
     return found
 
 

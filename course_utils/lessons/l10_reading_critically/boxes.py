@@ -106,9 +106,11 @@ def recorded(
     layers = range(model.cfg.n_layers)
 
     def keep(x: Tensor, hook: HookPoint) -> None:
-        kept[hook.name] = x
+        kept[str(hook.name)] = x
 
-    hooks: list[tuple[str, Callable]] = [(f"blocks.{n}.attn.hook_{part}", keep) for n in layers for part in "qkvz"]
+    hooks: list[tuple[str | Callable, Callable]] = [
+        (f"blocks.{n}.attn.hook_{part}", keep) for n in layers for part in "qkvz"
+    ]
     hooks += [("hook_embed", lambda x, hook: (x if at is None else at).detach().requires_grad_())]
     with torch.enable_grad(), model.hooks(fwd_hooks=hooks):
         result = loss(model, tokens)

@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.interventions import Edge, in_words
+from course_utils.interventions import Door, in_words
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
@@ -29,9 +29,11 @@ def board(found: Mapping[str, Mapping[str, Float[Tensor, "program seed"]]], prog
     size = (9.8, 2.0 + 0.36 * len(found))
     for (title, way), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
         means = torch.stack([by_way[way].mean(1) for by_way in found.values()])
-        rows = [*found] if way == ways[0] else [""] * len(found)
         look: dict[str, Any] = {"numbers_from": 0.0, "bar": False, "axes": axes, "colours": "Blues"}
-        plots.heatmap(means, rows, names, title, **look)
+        plots.heatmap(means, [*found], names, title, **look)
+        axes.images[0].set_clim(0, 1)
+        axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
+        axes.set_yticks(range(len(found)), [*found])
 
 
 def tangent(losses: Sequence[float], slope: float) -> None:
@@ -49,7 +51,7 @@ def kept(by_box: Mapping[str, Mapping[str, float]]) -> None:
     plots.grouped_bars(groups, [*by_box], "Only the first doors are kept: what is the loss?", "nats").legend()
 
 
-def estimates(pairs: Sequence[tuple[float, float]], named: Sequence[Edge]) -> None:
+def estimates(pairs: Sequence[tuple[float, float]], named: Sequence[Door]) -> None:
     """Each door's cost and the gradient's estimate of it; the first of `named` doors have their names beside them."""
     costs, guesses = torch.tensor(pairs).T
     _, axes = plt.subplots(figsize=(6.6, 5.0))
