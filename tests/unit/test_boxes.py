@@ -11,7 +11,7 @@ from course_utils.lessons.l10_reading_critically import boxes
 def test_a_box_knows_how_a_repeated_text_goes_on(name):
     model, truth, heads = boxes.box(name, 3)
     clean = boxes.repeated()
-    assert boxes.loss(model, clean) < 0.6  # chance is 2.5 nats; "two tokens" looks for a pair, and at first has half
+    assert boxes.loss(model, clean) < 1  # chance is 2.5 nats; "two tokens" has seen but one at the first prediction
     assert truth <= {*boxes.doors(model)} and {door[0] for door in truth} <= {*heads.values()}
 
 
