@@ -41,7 +41,7 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
     "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
     "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
 }
-# The model that is replaced; a companion goes with its lesson, but for those that load their seeds themselves, as 09 does
+# The model that is replaced; a companion goes with its lesson. 09 and 07c load their seeds themselves
 OWN_SEEDS = ("07c",)
 LESSONS = {"03": "zero-layer", "04": "one-layer", "05": "max-of-list", "06": "two-layer", "07": "two-layer"}
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared

@@ -38,7 +38,7 @@ from course_utils.lessons.l08_how_induction_forms import (
 from course_utils.lessons.l09_mlps import addition, figures
 from course_utils.lessons.l09b_grokking import grokking
 from course_utils.lessons.l09c_superposition import neurons, superposition
-from course_utils.lessons.l10_reading_critically import trials
+from course_utils.lessons.l10_reading_critically import boxes
 from course_utils.lessons.l11_final_case import cases
 from course_utils.making import autoencoder, fourier, gpt, tasks, train
 
@@ -277,11 +277,12 @@ GOOD = {  # a call of each function that is right
     grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
     grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
     transforms.folded: {"model": MODEL},
-    trials.across: {"model": MODEL, "layer": 1, "head": 0, "between": 3, "length": 4},
-    trials.guesses: {"model": MODEL, "tokens": TOKENS},
-    trials.best_pair: {"model": SHALLOW, "head": 0, "among": torch.tensor([3, 4])},
-    trials.with_first_pieces: {"words": torch.tensor([[1, 2, 3], [4, 5, 6]]), "fillers": torch.tensor([7])},
-    trials.from_identity: {"matrix": FACTORED},
+    boxes.box: {"name": "keys", "seed": 1},
+    boxes.repeated: {"period": 5, "batch": 2, "seed": 1},
+    boxes.doors: {"model": MODEL},
+    boxes.loss: {"model": MODEL, "tokens": TOKENS},
+    boxes.recorded: {"model": MODEL, "tokens": TOKENS},
+    boxes.through: {"model": MODEL, "door": ((0, 0), "k", (1, 1))},
     measure.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
     measure.cost: {"model": MODEL, "cuts": [(1, 0)], "tokens": TOKENS},
@@ -344,7 +345,7 @@ GOOD = {  # a call of each function that is right
 UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "predict"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 MODULES += [events, experiments, forward, language, measures, runs]
-MODULES += [skip_trigrams, max_of_list, addition, grokking, neurons, superposition, trials, cases]
+MODULES += [skip_trigrams, max_of_list, addition, grokking, neurons, superposition, boxes, cases]
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(
         bigrams.save,
@@ -374,6 +375,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         if getattr(function, "__module__", "") == experiments.__name__
     ),
     cases.trained,
+    boxes.score_method,
     *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }

@@ -44,7 +44,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
         "33,000": "how many activations the helper draws",
         "70 %": "what the check asks for, and a density",
     },
-    "10": {"28 %": "9 / 32", "72 %": "23 / 32", "55 %": "1 − a claim", "5.3 nats": "the difference of two claims"},
 }
 
 

@@ -1,7 +1,7 @@
-"""What only lesson 10 draws: verdicts, thresholds, divisors, paths, features, one prediction as a graph, a survey."""
+"""What only lesson 10 draws: how methods rank doors, effects with their errors, one prediction as a graph, a survey."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,119 +13,67 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
+from course_utils.interventions import Door, in_words
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
-BLUE, ORANGE, PLUM, GREY = *COLOURS[:3], COLOURS[6]
-MARKS = {"stands": ("o", BLUE), "falls": ("D", ORANGE), "between": ("s", PLUM), "decides nothing": ("X", GREY)}
+BLUE, ORANGE, GREY = *COLOURS[:2], COLOURS[6]
 ALT = plots.alt_texts(__file__)
 Point = tuple[float, float]
 
 
-def across(panels: Mapping[str, Float[Tensor, "dest src"]], wall: int) -> None:
-    """One pattern in each panel, and a line before and behind the position `wall`."""
-    for axes, pattern in plots.panels(panels, (9.4, 4.4), "source position", "destination position"):
-        drawn = axes.imshow(pattern, vmin=0, vmax=1)
-        axes.axhline(wall, color="white", lw=1, ls="--")
-        axes.axvline(wall, color="white", lw=1, ls="--")
-    plt.colorbar(drawn, ax=plt.gcf().axes, label="attention", shrink=0.8)
+def board(found: Mapping[str, Mapping[str, Float[Tensor, "program seed"]]], programs: Iterable[str]) -> None:
+    """The mean score of each method, on a row, for each program: a table for each other text."""
+    ways, names = [*next(iter(found.values()))], [*programs]
+    panels = {f"patched with {way}": way for way in ways}
+    size = (9.8, 2.0 + 0.36 * len(found))
+    for (title, way), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
+        means = torch.stack([by_way[way].mean(1) for by_way in found.values()])
+        look: dict[str, Any] = {"numbers_from": 0.0, "bar": False, "axes": axes, "colours": "Blues"}
+        plots.heatmap(means, [*found], names, title, **look)
+        axes.images[0].set_clim(0, 1)
+        axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
+        axes.set_yticks(range(len(found)), [*found])
 
 
-def signs(panels: Mapping[str, Float[Tensor, " token"]], unit: str) -> None:
-    """What each token gains or loses, in the `unit`: one histogram for each panel, in two colours that meet at 0."""
-    for axes, values in plots.panels(panels, (9.4, 4.0), unit, "how many"):
-        width = (values.max() - values.min()).item() / 40
-        edges = (width * torch.arange(values.min() // width, values.max() // width + 2)).tolist()  # one of them at 0
-        axes.hist(values[values > 0], edges, color=BLUE, label=f"raised: {(values > 0).float().mean():.0%}")
-        axes.hist(values[values <= 0], edges, color=ORANGE, label="lowered (left of 0)")
-        axes.margins(y=0.25)  # room for the legend
-        axes.legend()
+def tangent(losses: Sequence[float], slope: float) -> None:
+    """The loss while a door goes from one text's content to another's, and what the gradient at the start foresees."""
+    share = torch.linspace(0, 1, len(losses))
+    lines = {"patched": torch.tensor(losses), "the gradient's estimate": losses[0] + slope * share}
+    labels = "What does patching cost, on the way?", "share of the other text in the door", "loss, nats"
+    plots.curves(lines, *labels, x=share).legend(loc="upper left")
 
 
-def stairs(
-    thresholds: Float[Tensor, " threshold"],
-    scores: Mapping[str, Float[Tensor, " head"]],
-    null: Float[Tensor, " sample"],
-) -> None:
-    """How many heads of each model score above each threshold, and what random circuits reach."""
-    above = {f"{name}, last layer": (values > thresholds[:, None]).sum(1) for name, values in scores.items()}
-    labels = "How many of eight heads copy?", "threshold for the copying score", "heads above the threshold"
-    axes = plots.curves(above, *labels, x=thresholds, figsize=(7.6, 4.2), ylim=(0, 8.4))
-    for line in axes.lines:
-        line.set(drawstyle="steps", linewidth=2)
-    axes.axvspan(null.min().item(), null.max().item(), color="0.9", label=f"{len(null)} random circuits")
-    axes.legend(loc="lower left")
+def kept(by_box: Mapping[str, Mapping[str, float]]) -> None:
+    """The loss of boxes with a method's first doors alone: a group of bars for each method."""
+    methods = [*next(iter(by_box.values()))]
+    groups = {method: [losses[method] for losses in by_box.values()] for method in methods}
+    plots.grouped_bars(groups, [*by_box], "Only the first doors are kept: what is the loss?", "nats").legend()
 
 
-def heads_by_two_scores(
-    x: Float[Tensor, " head"], y: Float[Tensor, " head"], marked: Sequence[int], names: Sequence[str]
-) -> None:
-    """One point for each head, diamonds for those that are `marked`."""
-    _, axes = plt.subplots(figsize=(6.6, 5.4))
-    for h, name in enumerate(names):
-        axes.scatter(x[h], y[h], 70, color=COLOURS[h in marked], marker="oD"[h in marked])
-        axes.text(x[h].item(), y[h].item() + 0.06, name, ha="center", fontsize=9)
-    axes.set(title="Which eigenvalues tell the induction heads (diamonds) apart?", xlim=(-1.1, 1.2), ylim=(-1.1, 1.2))
-    axes.set(xlabel="positivity of $W_{QK}$ alone", ylabel="positivity of the K-composition term")
+def estimates(pairs: Sequence[tuple[float, float]], named: Sequence[Door]) -> None:
+    """Each door's cost and the gradient's estimate of it; the first of `named` doors have their names beside them."""
+    costs, guesses = torch.tensor(pairs).T
+    _, axes = plt.subplots(figsize=(6.6, 5.0))
+    axes.scatter(costs, guesses, 28, color=BLUE, alpha=0.7)
+    ends = [min(costs.min(), guesses.min()).item(), max(costs.max(), guesses.max()).item()]
+    axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
+    for place, door in zip(costs.argsort(descending=True).tolist(), named, strict=False):
+        axes.text(costs[place].item() - 0.1, guesses[place].item(), in_words(door), fontsize=9, ha="right")
+    axes.set(title="Does the gradient know what doors are worth?")
+    axes.set(xlabel="what patching costs, nats", ylabel="what the gradient says, nats")
+    axes.legend(loc="lower right")
 
 
-def scales(
-    trials: Mapping[str, tuple[float, float, float, float]],
-    words: Mapping[str, str],
-    measured: Mapping[str, float] | None = None,
-    title: str = "What does the number say?",
-) -> None:
-    """Where each measured number fell between "as if false" (0) and "as claimed" (1), and the verdict's word.
-
-    A trial is (claimed, denied, measured, noise). With the numbers as they were `measured`, those at which ends and
-    mark stand are written in; a mark that stands elsewhere says what its number counts as.
-    """
-    _, axes = plt.subplots(figsize=(9.4, 0.6 + (0.9 if measured else 0.6) * len(trials)))
-    for row, (name, (claimed, denied, counted, noise)) in enumerate(trials.items()):
-        place, width = (counted - denied) / (claimed - denied), noise / abs(claimed - denied)
-        axes.plot([0, 1], [row, row], color="0.85", lw=2, zorder=0)
-        for end, colour, said in ((0, "#f6cdb0", f"if false: {denied:.2f}"), (1, "#b5d6ea", f"claimed: {claimed:.2f}")):
-            axes.barh(row, 2 * width, 0.36, end - width, color=colour, zorder=0)
-            axes.plot([end, end], [row - 0.18, row + 0.18], color="0.4", lw=1, zorder=0)
-            if measured:
-                axes.text(end, row + 0.24, said, ha="center", va="top", color="#555555")
-        mark, colour = MARKS[words[name]]
-        axes.plot(place, row, mark, ms=8, color=colour)
-        axes.text(1.38, row, words[name], va="center")
-        if measured:
-            said = f", counts as {counted:.0f}" if counted != measured[name] else ""
-            axes.text(place, row - 0.2, f"measured {plots.written(measured[name])}{said}", ha="center", va="bottom")
-    axes.set_xticks([0, 1], ["as if it were false", "as claimed"])
-    axes.xaxis.set_visible(not measured)
-    axes.set_yticks(range(len(trials)), list(trials))
-    axes.set(xlim=(-0.35, 1.65), ylim=(len(trials) - 0.4, -0.6), title=f"{title} (bands: within the noise)")
-    axes.spines[["left", "bottom"]].set_visible(False)
-    axes.tick_params(length=0)
-
-
-def copier(table: Float[Tensor, "source out"], values: Float[Tensor, " n"]) -> None:
-    """A table of what each token adds to each logit, and the real parts of its eigenvalues on a line."""
-    _, axes = plt.subplots(1, 2, figsize=(9.4, 3.2), width_ratios=(1, 1.1))
-    names = [f"t{i}" for i in range(len(table))]
-    look = {"centred": True, "numbers_from": 0.01, "bar": False, "axes": axes[0]}
-    plots.heatmap(table, names, names, "Each token raises itself most …", "source", "out", **look)
-    axes[1].axvline(0, color=GREY, lw=1)
-    for value, times in zip(*values.round(decimals=2).unique(return_counts=True), strict=True):
-        mark, colour = ("o", BLUE) if value >= 0 else ("D", ORANGE)
-        axes[1].plot(value, 0, mark, color=colour, ms=9)
-        axes[1].text(value, 0.015, f"{plots.written(value.item(), '.3g')} (×{times})", ha="center")
-    axes[1].margins(x=0.2)
-    axes[1].set(title="… and what do its eigenvalues say?", xlabel="eigenvalue (real part, rows centred)", yticks=[])
-    axes[1].spines["left"].set_visible(False)
-
-
-def divisors(panels: Mapping[str, Float[Tensor, "context pos"]]) -> None:
-    """A histogram of LayerNorm's divisor over tokens for each place, with its mean."""
-    named = {f"Is the divisor {name} constant?": scale for name, scale in panels.items()}
-    for axes, scale in plots.panels(named, (9.4, 4.0), "divisor", "tokens"):
-        axes.hist(scale.flatten().numpy(), bins=60, color=BLUE)
-        axes.axvline(scale.mean().item(), color=ORANGE, ls="--", lw=2, label=f"mean {scale.mean():.2f}")
-        axes.legend()
+def effects(by_name: Mapping[str, tuple[float, float]], title: str, unit: str) -> None:
+    """Means, each with two standard errors either way, beside a line at 0."""
+    _, axes = plt.subplots(figsize=(8.2, 1.1 + 0.45 * len(by_name)))
+    for row, (mean, error) in enumerate(by_name.values()):
+        axes.errorbar(mean, row, xerr=2 * error, fmt="o", color=BLUE, capsize=4)
+        axes.text(mean, row - 0.18, plots.written(mean), ha="center", va="bottom", fontsize=9)
+    axes.axvline(0, color=GREY, lw=1)
+    axes.set_yticks(range(len(by_name)), list(by_name))
+    axes.set(title=title, xlabel=f"{unit} (bars: two standard errors)", ylim=(len(by_name) - 0.5, -0.7))
 
 
 def survey(pages: Mapping[str, Mapping[str, Any]]) -> None:
@@ -140,44 +88,9 @@ def survey(pages: Mapping[str, Mapping[str, Any]]) -> None:
     axes.legend(loc="lower right")
 
 
-def one_path() -> None:
-    """Path patching as a drawing: two runs, and one difference that goes to one door of one head."""
-    _, axes = plt.subplots(figsize=(9.4, 3.9))
-    for y, end, name, colour, line in ((1.0, 10.0, "clean", BLUE, "-"), (3.6, 2.9, "other", ORANGE, "--")):
-        axes.plot([0.4, end], [y, y], color=colour, ls=line, lw=2.5, zorder=0)
-        axes.text(0.3, y, f"run on {name}", ha="right", va="center", color=colour)
-        _head(axes, "writer", 1.9, y)
-    doors = {door: (6.7, 2.9 - 0.6 * rank) for rank, door in enumerate("kqv")}
-    for door, (x, y) in doors.items():
-        axes.text(x, y, door, ha="center", va="center", bbox={"boxstyle": "square,pad=0.25", "facecolor": "white"})
-    reader, others, meet = _head(axes, "reader", 7.4, 2.3), _head(axes, "all other heads", 9.0, 2.3), (4.1, 2.9)
-    clean = [((5.6, 0.95), door) for door in doors.values()] + [(reader, (7.9, 1.0)), ((1.9, 1.0), meet)]
-    for tail, tip in [*clean, ((8.5, 0.95), others), (others, (9.5, 1.0))]:
-        _arrow(axes, tail, tip, BLUE, "-")
-    for tail, tip in (((1.9, 3.6), meet), (meet, doors["k"])):
-        _arrow(axes, tail, tip, ORANGE, "--")
-    axes.text(*meet, "Σ", ha="center", va="center", bbox={"boxstyle": "circle,pad=0.25", "facecolor": "#ffe9d6"})
-    labels = {"+ what it writes here": (0.9, 3.0), "− what it writes here": (3.1, 1.7), "the difference": (4.4, 3.0)}
-    for said, (x, y) in labels.items():
-        axes.text(x, y, said, fontsize=9)
-    axes.text(10.1, 1.0, "logits", va="center")
-    axes.set_title("What goes down one path, into the reader's keys?")
-    axes.set(xlim=(-1.2, 10.9), ylim=(0.5, 4.1))
-    axes.axis("off")
-
-
 def _arrow(axes: Axes, start: Point, end: Point, colour: str, line: str, lw: float = 1.6) -> None:
     style = {"arrowstyle": "-|>", "color": colour, "ls": line, "lw": lw, "shrinkA": 10, "shrinkB": 10}
     axes.annotate("", end, start, arrowprops=style, zorder=0)
-
-
-def paths(panels: Mapping[str, Float[Tensor, "writer reader"]]) -> None:
-    """What each path from a head of layer 0 to a head of layer 1 is worth: one table for each door."""
-    limit, last = max(costs.abs().max().item() for costs in panels.values()), [*panels.values()][-1]
-    for (title, costs), (axes, _) in zip(panels.items(), plots.panels(panels, (9.4, 4.4)), strict=True):
-        writers, readers = ([f"{layer}.{h}" for h in range(n)] for layer, n in enumerate(costs.shape))
-        look: dict[str, Any] = {"centred": True, "limit": limit, "numbers_from": limit / 8, "bar": costs is last}
-        plots.heatmap(costs, writers, readers, title, "writer", "reader", label="nats", axes=axes, **look)
 
 
 def graph(tokens: Sequence[str], out: str, terms: tuple[Tensor, Tensor, Tensor, Tensor], least: float) -> None:

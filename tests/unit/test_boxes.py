@@ -1,0 +1,49 @@
+"""Lesson 10's boxes: their programs do what they say, and their doors are what cuts find."""
+
+import pytest
+import torch
+
+from course_utils import interventions
+from course_utils.lessons.l10_reading_critically import boxes
+
+
+@pytest.mark.parametrize("name", boxes.PROGRAMS)
+def test_a_box_knows_how_a_repeated_text_goes_on(name):
+    model, truth, heads = boxes.box(name, 3)
+    clean = boxes.repeated()
+    assert boxes.loss(model, clean) < 1  # chance is 2.5 nats; "two tokens" has seen but one at the first prediction
+    assert truth <= {*boxes.doors(model)} and {door[0] for door in truth} <= {*heads.values()}
+
+
+def test_repeated_texts_repeat():
+    for period in (5, 6):
+        tokens = boxes.repeated(period, batch=4, seed=1)
+        assert tokens.shape == (4, 13) and (tokens[:, 0] == 0).all()
+        assert (tokens[:, 1:-period] == tokens[:, 1 + period :]).all()
+        assert all(len({*row}) == period for row in tokens[:, 1 : 1 + period].tolist())
+
+
+def test_what_is_recorded_is_what_heads_move_and_read():
+    model, _, _ = boxes.box("keys", 0)
+    clean = boxes.repeated(batch=3)
+    found, (_, run) = boxes.recorded(model, clean), model.run_with_cache(clean)
+    torch.testing.assert_close(found.z[1, 2], run["z", 1][:, :, 2])
+    torch.testing.assert_close(found.reads["k", 1], run["k", 1])
+    writer, reader = (0, 1), (1, 2)
+    with interventions.cut(model, (writer, "q", reader)):
+        _, without = model.run_with_cache(clean)
+    change = -found.z[writer] @ boxes.through(model, (writer, "q", reader))
+    torch.testing.assert_close(without["q", 1][:, :, 2] - run["q", 1][:, :, 2], change, atol=1e-4, rtol=1e-4)
+    shifted = boxes.recorded(model, clean, run["embed"] * 0.5)
+    assert shifted.loss != found.loss
+
+
+def test_a_method_that_knows_the_truth_scores_highest():
+    knows = {door for name in boxes.PROGRAMS for door in boxes.box(name, 0).truth}
+    found = boxes.score_method(
+        lambda model, clean, other: {door: float(door in knows) for door in boxes.doors(model)},
+        lambda scores, truth: min(scores[door] for door in truth),
+        [0],
+        boxes.repeated(5),
+    )
+    assert found.shape == (7, 1) and (found == 1).all()
