@@ -117,6 +117,7 @@ GOOD = {  # a call of each function that is right
     max_of_list.try_all: {"votes": VOTES},
     max_of_list.worst_cases: {"votes": VOTES},
     max_of_list.census: {"votes": VOTES, "most": 9},
+    max_of_list.operations: {"proof": lambda: TABLE.sum()},
     max_of_list.number_line: {"table": TABLE},
     max_of_list.line_weight: {"model": MODEL, "n": 3, "exact": True},
     max_of_list.step_and_voice: {"model": MODEL, "n": 3},

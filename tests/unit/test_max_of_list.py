@@ -169,3 +169,10 @@ def test_step_and_voice_say_when_a_crowd_draws(model):
         typical = scores[q, :, q].mean().exp() * sum(below) / 3
         crowd = [(V[q, place, M, M] - V[q, place, M, q]) / typical for place in range(2)]
         torch.testing.assert_close(step[q].exp() * voice[q], min(crowd))
+
+
+def test_operations_count_the_numbers_that_are_read_or_worked_out():
+    numbers = torch.rand(4, 5)
+    assert max_of_list.operations(lambda: numbers + 1) == 20
+    assert max_of_list.operations(lambda: numbers.amin(1).sum()) == 20 + 4
+    assert max_of_list.operations(lambda: numbers.mT[None]) == 0  # a view reads nothing

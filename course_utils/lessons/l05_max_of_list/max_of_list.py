@@ -183,6 +183,7 @@ class _Counted(TorchDispatchMode):
         return result
 
 
+@checked
 def operations(proof: Callable[[], object]) -> int:
     """How many numbers a proof reads from tables or works out, counted while it runs."""
     with _Counted() as counted:
