@@ -51,6 +51,8 @@ class Exercise:
         self.mark = ""  # of the last answer: ✓, ✗ or ○
         self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
         self.hints_shown = 0
+        if name in EXERCISES:
+            raise ValueError(f"Two exercises are called {name}: `check.{name}` would meet one of them only.")
         EXERCISES[name] = self
 
     def __call__(self, answer: Answer) -> Answer:

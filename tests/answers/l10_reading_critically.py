@@ -61,7 +61,7 @@ def _by_backward(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
 
 RIGHT_ANSWERS = {
     "average_precision": {"by counting": _by_counting, "numpy": _by_numpy, "walking down": _walking_down},
-    "attribution": {"at z": _gradient_at_z, "backward": _by_backward, "the sum of a product": _estimates()},
+    "attribution_patching": {"at z": _gradient_at_z, "backward": _by_backward, "the sum of a product": _estimates()},
 }
 
 
@@ -74,7 +74,7 @@ WRONG_ANSWERS = {
         "are perfect: 1": lambda scores, truth: 0.5,
         "a true door on rank 3": lambda scores, truth: max(_precision()(scores, truth), 0.4),
     },
-    "attribution": {
+    "attribution_patching": {
         "the sign is turned round": _estimates(change=lambda z, new: z - new),
         "used whole": _estimates(change=lambda z, new: new),
         "it is the mean over texts": _estimates(total=torch.mean),

@@ -116,8 +116,8 @@ def _cases() -> dict[str, Any]:
     }
 
 
-attribution = compared(
-    "`attribution(model, clean, other, at) → {door: nats}`: what patching each door would cost, from one gradient.",
+attribution_patching = compared(
+    "`attribution_patching(model, clean, other, at) → {door: nats}`: each door's patch, from one gradient.",
     returns="{door: nats}",
     cases=_cases,
     as_read=_in_order,
