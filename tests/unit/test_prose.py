@@ -42,7 +42,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
         "50 %": "a density",
         "25 %": "read off the figure above it",
         "33,000": "how many activations the helper draws",
-        "70 %": "what the check asks for, and a density",
     },
 }
 
