@@ -58,11 +58,11 @@ function message(f) {
   const change = cut ? `<code>${safe(was.name)}</code> <span>${percent(was.before)}</span> <span class="to">→</span> <b>${percent(was.p)}</b>` : asks;
   const came = f.came ? `${f.text ? "came" : "right is"} <code>${safe(f.came[0])}</code>, loss ${number(f.came[1])}${cut ? ` (before ${number(f.came[2])})` : ""} nats` : "";
   const mean = f.mean ? `mean loss of all positions ${number(f.mean[0])}${cut ? ` (before ${number(f.mean[1])})` : ""} nats` : "";
-  return `<section class="said"><h3>After <code>${safe(f.names[f.position])}</code> the model expects<span class="n was">${cut ? "before" : ""}</span></h3><div class="rows">${rows.join("")}</div>
+  return `<div class="said"><h3>After <code>${safe(f.names[f.position])}</code> the model expects<span class="n was">${cut ? "before" : ""}</span></h3><div class="rows">${rows.join("")}</div>
     <div class="change${cut ? " cut" : ""}"><p class="big">${change}</p><p class="small">${cut ? `without ${safe(f.words.join(", "))}` : ""}</p>
     <button type="button" data-do="reset" data-key="" ${cut ? "" : "disabled"}>undo</button></div>
     <p class="small">${[came, mean].filter(Boolean).join(" · ")}</p>
-    <p class="small"><button type="button" class="switch" role="switch" data-do="cut" data-key="${here}" aria-checked="${!f.cuts.includes(here)}" aria-label="position ${here} can be seen"></button> later tokens see <code>${safe(f.names[f.position])}</code>, position ${here}</p></section>`;
+    <p class="small"><button type="button" class="switch" role="switch" data-do="cut" data-key="${here}" aria-checked="${!f.cuts.includes(here)}" aria-label="position ${here} can be seen"></button> later tokens see <code>${safe(f.names[f.position])}</code>, position ${here}</p></div>`;
 }
 
 function heads(f) {
@@ -75,7 +75,7 @@ function heads(f) {
     });
     return `<h4>layer ${layer}</h4><div class="chips" style="--n:${Math.min(4, f.heads)}">${chips.join("")}</div>`;
   });
-  return `<section class="heads"><h3>${f.layers ? "Heads: the switch cuts, the name shows where it looks" : "This model has no heads"}</h3>${layers.join("")}</section>`;
+  return `<div class="heads"><h3>${f.layers ? "Heads: the switch cuts, the name shows where it looks" : "This model has no heads"}</h3>${layers.join("")}</div>`;
 }
 
 const PANELS = {
