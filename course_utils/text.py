@@ -176,6 +176,12 @@ def variants(change: Callable[[str], str]) -> Int[Tensor, "pair 2"]:
 
 
 @checked
+def different_tokens(n: Count, batch: Count, among: Count, generator: torch.Generator) -> Int[Tensor, "batch n"]:
+    """Rows of `n` different tokens in any order, out of the first `among` behind the start token."""
+    return 1 + torch.stack([torch.randperm(among, generator=generator)[:n] for _ in range(batch)])
+
+
+@checked
 def repeated_tokens(
     length: Count = 64,
     batch: Count = 16,

@@ -20,13 +20,13 @@ from course_utils import _markdown
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.author import links, runner
 from course_utils.course import claims, reader, utf8_output
+from course_utils.course.microscope import web
 
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
 MAX_BYTES = 1_000_000  # of a stored notebook
 MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)  # what was meant as a marker
 MARKERS = [f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")]
-WIDGET = "application/vnd.jupyter.widget-view+json"
 RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")  # how a widget looks as text
 IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
@@ -83,7 +83,7 @@ def _stored(output: NotebookNode, is_interactive: bool) -> bool:
     if output.get("metadata", {}).get("personal"):
         return False
     data = output.get("data", {})
-    dropped = data.pop(WIDGET, None)
+    dropped = data.pop(web.WIDGET, None)
     if is_interactive and "<script" in _html(output):
         dropped = data.pop("text/html")
     if dropped and RAW.match(data.get("text/plain", "")):

@@ -41,9 +41,15 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
     "two-layer": ("seed-0", "seed-2", "seed-3", "seed-4"),
     "max-of-list": ("seed-1", "seed-2", "seed-3", "seed-4"),
 }
-# The model that is replaced; a companion goes with its lesson. 09 and 07c load their seeds themselves
-OWN_SEEDS = ("07c",)
-LESSONS = {"03": "zero-layer", "04": "one-layer", "05": "max-of-list", "06": "two-layer", "07": "two-layer"}
+LESSONS = {  # the model that is replaced, by the lesson's number; 07c and 09 load their seeds themselves
+    "03": "zero-layer",
+    "04": "one-layer",
+    "04b": "one-layer",
+    "05": "max-of-list",
+    "06": "two-layer",
+    "07": "two-layer",
+    "07b": "two-layer",
+}
 TEXTS, FREQUENT = 16, 512  # held-out texts and frequent tokens by which heads are compared
 RESULT, PAGE = DATA / "replication.json", DATA / "REPLICATION.md"
 
@@ -176,9 +182,13 @@ def judged(lesson: str, rows: Mapping[str, dict]) -> dict[str, dict]:
     return found
 
 
+def _number(lesson: Path) -> str:
+    return lesson.name.split("_")[0]
+
+
 def siblings_of(lesson: Path, folder: Path) -> list[Path]:
     """The trained siblings that a lesson can be run on."""
-    return [place for place in places(folder, LESSONS[lesson.name[:2]]) if is_trained(place)]
+    return [place for place in places(folder, LESSONS[_number(lesson)]) if is_trained(place)]
 
 
 def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]]:
@@ -249,7 +259,7 @@ def main(arguments: list[str] | None = None) -> int:
     utf8_output()
     if options.train:
         train_siblings(options.folder)
-    lessons = [path for path in authoring.lessons() if path.name[:2] in LESSONS and path.name[:3] not in OWN_SEEDS]
+    lessons = [path for path in authoring.lessons() if _number(path) in LESSONS]
     ready = [path for path in lessons if siblings_of(path, options.folder) and not options.judge]
     if len(ready) < len(lessons) and not options.judge:
         without = ", ".join(authoring.learner_path(path).stem for path in lessons if path not in ready)

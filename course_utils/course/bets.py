@@ -20,11 +20,11 @@ import traitlets
 
 from course_utils._arguments import checked
 from course_utils._files import write_text
+from course_utils.course.microscope import web
 
 HERE = Path(__file__).resolve().parent
 PREDICTIONS = "my_predictions.json"  # beside the notebook that asks
 STEPS = ("a guess", "likely", "sure")  # of confidence, 1 to 3
-WIDGET = "application/vnd.jupyter.widget-view+json"
 # The still card stands above the live one. JupyterLab puts an error in the place of a widget whose kernel is gone.
 STYLE = (
     "<style>.jp-OutputArea-child:has(.bet-still)+.jp-OutputArea-child:has(.jupyter-widgets):not(:has(.bet-live))"
@@ -60,7 +60,7 @@ def predict(
         raise ValueError(f"within must be above 0, not {within!r}.")
     card = _cards[name] = Card(name, question, _choices(options, bands, unit), unit, bands, within)
     card.still = display(card.drawn(), raw=True, display_id=True)
-    display({WIDGET: {"version_major": 2, "version_minor": 0, "model_id": card.model_id}}, raw=True)
+    display(web.view(card), raw=True)
 
 
 def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import models
+from course_utils import models, text
 
 # No two sizes are equal, so that swapped axes never fit; heads · d_head is not d_model, and d_model not the context.
 SIZES = {"n_layers": 2, "n_heads": 3, "d_head": 4, "d_model": 10, "n_ctx": 9, "d_vocab": 20}
@@ -36,6 +36,5 @@ def tiny_model(scale: float = 0.5, **config: Any) -> HookedTransformer:
 
 def passes(V: int, n_ctx: int, period: int) -> Tensor:
     """A start token, then the same different tokens again and again, [6, n_ctx]."""
-    generator = torch.Generator().manual_seed(0)
-    drawn = torch.stack([1 + torch.randperm(V - 1, generator=generator)[:period] for _ in range(6)])
+    drawn = text.different_tokens(period, 6, V - 1, torch.Generator().manual_seed(0))
     return torch.cat([torch.zeros(6, 1, dtype=torch.long), drawn.repeat(1, n_ctx // period)], 1)[:, :n_ctx]

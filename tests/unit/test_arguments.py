@@ -340,6 +340,7 @@ GOOD = {  # a call of each function that is right
     text.held_out_origins: {"kind": "prose", "n_ctx": 8},
     text.kinds_of_position: {"tokens": TOKENS},
     text.variants: {"change": str.capitalize},
+    text.different_tokens: {"n": 3, "batch": 2, "among": 9, "generator": torch.Generator()},
     text.repeated_tokens: {"length": 3, "batch": 2, "repeats": 2, "weights": [0.0, 1.0, 2.0], "d_vocab": 3, "seed": 0},
 }
 # What gets learners' functions, or anything at all, what authors and teachers call, and what has a table of its own

@@ -170,9 +170,9 @@ def test_a_sibling_counts_when_its_training_is_done(tmp_path):
 
 def test_each_lessons_models_are_those_that_it_loads():
     for path in authoring.lessons():
-        if path.name[:2] in replicate.LESSONS and path.name[2] == "_":
+        if (number := path.name[:2]) in replicate.LESSONS and path.name[2] == "_":
             code = "\n".join(cell.source for cell in authoring.read(path).cells if cell.cell_type == "code")
-            assert f'"{replicate.LESSONS[path.name[:2]]}"' in code
+            assert f'"{replicate.LESSONS[number]}"' in code
 
 
 def test_what_earlier_siblings_said_stays_while_our_number_does(tmp_path, monkeypatch):

@@ -51,7 +51,7 @@ def show(
     """
     from IPython.display import display
 
-    wanted: dict[str, Any] = {"heads": heads, "cut": cut, "ask": ask, "weighted": weighted, "press": press}
+    in_page = isinstance(model, str)
     if isinstance(model, str):
         from course_utils.course.microscope.in_page import InPage
 
@@ -61,13 +61,13 @@ def show(
 
         from course_utils.models import load  # seconds, for the still picture alone: the live one stands
 
-        still = __getattr__("figure")(load(model), text, view, **wanted)
-        still.live = True
-        display(still)
-        return
-    from course_utils.course.microscope.widget import Microscope
+        model = load(model)
+    from course_utils.course.microscope.stored import figure
 
-    still = __getattr__("figure")(model, text, view, **wanted)
+    still = figure(model, text, view, heads=heads, cut=cut, ask=ask, weighted=weighted, press=press)
     still.live = True
     display(still)
-    display(Microscope(still.source, still.facts).view(), raw=True)
+    if not in_page:
+        from course_utils.course.microscope.widget import Microscope
+
+        display(Microscope(still.source, still.facts).view(), raw=True)

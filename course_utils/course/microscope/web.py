@@ -9,6 +9,7 @@ from typing import Any
 from course_utils._files import DATA, verified
 
 HERE = Path(__file__).resolve().parent
+WIDGET = "application/vnd.jupyter.widget-view+json"
 MODELS = ("one-layer", "two-layer")  # attention alone, and nothing that normalises
 
 
@@ -54,5 +55,4 @@ def page_script() -> str:
 
 def view(widget: Any) -> dict:
     """A widget as a cell's output."""
-    shown = {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}
-    return {"application/vnd.jupyter.widget-view+json": shown}
+    return {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}

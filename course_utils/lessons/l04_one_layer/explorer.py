@@ -13,6 +13,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import circuits, measure, text
+from course_utils.course.microscope import web
 
 HERE = Path(__file__).parent
 STYLE = f"<style>{(HERE / 'explorer.css').read_text(encoding='utf-8')}</style>"
@@ -170,5 +171,4 @@ class Explorer:
                 live.said = f"That is {len(parts)} tokens: {self._written(parts)}" if len(parts) else "Type one token."
 
         live.observe(answer, "asked")
-        view = {"version_major": 2, "version_minor": 0, "model_id": live.model_id}
-        display({"application/vnd.jupyter.widget-view+json": view}, raw=True)
+        display(web.view(live), raw=True)

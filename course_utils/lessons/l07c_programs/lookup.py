@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformer_lens import HookedTransformer
 
-from course_utils import interventions, models
+from course_utils import interventions, models, text
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils._files import DATA, write_checksums, write_text
 from course_utils.programs import START
@@ -37,7 +37,7 @@ MODELS |= {"one-layer": {"seed": 0, "steps": 1_500, "n_layers": 1, "n_heads": 4}
 def texts(n: Count, batch: Count = 200, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
     """The start token, a block of `n` different letters, and the same letters once more, in another order."""
     generator = torch.Generator().manual_seed(seed)
-    blocks = 1 + torch.stack([torch.randperm(D_VOCAB - 1, generator=generator)[:n] for _ in range(batch)])
+    blocks = text.different_tokens(n, batch, D_VOCAB - 1, generator)
     return torch.cat([torch.full((batch, 1), START), blocks, shuffled(blocks, generator)], 1)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
+from course_utils import text
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils.interventions import Door
 from course_utils.interventions import Head as Place
@@ -68,8 +69,7 @@ def box(name: str, seed: NotNegative) -> Box:
 @checked
 def repeated(period: Count = PERIOD, batch: Count = 20, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
     """Texts of 13 tokens: a start token, and a block of `period` different tokens again and again."""
-    generator = torch.Generator().manual_seed(seed)
-    blocks = 1 + torch.stack([torch.randperm(D_VOCAB - 1, generator=generator)[:period] for _ in range(batch)])
+    blocks = text.different_tokens(period, batch, D_VOCAB - 1, torch.Generator().manual_seed(seed))
     again = blocks.repeat(1, 2 * PERIOD // period + 1)[:, : 2 * PERIOD]
     return torch.cat([torch.zeros_like(again[:, :1]), again], 1)
 

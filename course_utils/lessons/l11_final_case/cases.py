@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformer_lens import HookedTransformer
 
-from course_utils import models, programs
+from course_utils import models, programs, text
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils._files import DATA, write_checksums, write_text
 from course_utils.programs import JUNK, START, Head, Program, back, both, listed, unless, where
@@ -61,8 +61,7 @@ def texts() -> Int[Tensor, "batch pos"]:
 @checked
 def blocks(n: Count, batch: Count = 64, seed: NotNegative = 0, among: Count = D_VOCAB - 1) -> Int[Tensor, "batch n"]:
     """Rows of different tokens in any order, out of the first `among`."""
-    generator = _generator(seed)
-    return 1 + torch.stack([torch.randperm(among, generator=generator)[:n] for _ in range(batch)])
+    return text.different_tokens(n, batch, among, _generator(seed))
 
 
 @checked
