@@ -86,7 +86,7 @@ const PANELS = {
     const rows = panel.rows.map((row) => `<tr><td><code>${safe(row.name)}</code> <small>${row.at}</small></td><td class="n">${number(row.score)}</td><td class="wide">${bar(row.share, row.before)}</td><td class="n">${percent(row.share)}${cut ? ` <small>(${percent(row.before)})</small>` : ""}</td>
       <td class="n">${number(row.length)}</td><td class="wide">${bar(row.gives / most)}</td><td class="n">${number(row.gives)}</td></tr>`);
     const [count, share] = panel.rest, mask = panel.masked;
-    const rest = count ? `<tr class="soft"><td>${count} other${count > 1 ? "s" : ""}</td><td></td><td class="wide">${bar(share)}</td><td class="n">${percent(share)}</td><td></td><td></td><td></td></tr>` : "";
+    const rest = count ? `<tr class="soft"><td>${count} other${count > 1 ? "s" : ""}</td><td></td><td class="wide">${bar(share)}</td><td class="n">${percent(share)}</td><td></td><td class="wide"></td><td></td></tr>` : "";
     const later = mask ? `<tr class="soft"><td><code>${safe(mask.name)}</code> <small>${mask.at}</small></td><td class="n">${number(mask.score)}</td><td colspan="5">→ −∞ behind the mask, as all ${mask.count} later positions: this is the largest score there</td></tr>` : "";
     return `<div class="two ${ink(panel.head)}"><div class="scroll"><table><caption>Head ${panel.head}, from position ${f.position}: its largest sources</caption><thead><tr><th>source</th><th class="n">score</th><th class="wide"></th><th class="n">attention</th><th class="n" title="length of what the source’s value writes">× length</th><th class="wide"></th><th class="n">gives</th></tr></thead><tbody>${rows.join("")}${rest}${later}</tbody></table></div>${pattern(f, panel.head)}</div>`;
   },
