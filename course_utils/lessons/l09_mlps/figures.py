@@ -189,7 +189,7 @@ def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
             axes.scatter(range(1, most), [row + down] * (most - 1), 380 * share, clip_on=False, zorder=2, **style)
         axes.plot(cut.foretold, row, "s", ms=21, mfc="none", color="black", label=None if row else "foretold")
         here, there = cut.shares
-        words = f"{here:.0%} of {int(cut.without[1:].sum()):,} errors\nat random {there:.0%}"
+        words = f"as foretold: {here:.0%} of {int(cut.without[1:].sum()):,}\nat random: {there:.0%}"
         axes.text(most + 1.5, row + 0.1, f"{words}  {'✓' if cut.holds else '✗'}", va="center", fontsize=9)
     axes.set_yticks(range(len(cuts)), [f"without {name}" for name in cuts])
     axes.set(title="By how much are the answers off? (area: share of all errors)", xlabel="answers off by")
