@@ -1,9 +1,8 @@
-"""A sparse autoencoder: activations as sums of a few of many directions, its features. With targets, a transcoder.
+"""A sparse autoencoder: activations as sums of a few of many directions, its features.
 
 Of all features only the `on` strongest are kept for each row ("TopK", Gao et al. 2024), so that nothing has to be
 tuned to make it sparse. That such dictionaries find readable directions in the neurons of a one-layer transformer is
-the finding of Bricken et al. 2023; one that reads what an MLP reads and writes what the MLP writes is a transcoder
-(Dunefsky et al. 2024, "Transcoders Find Interpretable LLM Feature Circuits").
+the finding of Bricken et al. 2023.
 """
 
 from dataclasses import dataclass
@@ -17,15 +16,11 @@ from course_utils._arguments import Count, NotNegative, checked
 
 @dataclass
 class Autoencoder:
-    """Directions that are read, directions that are written, and what lies in the middle of all rows, read and written.
-
-    In an autoencoder the two middles are one; in a transcoder they are not.
-    """
+    """Directions that are read, directions that are written, and what lies in the middle of all rows."""
 
     W_in: Float[Tensor, "d feature"]
     W_out: Float[Tensor, "feature d"]  # rows of length 1
     middle: Float[Tensor, " d"]
-    middle_out: Float[Tensor, " d"]
     on: int  # features at a time
 
     def features(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... feature"]:
@@ -35,8 +30,8 @@ class Autoencoder:
         return torch.zeros_like(strength).scatter(-1, top.indices, top.values.relu())
 
     def back(self, x: Float[Tensor, "... d"]) -> Float[Tensor, "... d"]:
-        """What the features of each row add up to: near to the row or its target, if the autoencoder is good."""
-        return self.features(x) @ self.W_out + self.middle_out
+        """What the features of each row add up to: near to the row, if the autoencoder is good."""
+        return self.features(x) @ self.W_out + self.middle
 
     def left_over(self, x: Float[Tensor, "row d"]) -> float:
         """The share of the rows' variance that does not come back."""
@@ -46,33 +41,30 @@ class Autoencoder:
 @checked
 def train(
     x: Float[Tensor, "row d"],
-    y: Float[Tensor, "row d"] | None = None,
     features: Count = 1024,
     on: Count = 16,
     steps: Count = 400,
     batch: Count = 512,
     seed: NotNegative = 0,
 ) -> Autoencoder:
-    """An autoencoder trained with Adam on rows drawn at random; with targets `y`, a transcoder from `x` to `y`.
+    """An autoencoder trained with Adam on rows drawn at random.
 
     The loss is the share of variance left over. Raises ValueError if more features were to be on than there are.
     """
     if on > features:
         raise ValueError(f"Of {features} features no {on} can be on at a time.")
-    target = x if y is None else y
     generator = torch.Generator().manual_seed(seed)
     W_out = torch.randn(features, x.shape[1], generator=generator)
     W_out = W_out / W_out.norm(dim=1, keepdim=True)
-    middle = x.mean(0)
-    coder = Autoencoder(W_out.T.clone(), W_out, middle, middle if y is None else y.mean(0), on)
-    spread = target.var(0).sum()
-    trained = [coder.W_in, coder.W_out, coder.middle] + ([] if y is None else [coder.middle_out])
+    coder = Autoencoder(W_out.T.clone(), W_out, x.mean(0), on)
+    spread = x.var(0).sum()
+    trained = coder.W_in, coder.W_out, coder.middle
     for weight in trained:
         weight.requires_grad_()
     optimizer = torch.optim.Adam(trained, lr=3e-3, betas=(0.9, 0.99))
     for step in range(steps):
         rows = torch.randint(len(x), (batch,), generator=generator)
-        loss = ((coder.back(x[rows]) - target[rows]) ** 2).sum(1).mean() / spread
+        loss = ((coder.back(x[rows]) - x[rows]) ** 2).sum(1).mean() / spread
         optimizer.zero_grad()
         loss.backward()
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1.0, 2 * (1 - step / steps))

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import heads
 from course_utils.course.exercises import Answer
-from course_utils.lessons.l09_mlps.checks import Two, _changed, _mixed, _two_parts
+from course_utils.lessons.l09_mlps.checks import Two
 
 
 def _waves(n: int, period: float, m: int, turns: float = 1, times: float = 2, sine: float = 0) -> Two:
@@ -52,17 +51,6 @@ def _silent(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Ten
     return (cache["resid_mid", 0] + cache["post", 0][..., speak] @ model.W_out[0, speak])[:, -1] @ model.W_U
 
 
-def _from_cache(model: HookedTransformer, tokens: Tensor) -> Two:
-    cache = model.run_with_cache(tokens)[1]
-    return cache["resid_pre", 0][:, -1] @ model.W_in[0], cache["attn_out", 0][:, -1] @ model.W_in[0]
-
-
-def _without_places(model: HookedTransformer, tokens: Tensor) -> Tensor:
-    """The head's part, of tokens alone."""
-    row, OV = heads.patterns(model, tokens)[0, 0, :, -1], model.W_V[0, 0] @ model.W_O[0, 0]
-    return torch.einsum("bs,bsd->bd", row, model.W_E[tokens]) @ OV @ model.W_in[0]
-
-
 RIGHT_ANSWERS = {
     "wave_neurons": {
         "float64": lambda n, p, m: tuple(part.double() for part in _waves(n, p, m)),
@@ -85,11 +73,6 @@ RIGHT_ANSWERS = {
         "from the sum downwards": lambda a, b, p: min(
             c for c in range(a + b, -1, -1) if not any((a + b - c) % q for q in p if (a - b) % q - q / 2)
         ),
-    },
-    "preactivations": {
-        "attention's row, by einsum": _mixed,
-        "what the layer reads and what its head writes": _from_cache,
-        "float64": _changed("preactivations", lambda r, h: (r.double(), h.double())),
     },
     "with_attention": {
         "no hook": _forced,
@@ -132,17 +115,6 @@ WRONG_ANSWERS = {
         "foretold as 45 + 35 is": lambda a, b, p: _foretold(a, b, p, lambda d, q: a > b and d % q * 2 == q),
         "is foretold wrong": lambda a, b, p: (a + b) % math.prod(q for q in p if abs(a - b) % q * 2 != q),
         "none is blind, and the answer is 5": lambda a, b, p: _foretold(a, b, p, lambda d, q: d % q * 2 != q),
-    },
-    "preactivations": {
-        "the first part is not what the MLP reads": lambda m, t: (_two_parts(m, t[:, :1])[0], _two_parts(m, t)[1]),
-        "W_pos is part of the stream": (
-            lambda m, t: (m.W_E[t[:, -1]] @ m.W_in[0], _two_parts(m, t)[1]),
-            lambda m, t: (m.W_E[t[:, -1]] @ m.W_in[0], _without_places(m, t)),
-        ),
-        "look at the head's": lambda m, t: (_two_parts(m, t)[0], _without_places(m, t)),
-        "3 texts of length 6": lambda m, t: _mixed(
-            m, t, heads.patterns(m, t)[0, 0, :, -1] * (torch.arange(t.shape[1]) < 3)
-        ),
     },
     "with_attention": {
         "in the last row, each source": lambda m, t, w: _forced(m, t, w.flip(0)),

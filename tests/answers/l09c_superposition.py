@@ -2,19 +2,11 @@
 
 import math
 import re
-from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from course_utils.lessons.l09c_superposition.checks import _without
-
-
-def _error(W: Tensor, b: Tensor, on: Sequence[int]) -> Tensor:
-    """The squared error of all features when those are `on`."""
-    x = torch.zeros(len(W)).index_fill(0, torch.tensor(on), 1)
-    return ((x - (x @ W @ W.T + b).relu()) ** 2).sum()
 
 
 def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
@@ -40,15 +32,6 @@ RIGHT_ANSWERS = {
         "roots of one, in numpy": lambda n: (
             np.exp(2j * np.pi * np.arange(n)[:, None] / n).view(float) / (1 - np.cos(2 * np.pi / n)) ** 0.5,
             np.full(n, 1 - 1 / (1 - np.cos(2 * np.pi / n))),
-        ),
-    },
-    "pair_error": {
-        "a tensor with one entry": lambda W, b, i, j: _error(W, b, [i, j]),
-        "feature by feature": lambda W, b, i, j: sum(
-            (float(k in (i, j)) - max(0.0, float(W[k] @ (W[i] + W[j]) + b[k]))) ** 2 for k in range(len(W))
-        ),
-        "numpy": lambda W, b, i, j: np.sum(
-            (np.isin(np.arange(len(W)), [i, j]) - np.maximum(W.numpy() @ W.numpy()[[i, j]].sum(0) + b.numpy(), 0)) ** 2
         ),
     },
     "without_direction": {
@@ -84,7 +67,6 @@ WRONG_ANSWERS = {
         ),
         "all directions are 0": lambda n: (torch.zeros(n, 2), torch.zeros(n)),
     },
-    "pair_error": {"features 0 and 1 of 5 on": lambda W, b, i, j: _error(W, b, [i]) + _error(W, b, [j])},
     "without_direction": {
         "something is left along the direction": lambda h, d: 2 * _without(h, d) - h,
         "what is across the direction": lambda h, d: 0 * h,

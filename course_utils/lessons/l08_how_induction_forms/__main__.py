@@ -5,7 +5,6 @@ from pathlib import Path
 
 import joblib
 
-from course_utils._files import write_text
 from course_utils.lessons.l08_how_induction_forms import experiments
 from course_utils.lessons.l08_how_induction_forms.runs import sweep
 
@@ -28,8 +27,6 @@ def main(arguments: list[str] | None = None) -> None:
     else:
         results = sweep(runs, parts, options.jobs)
     file = experiments.write(results, options.out)
-    if "spread" in (stored := experiments.stored(options.out)):  # the others are compared with it
-        write_text(options.out / "results.md", experiments.table(stored))
     print(f"{file}: {len(results)} runs")
 
 

@@ -15,14 +15,14 @@ def chosen_head(history: list[dict], score: str, layer: NotNegative, best: bool 
 
 
 @checked
-def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5, least: float = 0.0) -> float:
+def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5) -> float:
     """When a share of a curve's rise (or fall) is reached for good, in steps, by straight lines between measurements.
 
-    The rise goes from the first value to the mean of the last four. Not a number if it is no larger than `least`, or
-    if the curve ends on the wrong side: then nothing happened.
+    The rise goes from the first value to the mean of the last four. Not a number if there is none, or if the curve ends
+    on the wrong side: then nothing happened.
     """
     first, final = values[0], sum(values[-4:]) / 4
-    if abs(final - first) <= least:
+    if final == first:
         return math.nan
     return reached(steps, values, first + share * (final - first), rising=final > first)
 
@@ -48,14 +48,6 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, flo
     slope = sum((a - mean) * (b - level) for a, b in zip(x, y, strict=True)) / spread
     left = sum((b - level - slope * (a - mean)) ** 2 for a, b in zip(x, y, strict=True))
     return slope, math.sqrt(left / (len(x) - 2) / spread)
-
-
-@checked
-def sign_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """How often a fair coin gives an order at least as one-sided, two-sided; without ties and what is no number."""
-    later = [b > a for a, b in zip(first, second, strict=True) if abs(b - a) > 0]
-    n, rarer = len(later), min(sum(later), len(later) - sum(later))
-    return min(1.0, 2 * sum(math.comb(n, k) for k in range(rarer + 1)) / 2**n)
 
 
 @checked

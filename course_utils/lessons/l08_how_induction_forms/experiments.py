@@ -1,15 +1,13 @@
-"""The experiments of lesson 08: which runs there are, when their events came, and the tables that compare them."""
+"""The experiments of lesson 08: which runs there are, what they say, and how arms are compared."""
 
 import itertools
 import json
 import math
-import statistics
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from course_utils import _markdown
 from course_utils._arguments import NotNegative, checked
 from course_utils._files import DATA, verified, write_checksums, write_text
 from course_utils.lessons.l08_how_induction_forms import events
@@ -162,23 +160,6 @@ def pair(kept: Kept) -> tuple[int, int]:
     return chosen_head(kept["history"], "previous_token", 0), chosen_head(kept["history"], "prefix_matching", 1)
 
 
-EVENTS = {  # curve → the rise below which nothing happened
-    "positivity": 0.3,
-    "lead": 0.5,
-    "previous token": 0.1,
-    "prefix matching": 0.05,
-    "saves": 0.5,
-    "in-context learning": 0.1,
-}
-
-
-@checked
-def times(kept: Kept) -> dict[str, float]:
-    """When each of EVENTS came in a run (half of its rise), in steps; not a number where it did not."""
-    steps = [row["step"] for row in kept["history"]]
-    return {name: events.event_time(steps, curve(kept, name), least=least) for name, least in EVENTS.items()}
-
-
 def level_time(kept: Kept, baseline: Kept) -> float:
     """When a run saves half of what its seed's unaltered run saves in the end; the last step (or later) if never."""
     steps = [row["step"] for row in kept["history"]]
@@ -243,54 +224,3 @@ def left_without_best(kept: Kept) -> float:
     """The share of what repeating saves that a finished model keeps without the head that matches prefixes best."""
     best = chosen_head(kept["history"], "prefix_matching", 1)
     return kept["silenced"][best] / kept["history"][-1]["saves"]
-
-
-# The tables: of each its heads, then its rows
-
-
-@checked
-def table(results: Results) -> str:
-    """The tables of lesson 08, as Markdown. They need the arm "spread"; of the others, those that are there."""
-    found = [times(kept) for kept in results["spread"]]
-    parts = {
-        "When each event came, spread": _events(found),
-        "Which came first, spread": _orders(found),
-        "Every arm beside the same seeds of spread: step at which half of what spread saves is saved": _arms(results),
-    }
-    made = [f"## {title}\n\n{_markdown.table(next(rows), rows)}" for title, rows in parts.items()]
-    return "\n\n".join(["# What came of the experiments", *made]) + "\n"
-
-
-Rows = Iterator[tuple[Any, ...]]
-
-
-def _events(found: list[dict[str, float]]) -> Rows:
-    yield "event", "runs", "median step", "least", "most"
-    for name in EVENTS:
-        if came := sorted(time[name] for time in found if not math.isnan(time[name])):
-            steps = statistics.median(came), came[0], came[-1]
-            yield name, f"{len(came)} of {len(found)}", *(f"{step:.0f}" for step in steps)
-
-
-def _orders(found: list[dict[str, float]]) -> Rows:
-    yield "first, second", "first comes first", "mean difference", "sign test", "paired test"
-    for first, second in itertools.combinations(EVENTS, 2):
-        a, b = ([time[name] for time in found] for name in (first, second))
-        if lags := [y - x for x, y in zip(a, b, strict=True) if not math.isnan(y - x)]:
-            earlier = f"{sum(lag > 0 for lag in lags)} of {len(lags)}"
-            tests = (f"{test(a, b):.2g}" for test in (events.sign_test, events.paired_test))
-            yield f"{first}, {second}", earlier, f"{sum(lags) / len(lags):+.0f}", *tests
-
-
-def _arms(results: Results) -> Rows:
-    """See `comparison`. It has no p: no test on n pairs gets below 2/2ⁿ, 0.12 for four seeds and 0.03 for six."""
-    heads = "seeds", "mean step", "the same seeds, unaltered", "differences", "earlier", "saves in the end, share"
-    yield "arm", *heads
-    for arm in [arm for arm in results if arm != "spread"]:
-        c = comparison(results, arm)
-        mean, differences = f"{c['mean']:.0f}", ", ".join(f"{d:+.0f}" for d in c["differences"])
-        if c["never"] == c["seeds"]:
-            mean, differences = "never", "–"
-        earlier = f"{sum(d < 0 for d in c['differences'])} of {c['seeds']}"
-        share = f"{min(c['saves']):.2f} to {max(c['saves']):.2f}"
-        yield arm, c["seeds"], mean, f"{c['against']:.0f}", differences, earlier, share

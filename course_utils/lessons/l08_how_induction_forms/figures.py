@@ -98,31 +98,6 @@ class Watching:
         self.canvas.update(self.figure)
 
 
-def marks(
-    groups: Mapping[str, Sequence[float]],
-    title: str,
-    xlabel: str,
-    words: Sequence[str] = (),
-    at: float = 0,
-    *,
-    bar: Callable = np.mean,
-    a_row: float = 0.6,
-    **settings: Any,
-) -> Axes:
-    """A row for each name: a mark per run, a `bar` at their middle, and words from `at` on."""
-    _, axes = plt.subplots(figsize=(8.8, 1 + a_row * len(groups)))
-    for row, values in enumerate(groups.values()):
-        lifted = row + 0.2 * (np.arange(len(values)) % 3 - 1)
-        axes.plot(np.sort(values), lifted, MARKERS[row % 7], color=COLOURS[row % 7], ms=5, alpha=0.7)
-        if len(values):
-            axes.vlines(bar(values), row - 0.36, row + 0.36, color="black", lw=2)
-    for row, said in enumerate(words):
-        axes.text(at, row, said, va="center", fontsize=9)
-    axes.set_yticks(range(len(groups)), list(groups))
-    axes.set(title=title, xlabel=xlabel, ylim=(len(groups) - 0.4, -0.6), **settings)
-    return axes
-
-
 def match(steps: Sequence[float], positivity: Curves, lead: Curves, half: float) -> None:
     """Positivity and lead over training, a line per run, and a dotted line at `half`."""
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.2), gridspec_kw={"wspace": 0.25})
@@ -194,7 +169,15 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
         seeds = f"never, in {arm['never']} of {arm['seeds']} seeds"
         words.append(seeds if never else f"{written(np.mean(differences), '+.0f')} steps, {earlier}")
     xlabel = "steps, beside the same seed unaltered (grey: within 25)"
-    axes = marks(shown, title, xlabel, words, 60, a_row=0.4, xlim=(-225, 190), xticks=range(-200, 51, 50))
+    _, axes = plt.subplots(figsize=(8.8, 1 + 0.4 * len(arms)))
+    for row, (values, said) in enumerate(zip(shown.values(), words, strict=True)):
+        lifted = row + 0.2 * (np.arange(len(values)) % 3 - 1)
+        axes.plot(np.sort(values), lifted, MARKERS[row % 7], color=COLOURS[row % 7], ms=5, alpha=0.7)
+        if values:
+            axes.vlines(np.mean(values), row - 0.36, row + 0.36, color="black", lw=2)
+        axes.text(60, row, said, va="center", fontsize=9)
+    axes.set_yticks(range(len(arms)), list(arms))
+    axes.set(title=title, xlabel=xlabel, xlim=(-225, 190), ylim=(len(arms) - 0.4, -0.6), xticks=range(-200, 51, 50))
     axes.axvspan(-25, 25, color="#eeeeee", lw=0, zorder=0)  # neither earlier nor later
     axes.axvline(0, color="black", lw=1, zorder=1)
 

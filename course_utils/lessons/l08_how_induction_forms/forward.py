@@ -62,10 +62,7 @@ def held_logits(
 
 def _inputs(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
     """The stream before layer 0, and what queries and keys add to it in every layer."""
-    W_pos = model.W_pos[: tokens.shape[1]]
-    if model.cfg.positional_embedding_type == "standard":
-        return model.W_E[tokens] + W_pos, torch.zeros_like(W_pos)
-    return model.W_E[tokens], W_pos
+    return model.W_E[tokens], model.W_pos[: tokens.shape[1]]
 
 
 def _pattern(model: HookedTransformer, layer: int, dest: Tensor, src: Tensor) -> Float[Tensor, "batch head dest src"]:

@@ -40,7 +40,6 @@ class Run(TextRecipe):
     adamw_lr: float = 1e-2
     warmup: int = 20
     hold: float = 4 / 5
-    positions: str = "shortformer"  # or "standard": added to the stream instead
     planted: int = 0  # head (0, 0) starts as a head that looks so many places back; 0: no plant
     spread: bool = True  # whether names are of many lengths and stand apart: see `language.documents`
     name_length: int = LENGTH  # of all names, where they are not spread
@@ -55,7 +54,7 @@ class Run(TextRecipe):
     def config(self) -> dict[str, Any]:
         """The model, as fields of `HookedTransformerConfig`: attention only, no LayerNorm, 4 heads of 16 a layer."""
         small = {"d_model": 64, "n_heads": 4, "d_head": 16, "n_ctx": self.n_ctx, "d_vocab": D_VOCAB}
-        return {**super().config(), **small, "positional_embedding_type": self.positions}
+        return {**super().config(), **small}
 
     def documents(self, n: int, seed: int) -> Int[Tensor, "n pos"]:
         """What its model reads."""
@@ -99,7 +98,7 @@ def shuffled_places(n_ctx: Count) -> Int[Tensor, " n_ctx"]:
 
 @checked
 def start(run: Run) -> HookedTransformer:
-    """The untrained model of a run; its positions start as sinusoids, whichever kind they are."""
+    """The untrained model of a run; its positions start as sinusoids."""
     model = initial(run.config())
     model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model)
     if run.planted:
@@ -256,4 +255,4 @@ def _holds(file: Path, run: Run) -> bool:
 
 def as_stored(run: dict[str, Any]) -> dict[str, Any]:
     """The fields of a `Run` as JSON gives them back; those that an older file lacks have their defaults."""
-    return json.loads(json.dumps(asdict(Run()) | run))
+    return json.loads(json.dumps({name: run.get(name, value) for name, value in asdict(Run()).items()}))

@@ -242,25 +242,12 @@ def right_with(model: HookedTransformer, sizes: Sequence[int], seed: NotNegative
 
 
 @checked
-def left_over(model: HookedTransformer, frequencies: Sequence[float]) -> Float[Tensor, "value neuron"]:
-    """What waves of these frequencies leave over of the curves, squared, at each value; 0 for neurons not active.
-
-    In units of the mean variance of a value: over all neurons it is 1 on average where nothing is explained.
-    """
-    n, on = model.cfg.d_vocab, active(model)
-    W = _both_curves(model)
-    rest = ((W - fourier.projected(W, frequencies)) ** 2).view(n, 2, -1).sum(1)
-    return torch.zeros(n, len(on)).masked_scatter(on, rest / ((W - W.mean(0)) ** 2).sum() * n)
-
-
-@checked
 def which_two(
     model: HookedTransformer, sequences: Sequence[Int[Tensor, "_batch _pos"]], seed: NotNegative = 0
 ) -> list[dict[str, list[float]]]:
-    """Three changes to sequences of at least three numbers: for each what share of the answers are what, by length.
+    """Two changes to sequences of at least three numbers: for each what share of the answers are what, by length.
 
-    Random numbers stand before the last two; the last two come from another sequence; the position vectors of the last
-    but one and the one before it are exchanged.
+    Random numbers stand before the last two; the position vectors of the last but one and the one before are exchanged.
     """
     n, generator, rows = model.cfg.d_vocab, torch.Generator().manual_seed(seed), []
 
@@ -271,13 +258,10 @@ def which_two(
     for once in sequences:
         t = once.repeat(5, 1)
         random = torch.randint(n, t.shape, generator=generator)
-        other = t[torch.randperm(len(t), generator=generator)]
-        sums, new_sums = t[:, -2:].sum(1), other[:, -2:].sum(1)
-        noise = shares_of({"right": sums}, torch.cat([random[:, :-2], t[:, -2:]], 1))
-        elsewhere = shares_of({"new sum": new_sums, "old sum": sums}, torch.cat([t[:, :-2], other[:, -2:]], 1))
+        noise = shares_of({"right": t[:, -2:].sum(1)}, torch.cat([random[:, :-2], t[:, -2:]], 1))
         t = once[once[:, -1] + once[:, -3] < n]  # sequences whose new sum is below n: only such sums are tokens
         places = [*range(t.shape[1] - 3), t.shape[1] - 2, t.shape[1] - 3, t.shape[1] - 1]
         with interventions.patched(model, "hook_pos_embed", model.W_pos[places].expand(len(t), -1, -1)):
             swapped = shares_of({"new sum": t[:, -1] + t[:, -3], "old sum": t[:, -2:].sum(1)}, t)
-        rows.append((noise, elsewhere, swapped))
+        rows.append((noise, swapped))
     return [{name: [row[name] for row in rows_of] for name in rows_of[0]} for rows_of in zip(*rows, strict=True)]

@@ -6,9 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
 
-from course_utils import heads
 from course_utils.course import ours
 from course_utils.course.exercises import Answer, Said, compared
 from course_utils.course.fixtures import tiny_model
@@ -29,12 +27,12 @@ def _other(batch: int, length: int, *more: Any) -> tuple:
     return _model(d_model=9, d_head=3, d_mlp=5, d_vocab=11, n_ctx=7), tokens, *more
 
 
-_two_parts, _forced, _silent = map(ours.answer, ("preactivations", "with_attention", "without_neurons"))
+_forced, _silent = map(ours.answer, ("with_attention", "without_neurons"))
 
 
-def _changed(name: str, change: Callable[[Tensor, Tensor], Any]) -> Answer:
-    """Our answer with the two things that it returns changed."""
-    return lambda *given: change(*ours.answer(name)(*given))
+def _ruler(change: Callable[[Tensor, Tensor], Any]) -> Answer:
+    """Our curves and votes, changed."""
+    return lambda *given: change(*ours.answer("wave_neurons")(*given))
 
 
 def _no_logits(answer: Answer) -> tuple[Answer, Answer]:
@@ -57,7 +55,6 @@ def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int
     }
 
 
-_ruler, _part = functools.partial(_changed, "wave_neurons"), functools.partial(_changed, "preactivations")
 wave_neurons = compared(
     "`wave_neurons(n, period, m) → curves [n, m], votes [m, n]`: m neurons of one ruler, phases evenly spread.",
     returns=("the curves [value, neuron]", "the votes [neuron, output]"),
@@ -105,51 +102,6 @@ foretell = compared(
         50: "50 + 30 with rulers of 7 and 3: they know the sum only up to 21, and a tie goes to the smallest number.",
         45: "45 + 35 with rulers of 20, 7 and 3: the difference is half of 20, so that ruler is blind.",
     }.get(a if got == a + b else -1),
-)
-
-
-def _mixed(model: HookedTransformer, tokens: Tensor, row: Tensor | None = None, OV: bool = True) -> Two:
-    """The right answer with another row of attention, [batch, source], or without the head's own matrices."""
-    row = heads.patterns(model, tokens)[0, 0, :, -1] if row is None else row
-    mixed = torch.einsum("bs,bsd->bd", row, model.W_E[tokens] + model.W_pos[: tokens.shape[1]])
-    return _two_parts(model, tokens)[0], (mixed @ model.W_V[0, 0] @ model.W_O[0, 0] if OV else mixed) @ model.W_in[0]
-
-
-def _unlike_residual(got: Sequence[Tensor], right: Two, model: HookedTransformer, tokens: Tensor) -> Said:
-    if close(got[0], right[0]):
-        return None
-    if close(got[0], model.W_E[tokens[:, -1]] @ model.W_in[0]):
-        return "the residual path carries the last token's position too: W_pos is part of the stream."
-    return "the first part is not what the MLP reads of the last token: its embedding and position, through W_in."
-
-
-preactivations = compared(
-    "`preactivations(model, tokens) → residual, head`: the two parts of the MLP's input at the last position.",
-    returns=("the residual path's part [batch, neuron]", "the head's part [batch, neuron]"),
-    cases=lambda: {
-        "the two parts should add up to what the model's own neurons receive (hook_pre). The residual path is right; "
-        "look at the head's.": (_model(), TOKENS.clone()),
-        "it fails for another model, with 3 texts of length 6.": _other(3, 6),
-        "it fails for another model, with 1 texts of length 1.": _other(1, 1),
-    },
-    mistakes={
-        "the residual path is missing: the last token itself reaches the MLP.": _part(lambda r, h: (0 * r, h)),
-        "the two parts are there, in the wrong order: the residual path comes first.": _part(lambda r, h: (h, r)),
-        "these parts come before the ReLU, not after.": (
-            _part(lambda r, h: (r.relu(), h.relu())),
-            _part(lambda r, h: (r, h.relu())),
-            _part(lambda r, h: (r.relu(), h)),
-        ),
-        "the head's part holds the residual path as well; each path should count once.": _part(lambda r, h: (r, r + h)),
-        "the head's part does not use the attention that this model pays: mix with `attention`, not in equal parts.": (
-            lambda m, t: _mixed(m, t, torch.full(t.shape, 1 / t.shape[1])),
-            lambda m, t: _mixed(m, t, torch.full(t.shape, 0.5)),
-        ),
-        "the head's part leaves out the head's own matrices: W_V and W_O stand between the mixture and W_in.": (
-            lambda m, t: _mixed(m, t, OV=False)
-        ),
-    },
-    explain=_unlike_residual,
 )
 
 

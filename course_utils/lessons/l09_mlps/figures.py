@@ -177,22 +177,24 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
     axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
 
 
-def misses(cuts: Mapping[str, addition.Cut]) -> None:
-    """Errors by size, as a share of all: up without each ruler, down without as many at random; ▼ what was foretold."""
-    named = {f"without {name}  {'✓' if cut.holds else '✗'}": cut for name, cut in cuts.items()}
-    xlabel = "off by          (▼ foretold from frequencies and heights)"
-    for axes, cut in plots.panels(named, (9.6, 1.5 * len(cuts) + 0.8), xlabel, rows=len(cuts)):
-        for count, colour, way, hatch in ((cut.without, ORANGE, 1, ""), (cut.at_random, GREY, -1, HATCHES[1])):
-            share = way * count[1:] / count[1:].sum().clamp(min=1)
-            axes.bar(range(1, len(count)), share, width=1.0, color=colour, hatch=hatch)
-        axes.plot(cut.foretold, 1.2, "v", color="black", ms=7, clip_on=False)
-        axes.axhline(0, color="black", lw=0.8)
-        axes.set(ylim=(-0.6, 1.35), xlim=(0, 128), yticks=[-0.5, 0, 0.5, 1], yticklabels=["50 %", "0", "50 %", "100 %"])
+def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
+    """A row for each ruler taken away: how many errors are off by 1, 2, …; below, without as many neurons at random."""
+    _, axes = plt.subplots(figsize=(9.6, 0.95 * len(cuts) + 1.1))
+    looks = {"without the ruler": (0.0, ORANGE, ORANGE), "without as many neurons at random": (0.36, GREY, "white")}
+    for row, cut in enumerate(cuts.values()):
+        axes.axhspan(row - 0.35, row + 0.56, color="#f4f4f4", zorder=0)
+        for (name, (down, edge, face)), count in zip(looks.items(), (cut.without, cut.at_random), strict=True):
+            share = (count[1:most] / count[1:].sum().clamp(min=1)).numpy()
+            style: Any = {"edgecolors": edge, "facecolors": face, "label": None if row else name}
+            axes.scatter(range(1, most), [row + down] * (most - 1), 380 * share, clip_on=False, zorder=2, **style)
+        axes.plot(cut.foretold, row, "s", ms=21, mfc="none", color="black", label=None if row else "foretold")
         here, there = cut.shares
-        words = f"foretold {cut.foretold}, most common {cut.most_common}\n"
-        words += f"off by {cut.foretold}: {here:.0%} of {int(cut.without[1:].sum()):,} errors; at random: {there:.0%}"
-        axes.text(126, 1.0, words, ha="right", va="top", fontsize=9)
-    axes.figure.suptitle("How far are the errors off?  (up: without the ruler; down: as many neurons at random)")
+        words = f"as foretold: {here:.0%} of {int(cut.without[1:].sum()):,}\nat random: {there:.0%}"
+        axes.text(most + 1.5, row + 0.1, f"{words}  {'✓' if cut.holds else '✗'}", va="center", fontsize=9)
+    axes.set_yticks(range(len(cuts)), [f"without {name}" for name in cuts])
+    axes.set(title="By how much are the answers off? (area: share of all errors)", xlabel="answers off by")
+    axes.set(xlim=(0, most), ylim=(len(cuts) - 0.3, -0.6), xticks=[1, 3, *range(10, most, 10)])
+    axes.legend(fontsize=9, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16), markerscale=0.5)
 
 
 def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
@@ -213,32 +215,18 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     axes.set_yticks([-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))])
 
 
-@plain_lines
-def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"], rest: Float[Tensor, " value"]) -> None:
-    """Left: right answers by waves kept (line: first seed, band: all). Right: what 8 waves leave over (the first)."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2))
-    for i in range(len(addition.KINDS)):
-        left.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)
+def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"]) -> None:
+    """Right answers by waves kept (line: first seed, band: all)."""
     lines = dict(zip(addition.KINDS, rates[0].T, strict=True))
-    says = "How many pairs are right with k waves?", "k", "share of pairs (line: ours, band: all seeds)"
-    plots.curves(lines, *says, x=sizes, markers=True, size=4, axes=left, xticks=sizes)
-    says = "What do 8 waves leave over (ours)?", "value of a number", "squared rest ÷ mean variance"
-    plots.curves({"ours": rest}, *says, axes=right, ylim=(0, 1.1 * float(rest.max())))
-
-
-def fibonacci(attention: Sequence[Float[Tensor, " _pos"]]) -> None:
-    """What the last position pays to each position, for sequences of each length; the last two stand out."""
-    named = {f"length {len(row)}": row for row in attention}
-    for axes, row in plots.panels(named, (9.6, 2.6), "position", "attention of the last"):
-        before = len(row) - 2
-        colours, hatches = [GREY] * before + [BLUE] * 2, [HATCHES[1]] * before + [""] * 2
-        axes.bar([str(i) for i in range(len(row))], row, color=colours, hatch=hatches)
-    axes.figure.suptitle("Where does the last number look?")
+    says = "How many pairs are right with k waves?", "k", "share of pairs"
+    axes = plots.curves(lines, *says, x=sizes, markers=True, size=4, figsize=(8.4, 3.8), xticks=sizes)
+    for i in range(len(addition.KINDS)):
+        axes.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)
 
 
 def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
     """For each change of `addition.which_two` and each length from 3 to 5: what share of the answers are what."""
-    titles = "noise before the last two", "last two from elsewhere", "two positions swapped"
+    titles = "noise before the last two", "two positions swapped"
     for axes, shares in plots.panels(dict(zip(titles, results, strict=True)), (9.6, 2.9)):
         plots.grouped_bars(shares, ["3", "4", "5"], axes.get_title("left"), "share of answers", "length", axes=axes)
         axes.set_ylim(0, 1.3)

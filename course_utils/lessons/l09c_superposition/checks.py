@@ -14,7 +14,7 @@ from course_utils.course.fixtures import random
 from course_utils.course.questions import close, demand, read
 from course_utils.lessons.l09c_superposition import neurons
 
-_error, _without = ours.answer("pair_error"), ours.answer("without_direction")
+_without = ours.answer("without_direction")
 
 
 @judged
@@ -43,28 +43,6 @@ def polygon(answer: Answer) -> None:
         }
         for otherwise, is_so in holds.items():
             demand(is_so, otherwise)
-
-
-pair_error = compared(
-    "`pair_error(W, b, i, j) → float`: the squared error when features i and j are on and no other is.",
-    cases=lambda: {
-        f"with features {i} and {j} of {n} on, this is not the sum of (x − relu(x W Wᵀ + b))².": (
-            *(random(n, m, seed=i), 0.3 * random(n, seed=j)),
-            *(i, j),
-        )
-        for n, m, i, j in ((5, 2, 0, 1), (5, 2, 3, 1), (7, 3, 6, 2))
-    },
-    mistakes={
-        "the ReLU is missing: what is read is never below 0.": lambda W, b, i, j: (
-            (torch.eye(len(W))[[i, j]].sum(0) - ((W[i] + W[j]) @ W.T + b)) ** 2
-        ).sum(),
-        "the bias is missing.": lambda W, b, i, j: _error(W, 0 * b, i, j),
-        "this is the mean over the features; the error is the sum.": lambda W, b, i, j: _error(W, b, i, j) / len(W),
-        "features that are off count too: what is read of them should be 0.": lambda W, b, i, j: (
-            (1 - ((W[i] + W[j]) @ W[[i, j]].T + b[[i, j]]).relu()) ** 2
-        ).sum(),
-    },
-)
 
 
 without_direction = compared(

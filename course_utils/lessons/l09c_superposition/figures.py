@@ -46,6 +46,23 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
         axes.axis("off")
 
 
+def few(planes: Mapping[int, tuple[Tensor, Tensor]], losses: Sequence[Sequence[float]], sizes: Sequence[int]) -> None:
+    """For two numbers of examples features as arrows and examples as dots; the loss on new ones, a line for a seed."""
+    _, panels = plt.subplots(1, len(planes) + 1, figsize=(10.4, 3.6), width_ratios=[1] * len(planes) + [1.25])
+    for axes, (count, (W, places)) in zip(panels, planes.items(), strict=False):
+        for x, y in W.tolist():
+            axes.plot([0, x], [0, y], color=BLUE, lw=1.6, label="features" if (x, y) == tuple(W[0].tolist()) else None)
+        axes.plot(*places[:200].T, "o", color=ORANGE, ms=9 if count < 9 else 4, alpha=0.6, label="examples")
+        axes.set(title=f"trained on {count} examples", xlim=(-1.8, 1.8), ylim=(-1.8, 1.8), aspect="equal")
+        axes.axis("off")
+    panels[0].legend(fontsize=9, ncols=2, loc="lower center", bbox_to_anchor=(0.5, -0.12))
+    says = "Loss on new examples", "examples in training", "loss (1: always 0)"
+    lines = {f"seed {seed}": loss for seed, loss in enumerate(losses, 1)}
+    scale: Any = {"xscale": "log", "xticks": sizes, "xticklabels": sizes}
+    plots.curves(lines, *says, x=sizes, markers=True, axes=panels[-1], **scale).minorticks_off()
+    panels[-1].axhline(1, color=GREY, lw=0.8, ls=":")
+
+
 def prices(densities: Sequence[float], losses: Series) -> None:
     """The loss per feature that is on, against the density (logarithmic), one line for each model."""
     says = "What does it cost?", "density: how often a feature is on", "loss per feature that is on"

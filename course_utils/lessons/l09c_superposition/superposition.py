@@ -70,17 +70,22 @@ def train(
     copies: Count = 8,
     seed: NotNegative = 0,
     counts: Sequence[float] | None = None,
+    x: Float[Tensor, "case n"] | None = None,
 ) -> tuple[Float[Tensor, "density n m"], Float[Tensor, "density n"]]:
     """Weights and biases for each density: the best of `copies` that begin at random, all trained at once.
 
-    `counts` says for each model how much its features after the first count, if not as much as the first.
+    `counts` says for each model how much its features after the first count, if not as much as the first. With
+    examples `x` these alone are trained on, each as often as the others, and weights start small.
     """
-    x = cases(n)
-    weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])  # [density, case]
+    small = 0.6 if x is None else 0.1
+    weight = torch.full((len(densities), 0 if x is None else len(x)), 1 / n)  # [density, case]
+    if x is None:
+        x = cases(n)
+        weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])
     share = torch.ones(len(densities), 1, n)
     share[..., 1:] = torch.tensor(counts or [1.0])[:, None, None]
     start = torch.randn(copies, len(densities), n, m, generator=torch.Generator().manual_seed(seed))
-    W = (0.6 * start).requires_grad_()
+    W = (small * start).requires_grad_()
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)
     for step in range(steps):
@@ -91,6 +96,13 @@ def train(
         optimizer.step()
     best, every = per_model.argmin(0), torch.arange(len(densities))
     return W.detach()[best, every], b.detach()[best, every]
+
+
+@checked
+def examples(rows: Count, seed: NotNegative, n: Count = 30, density: float = 0.1) -> Float[Tensor, "row n"]:
+    """So many cases at random, each with something on, scaled to length 1."""
+    on = torch.rand(3 * rows + 50, n, generator=torch.Generator().manual_seed(seed)) < density
+    return torch.nn.functional.normalize(on[on.any(1)][:rows].float(), dim=1)
 
 
 ALONE, PARENTS, CHILDREN = range(12), range(12, 15), range(15, 24)  # planted features; three children to each parent
