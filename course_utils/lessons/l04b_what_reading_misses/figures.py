@@ -62,7 +62,7 @@ def by_head(panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], high
     """Bars for each head, in one or more panels with the same rows; some heads stand out by colour and hatching."""
     colours, hatches = ([kind[h in highlight] for h in range(8)] for kind in (COLOURS, HATCHES))
     for axes, values in plots.panels(panels, (4.6 * len(panels) + 1, 3.4)):
-        names = [f"head {name}" for name in _heads(values)]
+        names = [f"head 0.{h}" for h in range(8)]
         drawn = axes.barh(names, [float(value) for value in values], color=colours, hatch=hatches)
         axes.bar_label(drawn, fmt="%.0f" if max(values) > 2 else "%.2f", padding=4)
         axes.margins(x=0.14)
@@ -79,15 +79,11 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
         axes.label_outer()
 
 
-def _heads(values: Sequence[float] | Float[Tensor, " head"]) -> list[str]:
-    return [f"0.{h}" for h in range(len(values))]
-
-
 def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
     """For each head the share of its attention that each program foresees."""
     words = "How much of a head's attention does a program foresee?", "share foreseen", "head"
     axes = plt.subplots(figsize=(10, 3.8))[1]
-    plots.grouped_bars(scores, _heads(next(iter(scores.values()))), *words, numbers=True, axes=axes).legend()
+    plots.grouped_bars(scores, [f"0.{h}" for h in range(8)], *words, numbers=True, axes=axes).legend()
 
 
 def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, title: str) -> None:
@@ -98,12 +94,19 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
     axes.axvline(first - 0.5, color="black")
 
 
-def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) -> None:
-    """How often outs should come by each account, and came, a panel for each kind of triple.
+def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
+    """Bars of how often something came, and should have come by each account, a panel for each kind."""
+    _, grid = plt.subplots(1, len(panels), figsize=(10, 0.9 + 0.38 * len(next(iter(panels.values())))))
+    for axes, (title, counts) in zip(grid, panels.items(), strict=True):
+        plots.bars(counts, title, unit, ["came"], axes)
+        for label, count in zip(axes.texts, counts.values(), strict=True):
+            label.set_text(f"{count:,.0f}")
 
-    Each kind has the probabilities by account, whether the out came, and the document, for each instance [n].
-    """
-    _, grid = plt.subplots(1, len(found), figsize=(10, 2.8))
-    for axes, (title, (told, came, _)) in zip(grid, found.items(), strict=True):
-        counts = {who: p.sum().item() for who, p in {**told, "came": came}.items()}
-        plots.bars(counts, title, "times in the new text", ["came"], axes)
+
+def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) -> None:
+    """How often outs should come by each account [n], and came [n], a panel for each kind of triple."""
+    panels = {
+        title: {who: p.sum().item() for who, p in {**told, "came": came}.items()}
+        for title, (told, came, _) in found.items()
+    }
+    times(panels, "times in the new text")
