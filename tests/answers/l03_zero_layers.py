@@ -152,6 +152,7 @@ WRONG_ANSWERS = {
         "the table differs": lambda N, c, base: _by_hand(N, 2 * c, base),
     },
     "interference": {
+        "the result has shape [9]; it should be [7], [token].": lambda D, R: (D @ D.T @ R - R).norm(dim=0),
         "that is not the length of what is foreign": lambda D, R: 2 * (D @ D.T @ R - R).norm(dim=1) / R.norm(dim=1),
     },
     "borrowed": {"that is not the weighted mean": lambda P, like: P},

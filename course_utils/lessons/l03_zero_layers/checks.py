@@ -229,12 +229,6 @@ interference = compared(
         "divide by the length of the token's own row, not of what is read.": (
             lambda D, R: (_read(D, R) - R).norm(dim=1) / _read(D, R).norm(dim=1)
         ),
-        "one number for each token is asked for; yours are lengths of columns.": (
-            lambda D, R: (_read(D, R) - R).norm(dim=0) / R.norm(dim=0)
-        ),
-        "one number for each token is asked for, not one for the table.": (
-            lambda D, R: (_read(D, R) - R).norm() / R.norm()
-        ),
         "that compares lengths; the length of the difference is asked for.": (
             lambda D, R: (_read(D, R).norm(dim=1) - R.norm(dim=1)).abs() / R.norm(dim=1)
         ),
