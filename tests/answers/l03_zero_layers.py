@@ -89,6 +89,19 @@ RIGHT_ANSWERS = {
             (like @ P - like.diagonal()[:, None] * P) / (like.sum(1) - like.diagonal())[:, None]
         ).numpy(),
     },
+    "interference": {
+        "a sum of outer products": lambda D, R: (
+            (D @ sum(torch.outer(d, r) for d, r in zip(D, R, strict=True)) - R).norm(dim=1) / R.norm(dim=1)
+        ),
+        "the others' rows, by their cosines": lambda D, R: (
+            ((D @ D.T).fill_diagonal_(0) @ R).norm(dim=1) / R.norm(dim=1)
+        ),
+        "einsum, float64": lambda D, R: (
+            (torch.einsum("ad,bd,bv->av", D.double(), D.double(), R.double()) - R).square().sum(1)
+            / R.double().square().sum(1)
+        ).sqrt(),
+        "numpy": lambda D, R: np.linalg.norm((D @ (D.T @ R) - R).numpy(), axis=1) / np.linalg.norm(R.numpy(), axis=1),
+    },
     "hidden_lead": {
         "row by row": lambda train, c, h: (
             sum(
@@ -137,6 +150,10 @@ WRONG_ANSWERS = {
         "each column sums to 1": lambda N, c, base: _by_hand(N, c, base).T,
         "miss a sum of 1 by": lambda N, c, base: (_by_hand(N, c, base).exp() + 0.1).log(),
         "the table differs": lambda N, c, base: _by_hand(N, 2 * c, base),
+    },
+    "interference": {
+        "the result has shape [9]; it should be [7], [token].": lambda D, R: (D @ D.T @ R - R).norm(dim=0),
+        "that is not the length of what is foreign": lambda D, R: 2 * (D @ D.T @ R - R).norm(dim=1) / R.norm(dim=1),
     },
     "borrowed": {"that is not the weighted mean": lambda P, like: P},
     "hidden_lead": {

@@ -72,12 +72,6 @@ def test_top_k_keeps_k_and_divides_by_their_sum():
     assert kept[0].tolist() == pytest.approx([0.625, 0.375, 0])
 
 
-def test_a_chance_stands_on_the_curve_of_surprise():
-    axes = draw.surprise_curve({"one in two": 0.5})
-    assert axes.lines[1].get_ydata()[0] == pytest.approx(0.693, abs=1e-3)
-    assert _words(axes) == ["one in two: 0.69 nats"]
-
-
 def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
     axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)

@@ -17,7 +17,6 @@ LEFT_OUT = re.compile(
     r'\$\$.*?\$\$|\$.*?\$|```.*?```|`[^`]*`|\]\([^)]*\)|^\|.*?$|^#.*?$|"[^"]*"|“[^”]*”', re.DOTALL | re.MULTILINE
 )
 CONSTANTS = {  # lesson → number → why it is no claim
-    "01": {"0.29": "the difference of two claims"},
     "02": {"3,048": "24 · 127"},
     "03": {
         "1.44": "1 / ln 2",

@@ -102,18 +102,6 @@ def softmax(names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tens
     return [left, right]
 
 
-def surprise_curve(chances: Mapping[str, float]) -> Axes:
-    """How much a token surprises to which the probability p was given, in nats, with some `chances` marked."""
-    p = torch.linspace(0.004, 1, 500)
-    said = "How much does a token surprise, −log p?", "probability p of the token that came", "nats"
-    axes = plots.curves({"": -p.log()}, *said, x=p, figsize=(9, 3.4), xlim=(0, 1.2), ylim=(0, 5.6), xticks=[0, 0.5, 1])
-    for name, chance in chances.items():
-        height = torch.tensor(1 / chance).log().item()
-        axes.plot(chance, height, "o", color=ORANGE, clip_on=False, zorder=3)
-        axes.annotate(f"{name}: {height:.2f} nats", (chance, height), (9, 7), textcoords="offset points")
-    return axes
-
-
 def surprises(names: Sequence[str], surprise: ByPos, title: str) -> Axes:
     """How much each token of a text surprised the model, in nats."""
     shown = [visible(name) for name in names]

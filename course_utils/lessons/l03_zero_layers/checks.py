@@ -204,6 +204,38 @@ borrowed = compared(
 )
 
 
+def _directions(n: int, d_model: int, seed: int) -> tuple[Tensor, Tensor]:
+    return torch.nn.functional.normalize(random(n, d_model, seed=seed)), random(n, 9, seed=seed + 1)
+
+
+def _read(D: Tensor, R: Tensor) -> Tensor:
+    return D @ D.T @ R
+
+
+interference = compared(
+    "`interference(directions, rows) → [n]`: how much each token reads of the others, in lengths of its own row.",
+    returns="[token]",
+    cases=lambda: {
+        "that is not the length of what is foreign over the length of the row.": [
+            _directions(7, 5, 1),
+            _directions(4, 6, 2),
+        ]
+    },
+    mistakes={
+        "that is all that is read; take the token's own row away first.": (
+            lambda D, R: _read(D, R).norm(dim=1) / R.norm(dim=1)
+        ),
+        "that is a length; divide it by the length of the token's own row.": lambda D, R: (_read(D, R) - R).norm(dim=1),
+        "divide by the length of the token's own row, not of what is read.": (
+            lambda D, R: (_read(D, R) - R).norm(dim=1) / _read(D, R).norm(dim=1)
+        ),
+        "that compares lengths; the length of the difference is asked for.": (
+            lambda D, R: (_read(D, R).norm(dim=1) - R.norm(dim=1)).abs() / R.norm(dim=1)
+        ),
+    },
+)
+
+
 class _Training:
     """The `train` that an answer is given: it looks at what it gets, and returns a table that was drawn before."""
 

@@ -199,18 +199,25 @@ def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
     plots.show(ALT["kept_back"])
 
 
-def angles(cosines: Mapping[str, Tensor], costs: Mapping[str, Mapping[int, float]]) -> None:
-    """Show how cosines of pairs of tokens are spread, and what tables lose by rank, a curve for each kind."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.2))
+def angles(
+    cosines: Mapping[str, Tensor], foreign: Mapping[int, float], costs: Mapping[str, Mapping[int, float]]
+) -> None:
+    """Show how cosines of pairs of tokens are spread, what a token reads of the others, by how many they are, and what
+    tables lose by rank, a curve for each kind.
+    """
+    _, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2))
     edges = torch.linspace(-0.6, 1, 81)
     for (name, values), colour, style in zip(cosines.items(), COLOURS, ("-", "--"), strict=False):
         density = torch.histc(values, 80, -0.6, 1) / len(values) / (edges[1] - edges[0])
         left.stairs(density, edges, color=colour, linestyle=style, linewidth=1.8, label=name)
     left.set(title="How far from a right angle?", xlabel="cosine of two tokens' embeddings", ylabel="density")
-    left.set(yscale="log", ylim=(1e-4, 20))
-    left.legend(fontsize=9, loc="upper right")
-    _by_rank(costs, "What do that many dimensions cost?", "nats above the best table", right)
-    right.legend(fontsize=9)
+    left.set(yscale="log", ylim=(1e-4, 50))
+    _by_rank({"of the others": foreign}, "What does a token read?", "lengths of its own row", middle)
+    middle.axhline(1, color="black", linestyle=":", label="its own row")
+    middle.set(xlabel="tokens in 256 dimensions", ylim=(0, 4.6))
+    _by_rank(costs, "What do few dimensions cost?", "nats above the best table", right)
+    for axes in (left, middle, right):
+        axes.legend(fontsize=9, loc="upper left" if axes is middle else "upper right")
     plots.show(ALT["angles"])
 
 
