@@ -164,7 +164,7 @@ class Program:
             one, other = self._kind(name, here), self._kind(name, there)
             fit = one == other if kinds is None else all(map(lambda k, found: k in ("", found), kinds, (one, other)))
             compared = f'"{here}", which holds {one}, with "{there}", which holds {other}'
-            why = "only places have steps" if one == other else "they are never equal"
+            why = "only places have steps" if kinds == ("places", "places") and one == other else "they are never equal"
             _refuse(not fit, f'Head "{name}" compares {compared}: {why}.')
             mean = "the mean of all that was read. A softmax hands over means, and a mean equals no single one."
             for slot in self.means & {here, there}:
