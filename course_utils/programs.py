@@ -1,6 +1,6 @@
 """Programs in the vocabulary of heads: written in a few lines, run as they stand, compiled into weights.
 
-A position has **slots**. At the start `"token"` holds its token and `"place"` its position; all others are empty. A
+A position has **slots**: `"token"` holds its token and `"place"` its position, all others are empty at the start. A
 **head** says where it looks and what it moves from there, slot to slot. Heads of a layer read before any of them
 writes. What stands in `"out"` at the end is what the model says comes next. Induction in four lines:
 
@@ -8,20 +8,19 @@ writes. What stands in `"out"` at the end is what the model says comes next. Ind
         {"previous": Head(back(1), {"token": "before"})},  # layer 0: fetch the token one back, into a slot of your own
         {"reader": Head(where("before", equals="token"), {"token": "out"})},  # layer 1: find it there, and say it
     )
-    run(induction, tokens, d_vocab=10).said  # what comes next, at every position: no weights are involved
-    model, heads = compiled(induction, d_vocab=10, n_ctx=12)  # a HookedTransformer, and which head is which
+    tokens = torch.tensor([[0, 4, 7, 4]])  # [batch, pos]: texts open with the token 0, and have it nowhere else
+    run(induction, tokens, d_vocab=10).said  # what comes next at each position, 0 for nothing: no weights are involved
+    model, heads = compiled(induction, d_vocab=10, n_ctx=12)  # weights, and which head is which; seed=0 blurs them
+    induction.doors()  # which head needs which, and through its queries, keys or values
 
 *Where to look.* `back(3)`; `where("before", equals="token")`: where the slot `before` there holds what `token` holds
 here; `where("place", equals="pointer", step=1)`: one behind the place that `pointer` holds here;
 `where("token", equals="token", itself=False)`: at the same token, earlier; `both(one, other)`: where two looks fit;
 `everywhere()`; `largest("token")`: at the highest number; `listed(points)`: a table by the token here and the token
-there; `unless("flag", look)`: nowhere while a flag is up. A head gives each place points, and looks at the places with
-most of them. A text opens with the token 0, where a head rests if nothing fits: what stands there moves nothing.
-*What to move.* `{"token": "out"}`; several at once: `{"token": "out", "any": "flag"}`. `"any"` is 1 at every token but
-the start, and so a slot that it moves to is a flag. *How loud.* `Head(look, moves, loud=-0.5)` takes away half.
-
-A softmax adds up to 1: a head that looks at several places moves their mean, which tells shares, never counts. After
-RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023), which also have MLPs; here all is attention.
+there; `unless("flag", look)`: nowhere while a flag is up. If several places fit, a head moves their mean: shares, never
+counts. If none does, it rests on the start token, where there is nothing to move. *What to move.* `{"token": "out"}`;
+several at once: `{"token": "out", "any": "flag"}`. `"any"`, 1 at every token but the start, makes a slot a flag.
+`Head(…, loud=-0.5)` takes away half; moves add up. After RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023).
 """
 
 import math
@@ -75,10 +74,7 @@ class Head(NamedTuple):
 
 @checked
 def where(there: str, *, equals: str = "token", step: int = 0, itself: bool = True) -> Look:
-    """Where the slot `there` holds what `equals` holds here, or, of places, the one `step` further on.
-
-    Without `itself` the head does not look at its own position.
-    """
+    """Where the slot `there` holds what `equals` holds here, or a place `step` further; without `itself`, not here."""
     kinds = ("places", "places") if step else None
     same = Term(equals, there, lambda n, m: torch.ones(n, m).tril(step).triu(step), kinds)
     return Look((same,) if itself else (same, Term("place", "place", lambda n, m: -2 * torch.eye(n))))
@@ -93,7 +89,7 @@ def back(n: int) -> Look:
 
 @checked
 def both(one: Look, other: Look) -> Look:
-    """Where both fit."""
+    """Where both fit. (Beside `largest`, whose points are the numbers themselves, a fit is but one point.)"""
     return Look(one.terms + other.terms, one.rest + other.rest + REST)
 
 
@@ -130,6 +126,7 @@ class Program:
     """Layers of heads by name, checked as written: ValueError, in a sentence, for what so many layers can't do."""
 
     def __init__(self, *layers: Mapping[str, Head]) -> None:
+        _refuse(not all(isinstance(layer, Mapping) for layer in layers), "A layer has names, as {name: Head(…)}.")
         self.layers = [dict(layer) for layer in layers]
         self.heads: dict[str, Head] = {name: head for layer in self.layers for name, head in layer.items()}
         self.layer = {name: n for n, layer in enumerate(self.layers) for name in layer}
@@ -139,6 +136,8 @@ class Program:
         for layer in self.layers:
             written: dict[str, str] = {}
             for name, head in layer.items():
+                whole = isinstance(head, Head) and isinstance(head.look, Look) and isinstance(head.moves, Mapping)
+                _refuse(not whole, f'"{name}" should be Head(look, {{slot: slot}}): where it looks, and what it moves.')
                 self._check_look(name, head.look)
                 for source, to in head.moves.items():
                     kind = self._kind(name, source)
@@ -165,7 +164,8 @@ class Program:
             one, other = self._kind(name, here), self._kind(name, there)
             fit = one == other if kinds is None else all(map(lambda k, found: k in ("", found), kinds, (one, other)))
             compared = f'"{here}", which holds {one}, with "{there}", which holds {other}'
-            _refuse(not fit, f'Head "{name}" compares {compared}: they are never equal, and only places have steps.')
+            why = "only places have steps" if kinds == ("places", "places") and one == other else "they are never equal"
+            _refuse(not fit, f'Head "{name}" compares {compared}: {why}.')
             mean = "the mean of all that was read. A softmax hands over means, and a mean equals no single one."
             for slot in self.means & {here, there}:
                 raise ValueError(f'Head "{name}" looks by "{slot}", which holds {mean}')
@@ -221,8 +221,8 @@ def run(
 ) -> Run:
     """Run a program as it stands, without weights. Texts begin with the token 0, which comes nowhere else.
 
-    `without` names heads, or doors, ("previous", "k", "reader"), that are cut. `instead` has what some heads write in
-    this run, by head and slot: `run(…).wrote` of other texts, say. Raises ValueError for other texts.
+    `without` names heads, or doors, ("previous", "k", "reader"), that are cut. `instead` has what heads write in this
+    run, by head and slot: another run's `wrote`, say. Raises ValueError for other texts.
     """
     only = bool((tokens[:, 0] == START).all() and (tokens[:, 1:] != START).all())
     _refuse(not only, f"Each text should begin with the start token, {START}, and have it nowhere else.")

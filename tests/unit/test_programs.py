@@ -199,7 +199,10 @@ def test_turned_and_blurred_it_says_the_same(name):
             lambda: Program({"a": Head(where("place", equals="token"), OUT)}),
             '"a" compares "token", which holds tokens, with "place", which holds places: they are never equal',
         ),
-        (lambda: Program({"a": Head(where("token", equals="token", step=1), OUT)}), "only places have steps"),
+        (lambda: Program({"a": Head(where("token", equals="token", step=1), OUT)}), "tokens: only places have steps"),
+        (lambda: Program(Head(back(1), OUT)), "A layer has names"),
+        (lambda: Program({"a": Head(back(1), "token")}), '"a" should be Head(look, {slot: slot})'),
+        (lambda: Program({"a": Head("token", OUT)}), '"a" should be Head(look, {slot: slot})'),
         (lambda: Program({"a": Head(unless("token", back(1)), OUT)}), "they are never equal"),
         (lambda: Program({"a": Head(back(1), {"place": "out"})}), 'moves places to "out", which holds tokens'),
         (
