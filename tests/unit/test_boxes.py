@@ -46,4 +46,14 @@ def test_a_method_that_knows_the_truth_scores_highest():
         [0],
         boxes.repeated(5),
     )
-    assert found.shape == (7, 1) and (found == 1).all()
+    assert found.score.shape == (7, 1) and (found.score == 1).all() and found.runs == 0
+    assert (found.found[..., 2] == 1).all() and found.found.shape == (7, 1, 48)
+
+
+def test_a_method_that_knows_nothing_finds_as_much_as_it_looks_at_and_its_runs_are_counted():
+    def knows_nothing(model, clean, other):
+        return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())  # all equal: chance decides
+
+    tried = boxes.score_method(knows_nothing, lambda scores, truth: len(scores), range(6), boxes.repeated(5))
+    assert tried.runs == 1 and (tried.score[0] == 48).all()
+    assert abs(tried.found.mean((0, 1)) - torch.arange(1, 49) / 48).max() < 0.2

@@ -3,6 +3,7 @@
 All say how a text goes on that repeats itself: a start token, and a block of six different tokens twice.
 """
 
+import math
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from course_utils.interventions import Door
 from course_utils.interventions import Head as Place
 from course_utils.programs import Head, Program, back, both, compiled, unless, where
 
-PERIOD, D_VOCAB = 6, 13
+PERIOD, D_VOCAB, STEPS = 6, 13, 48  # into so many equal parts a ranking is cut
 SIZES = {"n_heads": 4, "d_head": 32, "d_model": 80}
 Scores = dict[Door, float]
 Method = Callable[[HookedTransformer, Tensor, Tensor], Scores]
@@ -126,19 +127,38 @@ def through(model: HookedTransformer, door: Door) -> Float[Tensor, "d_head d_hea
     return (model.W_O[writer] @ getattr(model, f"W_{path.upper()}")[reader]).detach()
 
 
+class Tried(NamedTuple):
+    """What a method's rankings are worth on boxes of each program and seed, and the runs of the model on the first."""
+
+    score: Float[Tensor, "program seed"]
+    found: Float[Tensor, "program seed step"]  # the share of true doors in the first 1/48, 2/48, … of the ranking
+    runs: int
+
+
 @checked
 def score_method(
     method: Method,
     score: Callable[[Scores, set[Door]], float],
     seeds: Collection[int],
     other: Int[Tensor, "batch pos"],
-) -> Float[Tensor, "program seed"]:
-    """What `score` says of a method's scores and the truth, on a box of each program and seed.
+) -> Tried:
+    """What `score` says of a method's scores and the truth, on a box of each program and seed; equal ones are shuffled.
 
     A method gets a model, the texts of `repeated()`, and `other` ones, and returns a number for each door.
     """
-    clean, result = repeated(), []
+    clean, marks, found, runs = repeated(), list[list[float]](), list[Tensor](), list[int]()
     for name in PROGRAMS:
-        given = [box(name, seed) for seed in seeds]
-        result.append([score(method(model, clean, other), truth) for model, truth, _ in given])
-    return torch.tensor(result)
+        given, calls = [box(name, seed) for seed in seeds], list[int]()
+        marks.append([])
+        for seed, (model, truth, _) in zip(seeds, given, strict=True):
+            counter = model.register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
+            scores = list(method(model, clean, other).items())
+            counter.remove()
+            order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed)).tolist()
+            table = dict(scores[n] for n in order)
+            ranked = sorted(table, key=lambda door: abs(table[door]), reverse=True)
+            met = torch.tensor([float(door in truth) for door in ranked]).cumsum(0) / len(truth)
+            found.append(met[[math.ceil(step * len(ranked) / STEPS) - 1 for step in range(1, STEPS + 1)]])
+            marks[-1].append(score(table, truth))
+        runs.append(len(calls) // len(given))
+    return Tried(torch.tensor(marks), torch.stack(found).view(len(PROGRAMS), len(seeds), STEPS), runs[0])

@@ -8,12 +8,12 @@ from typing import Any
 import matplotlib.pyplot as plt
 import numpy as np
 import torch
-from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
 from course_utils.interventions import Door, in_words
+from course_utils.lessons.l10_reading_critically.boxes import STEPS, Tried
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
@@ -22,18 +22,33 @@ ALT = plots.alt_texts(__file__)
 Point = tuple[float, float]
 
 
-def board(found: Mapping[str, Mapping[str, Float[Tensor, "program seed"]]], programs: Iterable[str]) -> None:
+def board(found: Mapping[str, Mapping[str, Tried]], programs: Iterable[str]) -> None:
     """The mean score of each method, on a row, for each program: a table for each other text."""
     ways, names = [*next(iter(found.values()))], [*programs]
     panels = {f"patched with {way}": way for way in ways}
     size = (9.8, 2.0 + 0.36 * len(found))
     for (title, way), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
-        means = torch.stack([by_way[way].mean(1) for by_way in found.values()])
+        means = torch.stack([by_way[way].score.mean(1) for by_way in found.values()])
         look: dict[str, Any] = {"numbers_from": 0.0, "bar": False, "axes": axes, "colours": "Blues"}
         plots.heatmap(means, [*found], names, title, **look)
         axes.images[0].set_clim(0, 1)
         axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
         axes.set_yticks(range(len(found)), [*found])
+
+
+def rankings(tried: Mapping[str, Mapping[str, Tried]]) -> None:
+    """The share of true doors among the first of a ranking, over all boxes and other texts, with a method's price."""
+    lines, doors = {}, torch.arange(1, STEPS + 1)
+    for method, by_way in tried.items():
+        ways = list(by_way.values())
+        price = f"{ways[0].runs} runs" if ways[0].runs else "no run"
+        lines[f"{method}: {price}"] = torch.stack([way.found for way in ways]).mean((0, 1, 2))
+    labels = "How far down stand the doors of the program?", "doors looked at, of 48", "share of the true doors found"
+    axes = plots.curves(lines, *labels, x=doors.float(), figsize=(9.4, 4.2), legend=False, xscale="log", ylim=(0, 1.03))
+    axes.plot(doors, doors / STEPS, ":", color="black", lw=2.5, label="a random ranking, on average")
+    axes.set_xticks([1, 2, 3, 6, 12, 24, 48], ["1", "2", "3", "6", "12", "24", "48"])
+    axes.minorticks_off()
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
 
 
 def tangent(losses: Sequence[float], slope: float) -> None:
