@@ -16,6 +16,7 @@ import nbval.kernel
 import nbval.plugin
 import psutil
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from course_utils.author import runner
 from tests import warm
@@ -79,9 +80,27 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
+    """What takes long comes first, so that no core waits for another at the end."""
     for item in items:
         if isinstance(item, nbval.plugin.IPyNbCell):
             item.add_marker("notebooks")
+    order = ("tests/course", "notebooks", "tests/unit")
+    items.sort(key=lambda item: next((n for n, start in enumerate(order) if item.nodeid.startswith(start)), len(order)))
+
+
+class Scheduling(LoadFileScheduling):
+    """A file's tests stay together, as do all files that share JupyterLab; a long test alone is free to go anywhere."""
+
+    def _split_scope(self, nodeid):
+        file = nodeid.split("::", 1)[0]
+        if file.endswith(("_browser.py", "test_front_door.py")):
+            return "JupyterLab"
+        return nodeid if file.endswith("test_untrained.py") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
 
 
 SOCKETS = tempfile.TemporaryDirectory(prefix="kernels-")
