@@ -39,11 +39,18 @@ os.environ.update(MALLOC_MMAP_THRESHOLD_=str(2**33), MALLOC_TRIM_THRESHOLD_=str(
 os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing
 
 
-# A learner's copy draws what the solution draws, whose pictures are compared: its figures are made, but not painted
-UNPAINTED = """
-import matplotlib.figure
+# Nobody looks at the pictures, and only the words about them are compared: solutions paint them small, and copies,
+# which draw the same figures, not at all.
+SMALL = """
+from matplotlib.figure import Figure
 from PIL import Image
-matplotlib.figure.Figure.savefig = lambda figure, file, **_: Image.new("RGB", (1, 1)).save(file, "PNG")
+Image.Image.quantize = lambda image, *_, **__: image
+Figure.savefig = lambda figure, file, paint=Figure.savefig, **how: paint(figure, file, **how | {"dpi": 30})
+"""
+UNPAINTED = """
+from matplotlib.figure import Figure
+from PIL import Image
+Figure.savefig = lambda figure, file, **_: Image.new("RGB", (1, 1)).save(file, "PNG")
 """
 PERTURBED = """
 import functools, torch
@@ -122,11 +129,11 @@ class GuardedKernel(nbval.plugin.RunningKernel):
                 if name not in CHOSEN:
                     patch.setenv(name, value)
             super().__init__(kernel_name, cwd, **options)
-        first = PERTURBED.format(size=self.perturb) if self.perturb else ""
-        if Path(cwd) == warm.LESSONS:
-            first += UNPAINTED
-        if first:
-            reply = self.kc.execute(first, store_history=False, reply=True, timeout=180)
+        first = [PERTURBED.format(size=self.perturb)] * bool(self.perturb)
+        if Path(cwd).is_relative_to(warm.LESSONS):
+            first.append(UNPAINTED if Path(cwd) == warm.LESSONS else SMALL)
+        for code in first:  # in a space of its own: a lesson must import what it uses
+            reply = self.kc.execute(f"exec({code!r}, {{}})", store_history=False, reply=True, timeout=180)
             assert reply["content"]["status"] == "ok", reply["content"]
 
     def execute_cell_input(self, cell_input, allow_stdin=None):

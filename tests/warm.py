@@ -5,6 +5,7 @@ that process: for each line it reads, it forks a kernel, which says its number. 
 """
 
 import atexit
+import gc
 import json
 import os
 import signal
@@ -77,6 +78,7 @@ def serve():
     import transformer_lens  # noqa: F401
     from ipykernel.kernelapp import IPKernelApp
 
+    gc.freeze()  # or each kernel would look through all that the libraries hold, again and again
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a kernel that has ended is gone at once
     for line in sys.stdin:
         if os.fork():
