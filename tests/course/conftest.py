@@ -1,9 +1,10 @@
-"""The commands that README.md and notebooks/TEACHING.md print, so that tests run them as they stand there."""
+"""The commands that README.md and notebooks/TEACHING.md print, as tests run them, and the JupyterLab of one."""
 
 import re
 from collections.abc import Callable
 
 import pytest
+from lab import browser, memory, open_notebook, server  # noqa: F401
 
 from course_utils._files import ROOT
 

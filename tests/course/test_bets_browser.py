@@ -5,15 +5,15 @@ Without Chromium these tests are skipped. No request leaves the machine: `open_n
 
 import json
 
+import lab
 import pytest
-import test_browser
+from lab import menu, put_away, wait_until
 from nbformat import v4
-from test_browser import browser, menu, open_notebook, put_away, server, start_all, wait_until  # noqa: F401
 
 from course_utils.author import authoring
 from course_utils.course import bets
 
-pytestmark = test_browser.pytestmark
+pytestmark = lab.pytestmark
 NAME = "bets.ipynb"
 ASK = """import os
 os.environ.pop("COURSE_CLAIMS", None)  # a learner's kernel, not CI's
@@ -29,7 +29,7 @@ claim("share", 0.87, "%", predicted="00_band")"""
 
 
 @pytest.fixture
-def page(server, open_notebook):  # noqa: F811
+def page(server, open_notebook):
     """The notebook with three questions, and nothing run yet but them."""
     folder, _ = server
     (folder / bets.PREDICTIONS).unlink(missing_ok=True)
@@ -40,7 +40,8 @@ def page(server, open_notebook):  # noqa: F811
     page.add_locator_handler(page.locator(".jp-Dialog"), put_away)
     run(page, 0)
     page.wait_for_selector(card("00_band"))
-    return page
+    yield page
+    (folder / bets.PREDICTIONS).unlink(missing_ok=True)
 
 
 def run(page, number):
@@ -87,7 +88,7 @@ def bet(page):
     assert page.locator(".jp-Cell").count() == 2  # no letter was a command of JupyterLab's
 
 
-def test_a_bet_is_locked_by_keyboard_and_answered_on_its_card(page, server):  # noqa: F811
+def test_a_bet_is_locked_by_keyboard_and_answered_on_its_card(page, server):
     folder, _ = server
     bet(page)
     page.wait_for_selector(still("00_part"), state="hidden")  # only one of the two is seen
@@ -113,7 +114,7 @@ def test_a_bet_is_locked_by_keyboard_and_answered_on_its_card(page, server):  # 
     assert (kept["guess"], kept["first"]["guess"]) == ("a head of layer 0", "`W_U` itself")
 
 
-def test_a_card_survives_a_reload_a_restart_and_the_second_day(page, server, open_notebook):  # noqa: F811
+def test_a_card_survives_a_reload_a_restart_and_the_second_day(page, server, open_notebook):
     folder, _ = server
     bet(page)
     menu(page, "File", "Save Notebook")

@@ -11,27 +11,17 @@ import subprocess
 import sys
 import time
 
+import lab
 import pytest
-import test_browser
+from lab import READY, TRACKER, run_all, settings, start_all
 from nbformat import v4
-from test_browser import (  # noqa: F401
-    ALL_CELLS,
-    READY,
-    TRACKER,
-    browser,
-    open_notebook,
-    run_all,
-    server,
-    settings,
-    start_all,
-)
 
 from course_utils._files import NOTEBOOKS, ROOT, lesson_of
 from course_utils.author import authoring, links
 from course_utils.course import start
 from course_utils.lessons.l00_start import figures as lesson_00
 
-in_browser = test_browser.pytestmark
+in_browser = lab.pytestmark
 START = authoring.read(authoring.solution_path("00_start"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXERCISE = "witten_bell"  # of lesson 03
@@ -141,11 +131,11 @@ def test_it_starts_where_the_port_is_taken_and_touches_no_configuration(tmp_path
 
 
 @pytest.fixture
-def first_page(server, open_notebook, request):  # noqa: F811
-    """What the start command opens, on a usual screen or the one that the test names."""
+def first_page(server, open_notebook):
+    """What the start command opens, on a usual screen."""
     _, info = server
     page = open_notebook(start.FIRST)
-    page.set_viewport_size(dict(zip(("width", "height"), getattr(request, "param", (1366, 768)), strict=True)))
+    page.set_viewport_size({"width": 1366, "height": 768})
     page.goto(f"{info['url']}?token={info['token']}")  # the root leads where JupyterLab's own browser would go
     page.wait_for_selector(READY)
     assert start.FIRST in page.url
@@ -179,9 +169,14 @@ def test_one_key_brings_the_picture_alive_and_one_cut_breaks_the_prediction(firs
 
 
 @marked(*in_browser)
-@pytest.mark.parametrize("first_page", [(1366, 768), (1920, 1080)], indirect=True)
 def test_lines_of_prose_are_of_a_length_to_read(first_page):
-    longest = first_page.evaluate("""() => {
+    for width, height in ((1366, 768), (1920, 1080)):
+        first_page.set_viewport_size({"width": width, "height": height})
+        first_page.wait_for_timeout(1_000)
+        assert 60 < first_page.evaluate(LONGEST) <= 95
+
+
+LONGEST = """() => {  // the longest line of a paragraph, in characters
         const lines = [];
         for (const p of document.querySelectorAll('.jp-RenderedMarkdown > p')) {
             const range = document.createRange(), rows = {};
@@ -195,11 +190,10 @@ def test_lines_of_prose_are_of_a_length_to_read(first_page):
             lines.push(...Object.values(rows));
         }
         return Math.max(...lines);
-    }""")
-    assert 60 < longest <= 95
+    }"""
 
 
-def _shows(page, name, text, within=test_browser.PATIENCE / 1000):
+def _shows(page, name, text, within=lab.PATIENCE / 1000):
     """Whether the notebook of this name is in front and a heading with this text in sight, within so many seconds."""
     page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{name}')")
     heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) :is(h1, h2, h3)", has_text=text).first
@@ -213,7 +207,7 @@ def _shows(page, name, text, within=test_browser.PATIENCE / 1000):
 
 
 @marked(*in_browser)
-def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page, server):  # noqa: F811
+def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page, server):
     page = first_page
     run_all(page)
     begin = page.locator(".jp-OutputArea-output a", has_text="01 · ").first
@@ -231,7 +225,7 @@ def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page
 
 @marked(*in_browser)
 @pytest.mark.parametrize("exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")])
-def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):  # noqa: F811
+def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):
     folder, _ = server
     with settings(folder.parent, TRACKER, {}):  # as learners have it; with ALL_CELLS JupyterLab stays at the top
         page = open_notebook(start.FIRST)
@@ -245,7 +239,7 @@ def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, f
 
 
 @marked(*in_browser)
-def test_who_comes_back_goes_on_where_they_stopped(server, open_notebook):  # noqa: F811
+def test_who_comes_back_goes_on_where_they_stopped(server, open_notebook):
     folder, _ = server
     lesson = authoring.read(folder / "03_zero_layers.ipynb")
     cells = {cell.source.splitlines()[0]: cell for cell in lesson.cells if "check.direct_path(" in cell.source}

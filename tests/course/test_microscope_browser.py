@@ -5,15 +5,15 @@ Without Chromium these tests are skipped. No request leaves the machine: `open_n
 
 from statistics import median
 
+import lab
 import pytest
-import test_browser
+from lab import menu, start_all, wait_until
 from nbformat import v4
-from test_browser import browser, menu, open_notebook, server, start_all, wait_until  # noqa: F401
 
 from course_utils import load, paths
 from course_utils.author import authoring
 
-pytestmark = test_browser.pytestmark
+pytestmark = lab.pytestmark
 NAME = "microscope.ipynb"
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
 SOURCE = f"""from course_utils import load, microscope
@@ -25,7 +25,7 @@ SECONDS = 0.2  # the answer to a cut, on two cores with nothing else to do
 
 
 @pytest.fixture
-def page(server, open_notebook):  # noqa: F811
+def page(server, open_notebook):
     """The notebook with one microscope, run."""
     folder, _ = server
     notebook = v4.new_notebook(cells=[v4.new_code_cell(SOURCE)], metadata=authoring.METADATA)
@@ -169,7 +169,7 @@ def test_a_cut_is_answered_at_once(page):
     assert min(seconds) < SECONDS, f"{min(seconds):.2f} s at best, {median(seconds):.2f} in the middle"
 
 
-def test_a_reopened_notebook_shows_the_still_picture_and_no_error(page, server, open_notebook):  # noqa: F811
+def test_a_reopened_notebook_shows_the_still_picture_and_no_error(page, server, open_notebook):
     folder, _ = server
     page.click(f"{LIVE} .switch[data-key='0.5']")
     becomes(page, cuts, "head 0.5")

@@ -1,17 +1,17 @@
 """The model that the page computes is the package's: held-out texts and random cuts through both, in a real browser."""
 
+import base64
 import random
 
+import lab
 import pytest
-import test_browser
 import torch
-from test_browser import browser  # noqa: F401
 
 from course_utils import load, paths, text
 from course_utils.course.microscope import web
 from course_utils.course.microscope.facts import VIEWS, Source, cut_of
 
-pytestmark = test_browser.pytestmark
+pytestmark = lab.pytestmark
 STRANGE = [
     "",
     " ",
@@ -21,15 +21,19 @@ STRANGE = [
 ]
 RUN = """([name, state]) => {
     const engine = microscope.loaded(name, ""), run = engine.run(state.tokens, state.cuts);
+    const packed = rows => rows.map(row => {  // many numbers, as one word each row
+        const bytes = new Uint8Array(Float32Array.from(row).buffer);
+        return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""));
+    });
     return {
-        facts: engine.facts(state), logits: state.tokens.map((_, i) => [...engine.logits(run, i)]),
-        pattern: Object.values(run.heads).map(head => [...head.pattern]),
+        facts: engine.facts(state), logits: packed(state.tokens.map((_, i) => engine.logits(run, i))),
+        pattern: packed(Object.values(run.heads).map(head => head.pattern)),
     };
 }"""
 
 
 @pytest.fixture(scope="module")
-def page(browser):  # noqa: F811
+def page(browser):
     """A page with the models in it; whatever it asks for fails the test."""
     scripts = [web.page_script(), *map(web.model_script, web.MODELS)]
     page, asked = browser.new_page(), []
@@ -48,6 +52,10 @@ def _cuts(choose, layers, n):
         *choose.sample(doors, choose.randrange(4) if doors else 0),
         *map(str, choose.sample(range(n), min(n, choose.randrange(3)))),
     ]
+
+
+def _unpacked(rows):
+    return torch.stack([torch.frombuffer(bytearray(base64.b64decode(row)), dtype=torch.float32) for row in rows])
 
 
 def _same(found, expected, place):
@@ -86,10 +94,8 @@ def test_logits_attention_and_every_number_of_every_view_are_the_packages(page, 
             state = {"tokens": tokens.tolist(), "view": view, "cuts": cuts, "weighted": choose.random() < 0.5}
             state |= {"open": ["0.5", f"{model.cfg.n_layers - 1}.6"], "position": choose.randrange(n), "token": 300}
             found, run = page.evaluate(RUN, [name, state]), paths.run(model, tokens, *map(cut_of, cuts))
-            torch.testing.assert_close(
-                torch.tensor(found["logits"], dtype=torch.float32), run.logits, atol=1e-3, rtol=0
-            )
-            pattern = torch.tensor(found["pattern"], dtype=torch.float32).view_as(run.pattern)
+            torch.testing.assert_close(_unpacked(found["logits"]), run.logits, atol=1e-3, rtol=0)
+            pattern = _unpacked(found["pattern"]).view_as(run.pattern)
             torch.testing.assert_close(pattern, run.pattern, atol=1e-3, rtol=0)
             _same(found["facts"], source.facts(state), f"{name}, {view}, {cuts}")
 

@@ -277,7 +277,8 @@ def test_an_exception_is_told_with_the_learners_line():
         return y
 
     sentence = told(shapes, torch.ones(3))
-    assert sentence.startswith("your function stopped in the line `y = x @ torch.ones(5, 2)` with RuntimeError: mat1")
+    assert sentence.startswith("your function stopped in the line `y = x @ torch.ones(5, 2)` with RuntimeError: ")
+    assert "mat1 and mat2 shapes cannot be multiplied" in sentence
     assert told(lambda x: x, 1, 2).startswith(
         "the check calls your function with 2 arguments, and that fails: too many"
     )
