@@ -15,9 +15,9 @@ writes. What stands in `"out"` at the end is what the model says comes next. Ind
 here; `where("place", equals="pointer", step=1)`: one behind the place that `pointer` holds here;
 `where("token", equals="token", itself=False)`: at the same token, earlier; `both(one, other)`: where two looks fit;
 `everywhere()`; `largest("token")`: at the highest number; `listed(points)`: a table by the token here and the token
-there; `unless("flag", look)`: nowhere while a flag is up;
-`but_not(look, "token", equals="said")`: not at what `said` holds here. A head gives each place points, and looks at the places with
-most of them. A text opens with the token 0, where a head rests if nothing fits: what stands there moves nothing.
+there; `unless("flag", look)`: nowhere while a flag is up; `but_not(look, "token", equals="said")`: not at what `said`
+holds here. A head gives each place points, and looks at the places with most of them. A text opens with the token 0,
+where a head rests if nothing fits: what stands there moves nothing.
 *What to move.* `{"token": "out"}`; several at once: `{"token": "out", "any": "flag"}`. `"any"` is 1 at every token but
 the start, and so a slot that it moves to is a flag. *How loud.* `Head(look, moves, loud=-0.5)` takes away half.
 

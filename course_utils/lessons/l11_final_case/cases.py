@@ -24,7 +24,7 @@ from transformer_lens import HookedTransformer
 from course_utils import models, programs, text
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils._files import DATA, write_atomically, write_checksums, write_text
-from course_utils.programs import JUNK, START, Head, Look, Program, back, both, but_not, listed, unless, where
+from course_utils.programs import JUNK, NOISE, START, Head, Look, Program, back, both, but_not, listed, unless, where
 
 PERIOD = 8  # of the texts: a block of so many tokens, twice
 D_VOCAB, N_CTX = 21, 23  # how many tokens and positions there are
@@ -56,9 +56,12 @@ def texts(language: str = "blocks", shown: bool = True) -> Int[Tensor, "batch po
 
     "blocks": a start token and a block of 8 tokens, twice. In a block no token comes twice, and of the two that may
     follow one only that which does. "template": two names, then one of them again, and two tokens later the other.
+    "eight": a block in any order, twice. "lengths": the same, and the other kinds have blocks of 5 to 11 tokens.
     """
     if language == "template":
         found = templates(180)
+    elif language in ("lengths", "eight"):
+        found = unrelated(PERIOD, 180, 9)
     else:
         following, rows = habits().tolist(), [[first] for first in range(1, D_VOCAB)]
         for _ in range(PERIOD - 1):
@@ -84,6 +87,14 @@ def templates(batch: Count, seed: NotNegative = 0, extra: NotNegative = 0) -> In
 
 def pool(language: str = "blocks") -> list[Int[Tensor, "batch pos"]]:
     """Texts of other kinds, `FEW` of each, among which the judge searches; those of one length in one tensor."""
+    if language == "eight":
+        block, order = blocks(PERIOD, FEW, 97), blocks(PERIOD, FEW, 98, among=PERIOD) - 1
+        again = torch.cat([block, block.gather(1, order)], 1)
+        return [pad(torch.cat([blocks(2 * PERIOD, FEW, 96), again]), (1, 0), value=START)]
+    if language == "lengths":
+        return [unrelated(period, 2 * FEW, 400 + period) for period in range(5, 12) if period != PERIOD]
+    if language == "template":
+        return [templates(2 * FEW, 300 + extra, extra) for extra in range(1, 5)]
     found = []
     for period in (5, 8, 11):  # other letters first, then a block in any order, twice
         letters = blocks(N_CTX - 1 - period, FEW, 100 + period)
@@ -92,8 +103,7 @@ def pool(language: str = "blocks") -> list[Int[Tensor, "batch pos"]]:
     order = blocks(11, FEW, 98, among=11) - 1
     pieces = torch.tensor([8, 9, 10, 3, 4, 0, 1, 2, 5, 6, 7])
     found += [torch.cat([block, block[row, order]], 1), torch.cat([block, block[:, pieces]], 1)]  # in another order
-    others = [templates(FEW, 300 + extra, extra) for extra in range(4)] if language == "template" else []
-    return [pad(torch.cat(found), (1, 0), value=START), *others]
+    return [pad(torch.cat(found), (1, 0), value=START)]
 
 
 @checked
@@ -184,8 +194,21 @@ COMPILED = {
         {"mover": _MOVER, "decoy": Head(where("token", equals="not"), {"token": "unheard"})},
     ),
 }
-TRAINED: dict[str, dict[str, Any]] = {"ordinary": {"seed": 0, "alive": 1}}
-LANGUAGE = {"names": "template"}  # of the others: "blocks"
+TRAINED: dict[str, dict[str, Any]] = {
+    "ordinary": {"seed": 0, "alive": 1},
+    "crowd": {"seed": 2, "alive": 2},
+    "one_length": {"seed": 4, "alive": 1, "only": PERIOD},
+}
+QUIET = {"names": 0.01}  # less noise, where a table has large weights beside small ones
+LANGUAGE = {
+    "names": "template",
+    "ordinary": "lengths",
+    "crowd": "lengths",
+    "one_length": "eight",
+}  # of the others: "blocks"
+INSIDE = json.loads(
+    Path(__file__).with_name("inside.json").read_text(encoding="utf-8")
+)  # said of a box once it is solved
 ORDER, SHUFFLE = 3459, 50  # the seed that numbers the first boxes, and that of the first box
 
 
@@ -198,7 +221,9 @@ def names() -> list[str]:
 @checked
 def compiled(name: str, seed: NotNegative) -> programs.Compiled:
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
-    return _stored(programs.compiled(COMPILED[name], D_VOCAB, N_CTX, seed, sizes=SIZES | {"flag": 109}))
+    return _stored(
+        programs.compiled(COMPILED[name], D_VOCAB, N_CTX, seed, QUIET.get(name, NOISE), SIZES | {"flag": 109})
+    )
 
 
 def _stored(made: programs.Compiled) -> programs.Compiled:
@@ -211,17 +236,17 @@ STEPS, BATCH = 1_000, 64  # of a trained model
 
 
 @checked
-def trained(seed: NotNegative, alive: Count = N_HEADS, decay: float = 0.01) -> HookedTransformer:
-    """A model that learned from unrelated texts, with blocks of 5 to 11 tokens; so many heads of each layer learned."""
+def trained(seed: NotNegative, alive: Count, only: NotNegative = 0) -> HookedTransformer:
+    """A model that learned from unrelated texts, of 5 to 11 tokens or `only` so many; `alive` heads a layer learned."""
     model, longest = models.initial(CONFIG | {"seed": seed}).eval(), (N_CTX - 1) // 2
-    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], 3e-3, weight_decay=decay)
+    optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=3e-3)
     idle = [torch.randperm(N_HEADS, generator=_generator(seed + layer))[alive:] for layer in range(2)]
     mumbled = [block.attn.W_O[heads].clone().detach() for block, heads in zip(model.blocks, idle, strict=True)]
     for step in range(STEPS):
         for block, heads in zip(model.blocks, idle, strict=True):
             block.attn.W_O.data[heads] = 0
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 50, 2 * (1 - step / STEPS))
-        tokens = unrelated(5 + step * 5 % (longest - 4), BATCH, STEPS * seed + step)
+        tokens = unrelated(only or 5 + step * 5 % (longest - 4), BATCH, STEPS * seed + step)
         optimizer.zero_grad()
         model(tokens, return_type="loss").backward()
         optimizer.step()
