@@ -1,5 +1,7 @@
 """The sealed models of lesson 11, and the judge that tries hypotheses about them: no answer is written anywhere."""
 
+import contextlib
+import functools
 import itertools
 
 import pytest
@@ -61,7 +63,7 @@ FALSE = {  # box, what is claimed of it, where it fails
         {"0.2": Head(back(7), TO_OUT), "0.3": LABEL, "1.1": Head(AFTER, TO_OUT)},
         "1.1 looks where you say with 0 %",
     ),
-    "names, and none is avoided": (9, {"1.1": Head(cases.COMPILED["names"].heads["mover"].look, TO_OUT)}, None),
+    "names, and none is avoided": (9, {}, None),
     "half of the crowd": (10, {"0.0": LABEL, "1.2": Head(AFTER, TO_OUT)}, None),
 }
 
@@ -98,44 +100,49 @@ def test_what_is_scrubbed_is_what_shut_doors_leave():
 # Boxes from seeds
 
 
+@functools.cache
+def made(seed: int) -> cases.Made:
+    return judge.solvable(seed, 1 + seed % 3)
+
+
 def some(many: int):
     """New boxes, of all levels in turn."""
-    for seed in range(many):
-        yield seed, judge.solvable(seed, 1 + seed % 3)
+    return ((seed, made(seed)) for seed in range(many))
 
 
 def near(hypothesis):
     """Hypotheses that differ in one look, each head in turn."""
     for name, head in hypothesis.items():
         for look in (back(2), back(5), where("token", itself=False)):
-            if str(look) != str(head.look):
-                yield hypothesis | {name: head._replace(look=look)}
+            yield hypothesis | {name: head._replace(look=look)}
 
 
-def verdicts(many: int) -> list[tuple]:
-    """For each box: whether the true hypothesis is, with other weights too, and how many false ones are not."""
-    found = []
-    for seed, new in some(many):
-        noisy = Box(models_with_noise(new.model, seed))
-        others = list(itertools.islice(near(new.hypothesis), seed % 3, None, 3))
-        false = [fits(Box(new.model), other) for other in others]
-        found.append((new.way, Trial(noisy, new.hypothesis).solved, sum(false), len(false)))
-    return found
+def verdicts(seed: int, new: cases.Made) -> tuple[bool, int, int]:
+    """Whether the true hypothesis is with other weights, how many false ones are, and how many were tried."""
+    noisy = models.initial(cases.CONFIG | {"d_model": new.model.cfg.d_model}).requires_grad_(False)
+    noisy.load_state_dict(new.model.state_dict())
+    for weight in noisy.parameters():
+        weight.mul_(1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed)))
+    true, others = Trial(Box(noisy), new.hypothesis), itertools.islice(near(new.hypothesis), seed % 3, None, 3)
+    trials = [trial for other in others if (trial := tried(Box(new.model), other))]
+    false = [trial for trial in trials if trial.digest != true.digest]
+    return true.solved, sum(trial.solved for trial in false), len(false)
 
 
-def models_with_noise(model, seed):
-    generator = torch.Generator().manual_seed(seed)
-    for weight in model.parameters():
-        weight.data = weight.data * (1 + 1e-3 * torch.randn(weight.shape, generator=generator))
-    return model
+def tried(box, hypothesis):
+    with contextlib.suppress(judge.Wrong):
+        return Trial(box, hypothesis)
 
 
-@pytest.mark.parametrize("many", [18, pytest.param(240, marks=pytest.mark.slow)])
+MANY = pytest.mark.parametrize("many", [10, pytest.param(240, marks=pytest.mark.slow)])
+
+
+@MANY
 def test_true_hypotheses_pass_and_false_ones_fail_on_boxes_made_for_it(many):
-    found = verdicts(many)
-    assert len({way for way, *_ in found}) >= 12
-    assert all(noisy for _, noisy, _, _ in found), found
-    assert sum(false for *_, false, _ in found) == 0 and sum(tried for *_, tried in found) > many, found
+    found = [verdicts(seed, new) for seed, new in some(many)]
+    assert len({new.way for _, new in some(many)}) >= 10
+    assert all(true for true, _, _ in found)
+    assert sum(false for _, false, _ in found) == 0 and sum(tried for *_, tried in found) >= many
 
 
 def short_hypotheses(generator):
@@ -164,36 +171,30 @@ def costly(model, hypotheses):
     return [one for one in hypotheses if all(name == best[int(name[0])] for name in one)]
 
 
+@MANY
 @pytest.mark.parametrize("informed", [False, True], ids=["blind", "knows whose cut costs most"])
-def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed):
+def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed, many):
     """Four tries: after so many false ones no points are left."""
-    solved, many = 0, 20
-    tries = -(-tally.POINTS // tally.PRICE)
+    solved, tries = 0, -(-tally.POINTS // tally.PRICE)
     for seed, new in some(many):
-        box, generator = Box(new.model), torch.Generator().manual_seed(seed)
-        hypotheses = short_hypotheses(generator)
+        hypotheses = short_hypotheses(torch.Generator().manual_seed(seed))
         if informed:
             hypotheses = costly(new.model, hypotheses)
-        solved += any(fits(box, one) for one in hypotheses[:tries])
+        trials = (tried(Box(new.model), one) for one in hypotheses[:tries])
+        solved += any(trial and trial.solved for trial in trials)
     assert solved <= many / 10
-
-
-def fits(box, hypothesis):
-    try:
-        return Trial(box, hypothesis).solved
-    except judge.Wrong:
-        return False
 
 
 def test_a_box_is_a_file_with_a_hash(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    cases.main(["--seed", "5", "--level", "1"])
+    monkeypatch.setattr(judge, "solvable", lambda seed, level: made(0))
+    cases.main(["--seed", "0", "--level", "1"])
     path, inside = capsys.readouterr().out.splitlines()
     assert path.startswith("box-") and inside.startswith("inside: ")
-    hypothesis = judge.solvable(5, 1).hypothesis
+    hypothesis = made(0).hypothesis
     check.case(path, hypothesis)
     assert capsys.readouterr().out.startswith(f"box {path}: solved\n")
-    again = cases.write(judge.solvable(5, 1).model, tmp_path / "other")
+    again = cases.write(made(0).model, tmp_path / "other")
     assert again.name == path
     again.rename(tmp_path / "box-000000000000.safetensors")
     check.case("box-000000000000.safetensors", hypothesis)

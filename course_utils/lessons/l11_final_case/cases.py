@@ -7,6 +7,7 @@ Seeds decide which head plays which part. This file tells what there is: read it
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
@@ -15,8 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
-from safetensors import safe_open
-from safetensors.torch import save_file
+from safetensors.torch import load, save
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 from transformer_lens import HookedTransformer
@@ -132,24 +132,24 @@ _MAY_FOLLOW = one_hot(habits(), D_VOCAB).sum(1).float()
 _MAY_FOLLOW[START] = 0
 
 
-def ways(tag: str = "") -> dict[str, Way]:
-    """All ways, by name; with a tag their slots are others, so that a model can have two of them."""
-    label, second, pointer = (tag + slot for slot in ("label", "second", "pointer"))
+def ways() -> dict[str, Way]:
+    """All ways, by name."""
 
     def fetch(**slots: int) -> dict[str, Head]:  # {slot: how far back its token is fetched from}
-        return {tag + slot: Head(back(n), {"token": tag + slot}) for slot, n in slots.items()}
+        return {slot: Head(back(n), {"token": slot}) for slot, n in slots.items()}
 
     found = {"distance": Way({}, back(PERIOD - 1)), "habit": Way({}, listed(_MAY_FOLLOW))}
-    found |= {f"relay {n}": Way(fetch(label=n), back(PERIOD - 1 - n), label) for n in range(1, PERIOD - 1)}
-    found["label 1"] = Way(fetch(label=1), where(label))
-    same_place = Head(where("token", itself=False), {"place": pointer})
-    found["pointer 1"] = Way({pointer: same_place}, where("place", equals=pointer, step=1))
-    found["two tokens"] = Way(fetch(label=1, second=2), both(where(label), where(second, equals=label)))
+    found |= {f"relay {n}": Way(fetch(label=n), back(PERIOD - 1 - n), "label") for n in range(1, PERIOD - 1)}
+    found["label 1"] = Way(fetch(label=1), where("label"))
+    finder = {"pointer": Head(where("token", itself=False), {"place": "pointer"})}
+    found["pointer 1"] = Way(finder, where("place", equals="pointer", step=1))
+    found["two tokens"] = Way(fetch(label=1, second=2), both(where("label"), where("second", equals="label")))
     for n in (2, 3, 4):
-        found[f"label {n}"] = Way(fetch(label=n, second=n - 1), where(label, equals=second))
-        found[f"label {n}, relay"] = Way(fetch(label=n, second=n - 1), where(label), second)
-        moved = {pointer: same_place, **fetch(second=n - 1)}
-        found[f"pointer {n}, relay"] = Way(moved, where("place", equals=pointer, step=n), second)
+        two = fetch(label=n, second=n - 1)
+        found[f"label {n}"] = Way(two, where("label", equals="second"))
+        found[f"label {n}, relay"] = Way(two, where("label"), "second")
+        moved = finder | fetch(second=n - 1)
+        found[f"pointer {n}, relay"] = Way(moved, where("place", equals="pointer", step=n), "second")
     return found
 
 
@@ -164,51 +164,34 @@ def with_reserve(main: Look, way: Way) -> Program:
     return Program({"reader": Head(main, {"token": "out", "any": "flag"}), **way.writers}, {"stand-in": stand_in})
 
 
-# Where each box's heads without effect look, in layer 0 and in layer 1
-_WAYS, _SEVEN_BACK, _ONE_BACK = ways(), back(PERIOD - 1), Head(back(1), {"token": "label"})
-_DECOY = Head(where("label"), {"token": "unheard"})
-_NAMES = listed(torch.tensor([0.0] + [1.0] * NAMES + [0.0] * (D_VOCAB - 1 - NAMES)).expand(D_VOCAB, D_VOCAB))
-_MOVER = Head(but_not(_NAMES, "token", equals="not"), {"token": "out"})
-COMPILED = {
+def _unheard(look: Look, to: str = "unheard") -> Head:
+    return Head(look, {"token": to})
+
+
+_WAYS, _BACK, _NAMES = ways(), back(PERIOD - 1), torch.tensor([0.0] + [1.0] * NAMES + [0.0] * (D_VOCAB - 1 - NAMES))
+_SHAM, _DECOY = {"sham": _unheard(back(1), "label")}, {"decoy": _unheard(where("label"))}
+_INHIBITION = Way({"inhibitor": Head(back(2), {"token": "not"})},
+                  but_not(listed(_NAMES.expand(D_VOCAB, D_VOCAB)), "token", equals="not"))  # fmt: skip
+COMPILED = {  # a way, and heads of layer 0 and layer 1 that nobody hears
     "relay": built(
-        _WAYS["relay 3"],
-        {"sham": Head(back(1), {"token": "second"})},
-        {"decoy": Head(where("second"), {"token": "second"})},
+        _WAYS["relay 3"], {"sham": _unheard(back(1), "second")}, {"decoy": _unheard(where("second"), "second")}
     ),
-    "decoy": built(
-        _WAYS["label 1"],
-        {"sham": Head(back(3), {"token": "unheard"})},
-        {"decoy": _DECOY, "second decoy": Head(_SEVEN_BACK, {"token": "unheard"})},
-    ),
-    "fixed_distance": built(_WAYS["distance"], {"sham": _ONE_BACK}, {"decoy": _DECOY}),
-    "induction": built(_WAYS["label 1"], {"sham": Head(back(2), {"token": "second"})}),
-    "pointers": built(_WAYS["pointer 1"], {"sham": _ONE_BACK}, {"decoy": Head(where("label"), {"token": "label"})}),
-    "skip_trigrams": built(_WAYS["habit"], {"sham": _ONE_BACK}, {"decoy": _DECOY}),
-    "stand_in": with_reserve(_SEVEN_BACK, _WAYS["label 1"]),
+    "decoy": built(_WAYS["label 1"], {"sham": _unheard(back(3))}, _DECOY | {"second decoy": _unheard(_BACK)}),
+    "fixed_distance": built(_WAYS["distance"], _SHAM, _DECOY),
+    "induction": built(_WAYS["label 1"], {"sham": _unheard(back(2), "second")}),
+    "pointers": built(_WAYS["pointer 1"], _SHAM, {"decoy": _unheard(where("label"), "label")}),
+    "skip_trigrams": built(_WAYS["habit"], _SHAM, _DECOY),
+    "stand_in": with_reserve(_BACK, _WAYS["label 1"]),
     "two_tokens": built(_WAYS["two tokens"]),
-    "names": Program(
-        {
-            "inhibitor": Head(back(2), {"token": "not"}),
-            "sham": Head(where("token", itself=False), {"token": "unheard"}),
-        },
-        {"mover": _MOVER, "decoy": Head(where("token", equals="not"), {"token": "unheard"})},
+    "names": built(
+        _INHIBITION, {"sham": _unheard(where("token", itself=False))}, {"decoy": _unheard(where("token", equals="not"))}
     ),
 }
-TRAINED: dict[str, dict[str, Any]] = {
-    "ordinary": {"seed": 0, "alive": 1},
-    "crowd": {"seed": 2, "alive": 2},
-    "one_length": {"seed": 4, "alive": 1, "only": PERIOD},
-}
+TRAINED = {"ordinary": (0, 1), "crowd": (2, 2), "one_length": (4, 1, PERIOD)}  # what `trained` is told
 QUIET = {"names": 0.01}  # less noise, where a table has large weights beside small ones
-LANGUAGE = {
-    "names": "template",
-    "ordinary": "lengths",
-    "crowd": "lengths",
-    "one_length": "eight",
-}  # of the others: "blocks"
-INSIDE = json.loads(
-    Path(__file__).with_name("inside.json").read_text(encoding="utf-8")
-)  # said of a box once it is solved
+LANGUAGE = {"names": "template", "ordinary": "lengths", "crowd": "lengths", "one_length": "eight"}  # others: "blocks"
+_INSIDE = Path(__file__).with_name("inside.json")
+INSIDE: dict[str, str] = json.loads(_INSIDE.read_text(encoding="utf-8"))  # what is said of a box once it is solved
 ORDER, SHUFFLE = 3459, 50  # the seed that numbers the first boxes, and that of the first box
 
 
@@ -221,9 +204,8 @@ def names() -> list[str]:
 @checked
 def compiled(name: str, seed: NotNegative) -> programs.Compiled:
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
-    return _stored(
-        programs.compiled(COMPILED[name], D_VOCAB, N_CTX, seed, QUIET.get(name, NOISE), SIZES | {"flag": 109})
-    )
+    made, noise = COMPILED[name], QUIET.get(name, NOISE)
+    return _stored(programs.compiled(made, D_VOCAB, N_CTX, seed, noise, SIZES | {"flag": 109}))
 
 
 def _stored(made: programs.Compiled) -> programs.Compiled:
@@ -255,64 +237,54 @@ def trained(seed: NotNegative, alive: Count, only: NotNegative = 0) -> HookedTra
     return model
 
 
-LEVELS = (1, 2, 3)
-
-
 class Made(NamedTuple):
-    """A new box: the model, and the hypothesis that can take its place, {"0.1": Head(…), …}."""
+    """A new box: the model, the hypothesis that can take its place, {"0.1": Head(…), …}, and what its way is called."""
 
     model: HookedTransformer
     hypothesis: dict[str, Head]
     way: str
 
 
-@checked
-def made(seed: NotNegative, level: Count) -> Iterator[Made]:
-    """Boxes of one seed, one after the other: the first that can be solved is the seed's. Level 1 is the easiest.
-
-    1: one writer at most. 2: two writers. 3: a reserve.
-    """
-    rng, one, two = _generator(seed), ways(), ways("other ")
+def made(seed: int, level: int) -> Iterator[Made]:
+    """Boxes of one seed; the first that can be solved is the seed's. Level 1 has one writer, 2 two, 3 a reserve."""
+    rng, unheard = _generator(seed), [back(1), back(2), back(3)]
 
     def pick(among: Any) -> Any:
         return among[torch.randint(len(among), (1,), generator=rng).item()]
 
     while True:
-        name, other = pick([*one]), pick([*two])
-        if level < 3:
-            if len(one[name].writers) not in ((0, 1) if level == 1 else (2,)):
-                continue
-            slots = [("sham", Head(pick([back(n) for n in (1, 2, 3)]), {"token": "unheard"}))]
-            look = pick([_SEVEN_BACK, where("unheard"), where("token", itself=False)])
-            program = built(one[name], dict(slots), {"decoy": Head(look, {"token": "unheard"})})
-        else:
-            main = pick(("distance", "habit"))
-            name = f"{main}, in reserve {other}"
-            program = with_reserve(one[main].look, two[other])
-        sizes = {"d_model": 192, "n_heads": N_HEADS, "d_head": 44}
-        try:
-            model, heads = _stored(programs.compiled(program, D_VOCAB, N_CTX, pick(range(2**31)), sizes=sizes))
-        except ValueError:  # too much for four heads, or for one
+        name, main = pick([*_WAYS]), pick(("distance", "habit"))
+        if level < 3 and (len(_WAYS[name].writers) == 2) != (level == 2):
             continue
-        parts = program.reads().keys()
-        yield Made(model, {"{}.{}".format(*heads[part]): program.heads[part] for part in parts}, name)
+        decoy = {"decoy": _unheard(pick([_BACK, where("unheard"), where("token", itself=False)]))}
+        program = built(_WAYS[name], {"sham": _unheard(pick(unheard))}, decoy)
+        if level == 3:
+            program, name = with_reserve(_WAYS[main].look, _WAYS[name]), f"{main}, in reserve {name}"
+        sizes = {"d_model": 192, "n_heads": N_HEADS, "d_head": 44}
+        with contextlib.suppress(ValueError):  # too much for one head
+            model, heads = _stored(programs.compiled(program, D_VOCAB, N_CTX, pick(range(2**31)), sizes=sizes))
+            yield Made(model, {"{}.{}".format(*heads[part]): program.heads[part] for part in program.reads()}, name)
+
+
+def _named(content: bytes) -> str:
+    return f"box-{hashlib.sha256(content).hexdigest()[:12]}.safetensors"
 
 
 def write(model: HookedTransformer, folder: Path) -> Path:
-    """A box as a file whose name says its hash, so that two people can tell whether they have the same."""
+    """A box as a file whose name is its hash, so that two people can tell whether they have the same."""
     weights = {key: one.detach().half().contiguous() for key, one in model.named_parameters() if one.requires_grad}
-    path = folder / "box.tmp"
-    write_atomically(path, lambda temporary: save_file(weights, temporary))
-    return path.rename(folder / f"box-{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}.safetensors")
+    content = save(weights)
+    write_atomically(path := folder / _named(content), lambda temporary: temporary.write_bytes(content))
+    return path
 
 
-def opened(path: Path) -> HookedTransformer:
+@checked
+def opened(path: str) -> HookedTransformer:
     """The model of such a file; OSError if it isn't what its name says."""
-    path = Path(path)
-    if path.stem != f"box-{hashlib.sha256(path.read_bytes()).hexdigest()[:12]}":
-        raise OSError(f"{path.name} is damaged, or has another name than it was given: its hash differs.")
-    with safe_open(path, "pt") as file:
-        weights = {key: file.get_tensor(key).float() for key in file.keys()}  # noqa: SIM118
+    content = Path(path).read_bytes()
+    if Path(path).name != _named(content):
+        raise OSError(f"{path} is damaged, or has another name than it was given: its hash differs.")
+    weights = {key: weight.float() for key, weight in load(content).items()}
     model = models.initial(CONFIG | {"d_model": weights["embed.W_E"].shape[1]}).eval().requires_grad_(False)
     model.load_state_dict(weights, strict=False)
     return model
@@ -327,7 +299,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
     parser.add_argument("--seed", type=int, help="of a new box; keep it to yourself")
-    parser.add_argument("--level", type=int, choices=LEVELS, default=2)
+    parser.add_argument("--level", type=int, choices=(1, 2, 3), default=2)
     parser.add_argument("--out", type=Path, default=Path(), help="the folder for it (default: this one)")
     options = parser.parse_args(arguments)
     if options.seed is not None:
@@ -335,7 +307,7 @@ def main(arguments: list[str] | None = None) -> None:
         print(write(new.model, options.out), f"inside: {new.way}, {', '.join(new.hypothesis)}", sep="\n")
         return
     for number, name in enumerate(names()):
-        model = trained(**TRAINED[name]) if name in TRAINED else compiled(name, SHUFFLE + number)[0]
+        model = trained(*TRAINED[name]) if name in TRAINED else compiled(name, SHUFFLE + number)[0]
         folder = DATA / "cases" / str(number)
         write_text(folder / "config.json", json.dumps({"model": CONFIG, "made by": COMMAND}, indent=1) + "\n")
         models.save_weights(model, folder / "model.safetensors")

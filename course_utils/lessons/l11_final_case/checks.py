@@ -2,7 +2,6 @@
 
 import hashlib
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from course_utils import models
@@ -18,7 +17,7 @@ from course_utils.lessons.l11_final_case.judge import Box, Trial
 def sealed(box: int | str) -> Box:
     """The box with this number, or that in a file of this name."""
     if isinstance(box, str):
-        return Box(cases.opened(Path(box)))
+        return Box(cases.opened(box))
     return Box(models.load(f"cases/{box}"), cases.LANGUAGE.get(cases.names()[box], "blocks"))
 
 

@@ -114,12 +114,12 @@ def kept(reference: Tensor, logits: Tensor, none: Tensor, at: Bool[Tensor, "batc
     where there are too few places to judge by.
     """
     sure = at & (torch.maximum(says(reference), says(logits)) > SURE)
-    if sure.sum() < max(MANY, OFTEN * at.sum()):
+    if int(sure.sum()) < max(MANY, OFTEN * int(at.sum())):
         return None
     token, most = reference.argmax(-1, keepdim=True), math.log(reference.shape[-1] - 1)
     losses = (-one.log_softmax(-1).gather(-1, token)[..., 0] for one in (reference, logits, none))
     whole, this, no_idea = (loss.clamp(max=most) * sure for loss in losses)
-    text, place = divmod((this - whole).argmax().item(), sure.shape[1])
+    text, place = divmod(int((this - whole).argmax()), sure.shape[1])
     return Kept(1 - ((this - whole).sum() / (no_idea - whole).sum().clamp(min=1)).item(), (text, place))
 
 
@@ -165,8 +165,9 @@ class Trial:
             names = [name for name, head in self.heads.items() if head in gone]
             ran = programs.run(self.program, tokens, model.cfg.d_vocab, without=names)
             with interventions.cut(model, *gone):
-                logits, cache = model.run_with_cache(tokens)
+                cache = model.run_with_cache(tokens, return_type=None)[1]
             looks = {self.heads[name]: look for name, look in ran.looks.items() if name not in names}
+            logits = cache["resid_post", model.cfg.n_layers - 1] @ model.W_U + model.b_U
             whole = self.about(n).logits if gone else logits
             self._known[n, gone] = About(tokens, logits, cache, whole, looks, ran.said)
         return self._known[n, gone]
@@ -188,7 +189,7 @@ class Trial:
                 own, yours = about.cache["pattern", head[0]][:, head[1]], about.looks[head]
                 there = (own * (yours > 0)).sum(-1)
                 if (share := there[sure].mean().item()) < least:
-                    text, place = divmod((there + 2 * ~sure).argmin().item(), sure.shape[1])
+                    text, place = divmod(int((there + 2 * ~sure).argmin()), sure.shape[1])
                     at = [place - look[text, place].argmax().item() for look in (yours, own)]
                     ends = f"At the end of {_text(about.tokens[text, : place + 1])} you say {at[0]} back"
                     least, found = share, (head_name(head), f"{ends}, and it looks {at[1]} back.")
@@ -253,7 +254,8 @@ class Trial:
         """Whether something is lost without each part, in the whole model or where another head is gone."""
         worlds = [(), *((head,) for head in self.heads.values())]
         parts = {f"head {name}": {door for door in self.doors if door[0] == head} for name, head in self.heads.items()}
-        for door in (door for door in self.doors if len(door) == 3):
+        between: Any = [door for door in self.doors if len(door) == 3]
+        for door in between:
             parts[interventions.in_words(door).replace("e.m", "the token")] = {door}
         least = 1.0
         for name, doors in sorted(parts.items()):
