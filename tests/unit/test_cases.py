@@ -50,7 +50,7 @@ FALSE = {  # box, what is claimed of it, where it fails
     "it matters, so it copies": (0, {"1.0": Head(back(7), TO_OUT)}, "looks where you say with 0 %"),
     "the writer looks elsewhere": (0, RELAY | {"0.1": Head(back(2), {"token": "fetched"})}, "of what the model saves"),
     "by distance": (1, {"1.3": Head(back(7), TO_OUT)}, "looks where you say"),
-    "the wrong door": (1, {"0.1": POINTER, "1.3": Head(AT_POINTER, TO_OUT)}, "Heads looking by themselves"),
+    "the wrong door": (1, {"0.1": POINTER, "1.3": Head(AT_POINTER, TO_OUT)}, "On texts of other kinds"),
     "the wrong label": (1, {"0.1": Head(back(2), {"token": "before"}), "1.3": Head(AFTER, TO_OUT)}, "with 0 %"),
     "the wrong writer": (1, {"0.2": LABEL, "1.3": Head(AFTER, TO_OUT)}, "of what the model saves"),
     "induction, and it counts": (2, {"0.1": LABEL, "1.1": Head(AFTER, TO_OUT)}, "looks where you say"),

@@ -29,7 +29,7 @@ STEPS_IN = 0.6  # the share that the model saves without a named head, from whic
 SURE = 0.8  # the probability from which on a model says something; two places that tie give a half each
 MANY, OFTEN = 20, 0.2  # nothing is judged by fewer places where something is said, or by a smaller share of places
 LETTERS = "·abcdefghijklmnopqrst"
-FETCH = "by themselves, at what the others fetch where you say"
+FETCH = "heads that write to out look by themselves, the others where you say"
 
 
 class Box:
@@ -201,8 +201,8 @@ class Trial:
         """The least share that what is named keeps, at some places, its heads looking in several ways; a sentence."""
         about, least, told = self.about(n, *gone), 1.0, ""
         fetch = {head: look for head, look in about.looks.items() if head not in self.speakers}
-        doors = self._left(gone)
-        for mode, looks in {FETCH: fetch, "by themselves": {}, "where you say": about.looks}.items():
+        doors, ways = self._left(gone), {FETCH: fetch, "heads look by themselves": {}}
+        for mode, looks in (ways | {"heads look where you say": about.looks}).items():
             logits = self.box.scrubbed(about.cache, doors, looks)[0]
             for mask in masks:
                 found = kept(about.reference, logits, about.logits.roll(1, 0), self.box.counts(n) & mask)
@@ -215,7 +215,7 @@ class Trial:
                     )
                     text = _text(about.tokens[found.place[0], : found.place[1] + 1])
                     least = found.share
-                    told = f"Heads looking {mode}: after {text} the model says {model}, what you named {yours}."
+                    told = f"After {text} the model says {model}, and what you named {yours} ({mode})."
         return least, told
 
     def _left(self, gone: Sequence[Head]) -> set[Edge]:
