@@ -187,7 +187,8 @@ def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed,
 
 def test_a_box_is_a_file_with_a_hash(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(judge, "solvable", lambda seed, level: made(0))
+    box = made(0)
+    monkeypatch.setattr(judge, "solvable", lambda seed, level: box)
     cases.main(["--seed", "0", "--level", "1"])
     path, inside = capsys.readouterr().out.splitlines()
     assert path.startswith("box-") and inside.startswith("inside: ")
