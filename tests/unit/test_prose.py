@@ -35,6 +35,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     },
     "07c": {"1,024": "4⁵"},
     "09": {"38.875": "311 / 8"},
+    "11": {"80 %": "what the judge counts as sure"},
     "09b": {"3.97 nats": "the logarithm of 53"},
     "09c": {
         "0.300": "3/5 · (1 − density) at a density of a half",
