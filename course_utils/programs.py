@@ -17,10 +17,11 @@ writes. What stands in `"out"` at the end is what the model says comes next. Ind
 here; `where("place", equals="pointer", step=1)`: one behind the place that `pointer` holds here;
 `where("token", equals="token", itself=False)`: at the same token, earlier; `both(one, other)`: where two looks fit;
 `everywhere()`; `largest("token")`: at the highest number; `listed(points)`: a table by the token here and the token
-there; `unless("flag", look)`: nowhere while a flag is up. If several places fit, a head moves their mean: shares, never
-counts. If none does, it rests on the start token, where there is nothing to move. *What to move.* `{"token": "out"}`;
-several at once: `{"token": "out", "any": "flag"}`. `"any"`, 1 at every token but the start, makes a slot a flag.
-`Head(…, loud=-0.5)` takes away half; moves add up. After RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023).
+there; `unless("flag", look)`: nowhere while a flag is up; `but_not(look, "token", equals="said")`: not at what `said`
+holds here. If several places fit, a head moves their mean: shares, never counts. If none does, it rests on the start
+token, where there is nothing to move. *What to move.* `{"token": "out"}`; several at once: `{"token": "out", "any":
+"flag"}`. `"any"`, 1 at every token but the start, makes a slot a flag. `Head(…, loud=-0.5)` takes away half; moves add
+up. After RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023).
 """
 
 import math
@@ -115,6 +116,12 @@ def unless(flag: str, look: Look) -> Look:
     """`look`, but nowhere while the flag is up here."""
     at_start = Term(flag, "token", lambda n, m: 2 * torch.eye(m)[START].expand(n, m), ("flags", "tokens"))
     return look._replace(terms=(*look.terms, at_start))
+
+
+@checked
+def but_not(look: Look, there: str, *, equals: str) -> Look:
+    """`look`, but not where the slot `there` holds what `equals` holds here."""
+    return look._replace(terms=(*look.terms, Term(equals, there, lambda n, m: -2 * torch.eye(n))))
 
 
 def _refuse(is_so: bool, sentence: str) -> None:

@@ -68,7 +68,7 @@ def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:
 
     Keeps the truth and whether the bet was right, and shows both on the card. `because` is Markdown: why it is so.
     """
-    if _is_recorded():
+    if is_recorded():
         return ""
     card = _cards.get(name)
     bet = (card.bet if card else guesses().get(name, {})) | {"truth": truth, "because": because}
@@ -116,7 +116,7 @@ class Card(anywidget.AnyWidget):
         self.unit, self.edges, self.within = unit, edges, within
         self.still: Any = None  # the handle of the output that is stored
         self.guesses = [choice["guess"] for choice in choices]
-        kept = {} if _is_recorded() else guesses().get(name, {})
+        kept = {} if is_recorded() else guesses().get(name, {})
         fits = kept.get("guess") in self.guesses if choices else isinstance(kept.get("guess"), int | float)
         self.bet: dict = kept if fits else {}  # the kept one may be of another question; a truth may be without a guess
         self.may_again, self.again = "truth" in self.bet, False  # whether one may bet on what is known, and does
@@ -312,7 +312,7 @@ def guesses() -> dict[str, dict]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def _is_recorded() -> bool:
+def is_recorded() -> bool:
     """Whether authors or CI run this: then no bet of theirs is shown, for what is shown may be stored."""
     from course_utils.course.claims import MODE
 
@@ -346,7 +346,7 @@ def mistakes(bets: Mapping[str, Mapping]) -> dict[str, str]:
 
 def calibration() -> None:
     """Print how many of your bets came true so far, by how sure you were, and where you were sure and wrong."""
-    bets = {} if _is_recorded() else guesses()
+    bets = {} if is_recorded() else guesses()
     print(summary(bets) if bets else "No predictions yet.")
     for name, question in mistakes(bets).items():
         print(f"  Sure, and not so (lesson {name.partition('_')[0]}): {question}")

@@ -38,7 +38,7 @@ class Overview:
     """The progress in a folder as a page with links, and as text where there is no page."""
 
     def __init__(self, folder: Path = Path()):
-        from course_utils.course import bets  # it brings torch, for which the command need not wait
+        from course_utils.course import bets, tally  # it brings torch, for which the command need not wait
 
         saved = reader.read_all(folder)
         self.marks = _best(saved)
@@ -48,6 +48,7 @@ class Overview:
                 self.notebooks[notebook.lesson] = notebook
         made = bets.guesses()
         self.predictions = bets.summary(made)
+        self.boxes = tally.summary()
         self.mistakes = {name: bets.markup(question) for name, question in bets.mistakes(made).items()}
 
     def next(self) -> tuple[Notebook, str]:
@@ -80,7 +81,7 @@ class Overview:
             cells = _link(notebook, html.escape(notebook.title)), signs, _share(exercises)
             yield "<tr>" + "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells) + "</tr>"
         signs = ", ".join(f"{mark} {words}" for mark, words in IN_WORDS.items())
-        yield f"</tbody></table><p>{signs}. {self.predictions}</p>"
+        yield f"</tbody></table><p>{signs}. {self.predictions} {html.escape(self.boxes)}</p>"
         if self.mistakes:
             again = "".join(f"<li>{self._lesson_of(name)}{asked}</li>" for name, asked in self.mistakes.items())
             yield f"<p>You were sure, and it came out otherwise. Run these again, and bet again:</p><ul>{again}</ul>"
@@ -91,7 +92,14 @@ class Overview:
 
     def __repr__(self) -> str:
         notebook, exercise = self.next()
-        return "\n".join([*_lines(self.marks), f"Go on: {notebook.path.name} {exercise}".strip(), self.predictions])
+        return "\n".join(
+            [
+                *_lines(self.marks),
+                f"Go on: {notebook.path.name} {exercise}".strip(),
+                self.predictions,
+                *([self.boxes] * bool(self.boxes)),
+            ]
+        )
 
 
 def _link(notebook: Notebook, text: str, exercise: str = "", label: str = "") -> str:

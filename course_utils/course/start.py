@@ -10,7 +10,7 @@ from course_utils.course import copies, utf8_output
 
 FIRST = "00_start.ipynb"
 LAB = Path(__file__).resolve().parent / "lab"  # what JupyterLab looks and does like, on this server alone
-HIDDEN = ("solutions", "my_predictions.json")  # from the list of files; links open them
+HIDDEN = ("solutions", "my_predictions.json", "my_cases.json")  # from the list of files; links open them
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -92,6 +92,8 @@ GOOD = {  # a call of each function that is right
     cases.blocks: {"n": 5, "batch": 2, "seed": 1, "among": 7},
     cases.unrelated: {"period": 5, "batch": 2, "seed": 1},
     cases.compiled: {"name": "decoy", "seed": 1},
+    cases.texts: {"language": "blocks", "shown": True},
+    cases.templates: {"batch": 2, "seed": 1, "extra": 1},
     circuits.qk: HEAD,
     circuits.ov: HEAD,
     circuits.full_qk: HEAD,
@@ -303,6 +305,7 @@ GOOD = {  # a call of each function that is right
     programs.both: {"one": programs.back(1), "other": programs.where("token")},
     programs.largest: {"slot": "token"},
     programs.listed: {"points": TABLE},
+    programs.but_not: {"look": programs.back(1), "there": "token", "equals": "token"},
     programs.unless: {"flag": "any", "look": programs.back(1)},
     programs.run: {"program": REPEAT, "tokens": START_FIRST, "d_vocab": 30, "without": ["reader"]},
     programs.compiled: {"program": REPEAT, "d_vocab": 9, "n_ctx": 5},
@@ -363,6 +366,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         paths.pairs,
         grokking.main,
         cases.main,
+        cases.opened,
     ),
     *(
         runs.start,
@@ -376,7 +380,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         for function in vars(experiments).values()
         if getattr(function, "__module__", "") == experiments.__name__
     ),
-    cases.trained,
+    *(cases.trained, cases.pool, cases.ways, cases.built, cases.with_reserve, cases.made, cases.write),
     boxes.score_method,
     *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),

@@ -105,6 +105,9 @@ def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monk
     }
     (tmp_path / "my_predictions.json").write_text(json.dumps(kept))
     assert "Predictions: 3 made, 1 of 2 came true so far." in repr(progress.Overview())
+    (tmp_path / "my_cases.json").write_text(json.dumps({"box 2": {"a": "false", "b": "solved"}}))
+    tally = "Sealed boxes. box 2: 2 tries, 1 false, 7 of 10 points."
+    assert tally in repr(progress.Overview()) and tally in progress.Overview()._repr_mimebundle_()[0]["text/html"]
 
 
 def _run(path):

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-import numpy as np
 from jaxtyping import Float
 from torch import Tensor
 
 from course_utils import plots
-from course_utils.plots import COLOURS, LINES, written
+from course_utils.plots import COLOURS, LINES
 
 ALT = plots.alt_texts(__file__)
 
@@ -45,11 +44,11 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> None:
     axes.legend(ncols=3, fontsize=9, loc="lower left")
 
 
-def board(patterns: Float[Tensor, "layer head dest src"], costs: Float[Tensor, "layer head"], title: str) -> None:
-    """The mean pattern of every head, and above it what its cut costs."""
-    names = [f"{layer}.{head}   cut: {written(cost, '.1f')} nats" for (layer, head), cost in np.ndenumerate(costs)]
-    named = dict(zip(names, patterns.flatten(0, 1), strict=True))
-    drawn = plots.panels(named, (10, 2.9 * len(costs)), "source", "destination", rows=len(costs))
+def board(patterns: Float[Tensor, "layer head dest src"], title: str) -> None:
+    """The mean pattern of every head."""
+    layers, heads = patterns.shape[:2]
+    named = {f"{layer}.{head}": patterns[layer, head] for layer in range(layers) for head in range(heads)}
+    drawn = plots.panels(named, (10, 2.9 * layers), "source", "destination", rows=layers)
     for axes, pattern in drawn:
         shown = axes.imshow(pattern, cmap="viridis", vmin=0, vmax=1)
         axes.set(xticks=range(0, len(pattern), 4), yticks=range(0, len(pattern), 4))

@@ -1,0 +1,38 @@
+"""What was tried on each sealed model of lesson 11, and what it cost: kept in `my_cases.json` beside the notebook."""
+
+import json
+from pathlib import Path
+
+from course_utils._files import write_text
+from course_utils.course import bets
+
+FILE, POINTS, PRICE = "my_cases.json", 10, 3  # points that a box is worth, and what a false hypothesis costs of them
+
+
+def kept(folder: Path = Path()) -> dict[str, dict]:
+    """By box: "tried", the digests of all hypotheses and whether each was "false", "true" or "solved"."""
+    path = folder / FILE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def add(box: str, digest: str, outcome: str) -> str:
+    """Enter a hypothesis, the same one once only, and say how the box stands. Authors' and CI's are not kept."""
+    known = {} if bets.is_recorded() else kept()
+    known.setdefault(box, {}).setdefault(digest, outcome)
+    if not bets.is_recorded():
+        write_text(Path(FILE), json.dumps(known, indent=1) + "\n")
+    return stands(known[box])
+
+
+def stands(tried: dict[str, str]) -> str:
+    """Tries, false ones, and points of the maximum, in words."""
+    false = [*tried.values()].count("false")
+    points = max(0, POINTS - PRICE * false)
+    left = f"{points} of {POINTS} points" if "solved" in tried.values() else f"{points} points to win"
+    return f"{len(tried)} {'try' if len(tried) == 1 else 'tries'}, {false} false, {left}"
+
+
+def summary(folder: Path = Path()) -> str:
+    """All boxes in a sentence; nothing where none was tried."""
+    boxes = [f"{box}: {stands(tried)}" for box, tried in sorted(kept(folder).items())]
+    return f"Sealed boxes. {'; '.join(boxes)}." if boxes else ""
