@@ -78,7 +78,8 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     picture = next(shown for cell in solution.cells for shown in to_html.pictures(cell))
     minutes = sum(row.minutes for row in told.plan)
     notes = f"{minutes} minutes in all. The picture is live in the lesson's first cell."
-    deck = [Slide(title, [*_blocks(f"{COURSE} · {minutes} minutes\n\n{told.goal}")], notes), Slide(title, [picture], notes)]
+    opening = _blocks(f"{COURSE} · {minutes} minutes\n\n{told.goal}")
+    deck = [Slide(title, opening, notes), Slide(title, [picture], notes)]
     sections, blanks = _sections(solution), {cell.id: cell.source for cell in learner.cells}
     for row in told.plan:
         for name in row.sections:

@@ -33,6 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"Your notebooks can't be kept in {folder} ({error.strerror}): name another one with --folder.")
     print(f"Your notebooks are in {folder}. No update changes what you write there.")
+    print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.")
     for name in left:
         print(f"{name} is newer in the course, and yours stays: to have both, rename yours and start again.")
     if importlib.util.find_spec("jupyterlab") is None:
@@ -48,6 +49,7 @@ def settings(folder: Path) -> Iterator[str]:
     """JupyterLab's options for the course. They hold for this server; the user's own configuration is not touched."""
     from jupyter_server.services.contents.manager import ContentsManager
 
+    yield "--ServerApp.log_level=WARNING"  # thirty lines would bury what is said above, and the address
     yield f"--ServerApp.root_dir={folder}"
     yield f"--LabApp.default_url=/lab/tree/{FIRST}"
     yield f"--LabApp.workspaces_dir={folder / '.workspaces'}"  # which tabs are open

@@ -26,7 +26,10 @@ function shrunk(slide, blocks) {  // a block that can't be split: as large as th
 
 function enlarged(micro) {  // the microscope has its slide for itself
   const slide = micro.closest("section"), room = HEIGHT - slide.scrollHeight + micro.offsetHeight;
-  micro.style.zoom = Math.max(1, Math.min(1.6, 0.98 * room / micro.offsetHeight));
+  let zoom = Math.min(1.5, (0.98 * room) / micro.offsetHeight);
+  do micro.style.zoom = zoom;
+  while (tooHigh(slide) && (zoom -= 0.03) > 0.85); // larger letters take more lines
+  micro.querySelector(".inside").dispatchEvent(new Event("pointerleave")); // the arcs, anew
 }
 
 addEventListener("load", () => {  // once every picture has its size
