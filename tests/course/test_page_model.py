@@ -111,7 +111,8 @@ def test_a_cut_is_drawn_at_once_and_the_first_answer_within_a_second(browser):  
         const text = "def f(path):\\n    x = 1\\n".repeat(9), place = document.createElement("div");
         const began = performance.now(), engine = microscope.loaded("two-layer", "");
         const tokens = engine.tokenizer.encode(text).slice(0, 64);
-        const state = { tokens, view: "attention", open: ["1.6"], weighted: false, position: 63, token: null, cuts: [] };
+        const rest = { open: ["1.6"], weighted: false, position: 63, token: null, cuts: [] };
+        const state = { ...rest, tokens, view: "attention" };
         document.body.append(place);
         const live = microscope.mount(place, { facts: engine.facts(state) });
         const first = performance.now() - began;
