@@ -33,13 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         parser.error(f"Your notebooks can't be kept in {folder} ({error.strerror}): name another one with --folder.")
     print(f"Your notebooks are in {folder}. No update changes what you write there.")
-    print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.")
     for name in left:
         print(f"{name} is newer in the course, and yours stays: to have both, rename yours and start again.")
     if importlib.util.find_spec("jupyterlab") is None:
         parser.error(f"JupyterLab is not installed in this Python: {sys.executable} -m pip install jupyterlab")
     from jupyterlab.labapp import LabApp
 
+    print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.")
     sys.stdout.flush()
     LabApp.launch_instance([*settings(folder), *for_jupyterlab])
     return 0
