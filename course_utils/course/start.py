@@ -49,7 +49,7 @@ def settings(folder: Path) -> Iterator[str]:
     """JupyterLab's options for the course. They hold for this server; the user's own configuration is not touched."""
     from jupyter_server.services.contents.manager import ContentsManager
 
-    yield "--ServerApp.log_level=WARNING"  # thirty lines would bury what is said above, and the address
+    yield "--ServerApp.log_level=WARN"  # thirty lines would bury what is said above, and the address
     yield f"--ServerApp.root_dir={folder}"
     yield f"--LabApp.default_url=/lab/tree/{FIRST}"
     yield f"--LabApp.workspaces_dir={folder / '.workspaces'}"  # which tabs are open

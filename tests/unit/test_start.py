@@ -4,6 +4,7 @@ import importlib.util
 
 import pytest
 from jupyterlab.labapp import LabApp
+from traitlets import Enum
 
 from course_utils.author import authoring
 from course_utils.course import copies, start
@@ -25,7 +26,7 @@ def test_it_copies_the_lessons_and_opens_the_first_page_there(tmp_path, launched
     assert launched[-3:] == ["--no-browser", "--port", "9000"]
     assert f"--ServerApp.root_dir={folder}" in launched
     assert f"--LabApp.default_url=/lab/tree/{start.FIRST}" in launched
-    assert "--ServerApp.log_level=WARNING" in launched  # or its log buries what is said here
+    assert "--ServerApp.log_level=WARN" in launched  # or its log buries what is said here
     said = ["JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it."]
     told = [f"Your notebooks are in {folder}. No update changes what you write there.", *said]
     assert capsys.readouterr().out.splitlines() == told
@@ -64,4 +65,6 @@ def test_jupyterlab_knows_every_setting(tmp_path):
     known = {"ServerApp": ServerApp, "LabApp": LabApp, "ContentsManager": ContentsManager}
     for setting in start.settings(tmp_path):
         owner, name = setting.partition("=")[0].lstrip("-").split(".")
-        assert known[owner].class_traits(config=True)[name]
+        trait = known[owner].class_traits(config=True)[name]
+        value = trait.from_string(setting.partition("=")[2])
+        assert not isinstance(trait, Enum) or value in trait.values  # such a fault ends the start
