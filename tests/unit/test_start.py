@@ -66,5 +66,4 @@ def test_jupyterlab_knows_every_setting(tmp_path):
     for setting in start.settings(tmp_path):
         owner, name = setting.partition("=")[0].lstrip("-").split(".")
         trait = known[owner].class_traits(config=True)[name]
-        value = trait.from_string(setting.partition("=")[2])
-        assert not isinstance(trait, Enum) or value in trait.values  # such a fault ends the start
+        assert not isinstance(trait, Enum) or setting.partition("=")[2] in trait.values  # such a fault ends the start
