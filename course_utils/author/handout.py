@@ -82,17 +82,18 @@ class _Handout:
             self.exercise = None
 
     def finished(self) -> list[str]:
-        """All that is shown, a line for a name on top; no section of which only its opening would be left."""
+        """All that is shown, a line for a name on top; a section without an exercise has three lines for notes."""
         parts: list[list[str]] = [[]]
         for block in self.shown:
             if block.startswith("<h2"):
                 parts.append([])
             parts[-1].append(block)
-        worth = re.compile(r"<(div|blockquote|ul|ol|table)|.*display=\"block\"|.{,26}To think about", re.DOTALL)
-        kept = [part for part in parts[1:] if any(map(worth.match, part))]
+        for part in parts[1:]:
+            if not any("<i></i>" in block or "To think about" in block for block in part):
+                part.append('<div class="room"><i></i><i></i><i></i></div>')
         title, *opening = parts[0]
         name = '<p class="name">Name<i></i>Date<i></i></p>'
-        return [title, name, *opening, *(block for part in kept for block in part)]
+        return [title, name, *opening, *(block for part in parts[1:] for block in part)]
 
     def add(self, block: Tag) -> None:
         """A block of prose, if it is wanted."""

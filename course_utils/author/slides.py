@@ -17,7 +17,8 @@ from course_utils.author import to_html
 from course_utils.course import reader
 from course_utils.course.microscope import web
 
-MOST = 25  # slides
+MOST = 25  # slides, where none needs a second for what does not fit on it
+COURSE = "Transformer circuits, hands-on"
 LINES = 8  # of code beside a picture
 MACHINERY = {"check", "claim", "draw", "identity", "microscope", "plots", "predict", "print"}
 
@@ -77,7 +78,8 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     picture = next(shown for cell in solution.cells for shown in to_html.pictures(cell))
     minutes = sum(row.minutes for row in told.plan)
     notes = f"{minutes} minutes in all. The picture is live in the lesson's first cell."
-    deck = [Slide(title, [*_blocks(told.goal), picture], notes)]
+    opening = _blocks(f"{COURSE} · {minutes} minutes\n\n{told.goal}")
+    deck = [Slide(title, opening, notes), Slide(title, [picture], notes)]
     sections, blanks = _sections(solution), {cell.id: cell.source for cell in learner.cells}
     for row in told.plan:
         for name in row.sections:
@@ -86,7 +88,8 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     deck.append(Slide("For discussion", [_list(map(to_html.inline, points))], told.discussion))
     deck.append(Slide("On the board", _blocks(told.board), f"What people get wrong:\n\n{told.mistakes}"))
     body = "\n".join(map(_section_tag, _at_most(deck, MOST)))
-    style = to_html.style(to_html.REVEAL / "reveal.css") + web.style() + to_html.style("slides.css")
+    reveal = to_html.style(to_html.REVEAL / "reveal.css").replace("@media print{html:not", "@media not all{html:not")
+    style = reveal + web.style() + to_html.style("slides.css")
     scripts = [web.page_script(), *(to_html.style(to_html.REVEAL / name) for name in ("reveal.js", "notes.js"))]
     page = f'<div class="reveal"><div class="slides">{body}</div></div>'
     page += "".join(f"<script>{script.split('//# sourceMappingURL')[0]}</script>" for script in scripts)

@@ -39,6 +39,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"JupyterLab is not installed in this Python: {sys.executable} -m pip install jupyterlab")
     from jupyterlab.labapp import LabApp
 
+    print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.")
     sys.stdout.flush()
     LabApp.launch_instance([*settings(folder), *for_jupyterlab])
     return 0
@@ -48,6 +49,7 @@ def settings(folder: Path) -> Iterator[str]:
     """JupyterLab's options for the course. They hold for this server; the user's own configuration is not touched."""
     from jupyter_server.services.contents.manager import ContentsManager
 
+    yield "--ServerApp.log_level=WARN"  # thirty lines would bury what is said above, and the address
     yield f"--ServerApp.root_dir={folder}"
     yield f"--LabApp.default_url=/lab/tree/{FIRST}"
     yield f"--LabApp.workspaces_dir={folder / '.workspaces'}"  # which tabs are open

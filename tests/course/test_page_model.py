@@ -2,6 +2,7 @@
 
 import base64
 import random
+from statistics import median
 
 import lab
 import pytest
@@ -108,16 +109,26 @@ def test_a_text_that_is_too_long_or_half_a_character_gets_a_sentence(page):
     assert "half of a character" in page.evaluate("(" + said + ")('\\ud800')")
 
 
-def test_a_cut_is_computed_at_once(page):
-    """The least of eight, on whatever runs beside it: about 25 ms for 64 tokens on a quiet machine."""
-    seconds = page.evaluate("""() => {
-        const engine = microscope.loaded("two-layer", "");
-        const tokens = engine.tokenizer.encode("def f(path):\\n    x = 1\\n".repeat(9)).slice(0, 64);
-        return [...Array(8).keys()].map(head => {
-            const start = performance.now();
-            engine.facts({ tokens, view: "attention", open: ["1.6"], weighted: false,
-                position: 63, token: null, cuts: [`0.${head}`] }, true);
-            return (performance.now() - start) / 1000;
-        });
+def test_a_cut_is_drawn_at_once_and_the_first_answer_within_a_second(browser):  # noqa: F811
+    """64 tokens, from the press to the picture. On a quiet machine: a cut in 50 ms, the first answer in a second."""
+    page = browser.new_page()  # where no model was loaded before
+    page.set_content(f"<script>{web.page_script()}</script><script>{web.model_script('two-layer')}</script>")
+    first, cuts = page.evaluate("""() => {
+        const text = "def f(path):\\n    x = 1\\n".repeat(9), place = document.createElement("div");
+        const began = performance.now(), engine = microscope.loaded("two-layer", "");
+        const tokens = engine.tokenizer.encode(text).slice(0, 64);
+        const rest = { open: ["1.6"], weighted: false, position: 63, token: null, cuts: [] };
+        const state = { ...rest, tokens, view: "attention" };
+        document.body.append(place);
+        const live = microscope.mount(place, { facts: engine.facts(state) });
+        const first = performance.now() - began;
+        return [first, [...Array(16).keys()].map(at => {
+            const start = performance.now(), cuts = [`${at >> 3}.${at % 8}`];
+            live.show(engine.facts({ ...state, cuts }, true));
+            place.offsetHeight; // laid out
+            return performance.now() - start;
+        })];
     }""")
-    assert min(seconds) < 0.15, seconds
+    page.close()
+    print(f"first answer {first:.0f} ms; a cut {median(cuts):.0f} ms in the middle, {min(cuts):.0f} at best")
+    assert min(cuts) < 150 and first < 5000, (first, cuts)

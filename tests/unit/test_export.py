@@ -109,13 +109,13 @@ def test_a_deck_is_short_and_follows_the_guide(lesson):
     deck, told = _slides(lesson), _told(lesson)
     companion = not lesson.split("_")[0].isdigit()
     assert (7 if companion else 10) <= len(deck) <= slides.MOST
-    assert deck[0].find(["img", "svg"]) and told.goal.split("*")[0].split("`")[0][:30] in deck[0].text
+    assert deck[1].find(["img", "svg"]) and told.goal.split("*")[0].split("`")[0][:30] in deck[0].text
     assert [slide.h2.text for slide in deck[-2:]] == ["For discussion", "On the board"]
     assert deck[-1].pre and len(deck[-2].find("ul").find_all("li")) >= 3
     planned = [to_html.markdown(f"## {name}")[0].text for row in told.plan for name in row.sections]
-    shown = [name for name, _ in itertools.groupby(slide.h2.text for slide in deck[1:-2])]
+    shown = [name for name, _ in itertools.groupby(slide.h2.text for slide in deck[2:-2])]
     assert shown == [name for name in planned if name in shown] and len(shown) > len(planned) / 2
-    for slide in deck[1:-2]:
+    for slide in deck[2:-2]:
         assert re.match(r"\d+ minutes\.", slide.find("aside", class_="notes").text.strip())
 
 
@@ -210,6 +210,10 @@ def test_a_handout_has_every_exercise_and_no_answer(lesson):
         assert image.find_parent("div", class_="figure").find_previous_sibling().text.strip().endswith(":")
     exercises = page.find_all("div", class_="exercise")
     names = [exercise.h3.code.text for exercise in exercises]
+    sections = [name for name in re.findall(r"^## (\d.*)", headings, flags=re.MULTILINE)]
+    assert [h2.text for h2 in page.find_all("h2")][: len(sections)] == [
+        to_html.markdown(f"## {n}")[0].text for n in sections
+    ]
     assert names == re.findall(r"^### Exercise \d+ · `(\w+)`", headings, flags=re.MULTILINE)
     for name, exercise in zip(names, exercises, strict=True):
         assert f"def {name}(" in exercise.text and "raise Not" not in exercise.text

@@ -129,7 +129,7 @@ function pattern(f, head) {
 function arcs(root, f, dest) {
   // from the place that reads to the places that are read, above the boxes, wherever these have come to stand
   const svg = root.querySelector(".arcs"), boxes = [...root.querySelectorAll(".tok")], drawn = [];
-  if (!boxes[dest]) return;
+  if (!boxes[dest]?.offsetWidth) return; // hidden boxes stand nowhere
   const top = (box) => [box.offsetLeft + box.offsetWidth / 2, box.offsetTop];
   f.open.forEach((head, which) => {
     const { now, was, most } = f.curves[head], strong = [...now[dest].keys()].sort((a, b) => now[dest][b] - now[dest][a]).slice(0, 4);
