@@ -109,7 +109,7 @@ def test_a_text_that_is_too_long_or_half_a_character_gets_a_sentence(page):
     assert "half of a character" in page.evaluate("(" + said + ")('\\ud800')")
 
 
-def test_a_cut_is_drawn_at_once_and_the_first_answer_within_a_second(browser):  # noqa: F811
+def test_a_cut_is_drawn_at_once_and_the_first_answer_within_a_second(browser):
     """64 tokens, from the press to the picture. On a quiet machine: a cut in 50 ms, the first answer in a second."""
     page = browser.new_page()  # where no model was loaded before
     page.set_content(f"<script>{web.page_script()}</script><script>{web.model_script('two-layer')}</script>")

@@ -54,7 +54,8 @@ class Box:
 
         Heads in `looks` look there, others by themselves. What stands behind the doors of `zero` is missing.
         """
-        own, looked, model = {"embed": cache["embed"]}, dict[Head, Tensor](), self.model
+        own: dict[Any, Tensor] = {"embed": cache["embed"]}
+        looked, model = dict[Head, Tensor](), self.model
 
         def other(writer: Any) -> Tensor:
             is_token = writer == "embed"
@@ -62,10 +63,9 @@ class Box:
             return wrote.roll(1, 0)
 
         def read(stream: Tensor, *door: Any) -> Tensor:
-            heard = [writer for writer, *rest in doors if tuple(rest) == door]
-            missing = [writer for writer, *rest in zero if tuple(rest) == door]
-            mended = sum(own[writer] - other(writer) for writer in heard) - sum(map(other, missing))
-            return stream.roll(1, 0) + mended
+            changes = [own[writer] - other(writer) for writer, *rest in doors if tuple(rest) == door]
+            changes += [-other(writer) for writer, *rest in zero if tuple(rest) == door]
+            return sum(changes, stream.roll(1, 0))
 
         for layer, head in sorted({one for door in doors for one in (door[0], door[-1]) if isinstance(one, tuple)}):
             attention, this, stream = model.blocks[layer].attn, (layer, head), cache["resid_pre", layer]
