@@ -13,7 +13,7 @@ from course_utils.course import ours, tally
 from course_utils.lessons.l11_final_case import cases, checks, judge
 from course_utils.lessons.l11_final_case.checks import sealed
 from course_utils.lessons.l11_final_case.judge import Box, Trial
-from course_utils.programs import Head, back, listed, unless, where
+from course_utils.programs import Head, Look, Term, back, listed, unless, where
 
 NUMBERS = {name: number for number, name in enumerate(cases.names())}
 RELAY = {"0.1": Head(back(3), {"token": "fetched"}), "1.0": Head(back(4), {"fetched": "out"})}
@@ -83,6 +83,11 @@ def test_the_false_hypothesis_fails_with_evidence(what):
 def test_less_than_the_whole_reserve_is_true_but_not_all():
     trial = Trial(sealed(7), {"0.2": Head(back(7), TO_OUT)})
     assert not trial.false and not trial.solved and trial.failed[-1] == "Who makes up for it?"
+
+
+def test_a_look_that_is_no_number_takes_nobodys_place():
+    nowhere = Look((Term("token", "token", lambda n, m: torch.full((n, m), torch.nan)),))
+    assert Trial(sealed(0), RELAY | {"0.1": Head(nowhere, {"token": "fetched"})}).false
 
 
 def test_what_is_scrubbed_is_what_shut_doors_leave():
@@ -230,6 +235,7 @@ def test_every_try_is_entered_once(capsys, tmp_path, monkeypatch):
         ((1, {"1.7": Head(back(7), TO_OUT)}), "✗ the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and 1.7 is none"),
         ((1, {"1.1": Head(AFTER, TO_OUT)}), "no head writes that slot"),
         ((1, {"1.1": Head(unless("flag", back(1)), TO_OUT)}), "no head writes that slot"),
+        ((1, {"1.1": Head(back(7), TO_OUT, -1.0)}), "how loud 1.1 is can't be tried here"),
         ((12, {}), "✗ There are the boxes 0 to 11, and no 12."),
         ((0, lambda: {}), "only an exercise takes a function"),
     ],

@@ -85,6 +85,7 @@ def programmed(box: Box, hypothesis: Any) -> tuple[Program, dict[str, Head], set
     names = {head_name(head): head for head in box.heads}
     for name in hypothesis:
         demand(name in names, f"the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and {name} is none of them.")
+        demand(hypothesis[name].loud == 1, f"how loud {name} is can't be tried here: leave `loud` out.")
     try:
         program = Program(*({n: hypothesis[n] for n in hypothesis if names[n][0] == layer} for layer in (0, 1)))
     except ValueError as problem:
@@ -113,6 +114,7 @@ def kept(reference: Tensor, logits: Tensor, none: Tensor, at: Bool[Tensor, "batc
     The loss is that at the token which the model finds likeliest, and at most that of somebody who has no idea. None
     where there are too few places to judge by.
     """
+    logits = logits.nan_to_num()  # a look that is no number says nothing
     sure = at & (torch.maximum(says(reference), says(logits)) > SURE)
     if int(sure.sum()) < max(MANY, OFTEN * int(at.sum())):
         return None
