@@ -80,6 +80,9 @@ def pytest_addoption(parser):
     )
     seed = "the seed that chooses three lessons to run on untrained weights, or: all"
     parser.addoption("--untrained", default="0", metavar="SEED", help=seed)
+    parser.addoption(
+        "--boxes", type=int, default=10, metavar="MANY", help="how many new boxes lesson 11's judge is tried on"
+    )
 
 
 def pytest_configure(config):

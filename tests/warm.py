@@ -93,6 +93,11 @@ def serve():
         os.environ.clear()
         os.environ.update(asked["env"], JPY_PARENT_PID=parent, MPLBACKEND=backend)
         os.chdir(asked["cwd"])
+        for name in (
+            "tqdm.auto",
+            "tqdm.autonotebook",
+        ):  # which look, when they are imported, whether they are in a kernel
+            sys.modules.pop(name, None)
         IPKernelApp.launch_instance(asked["arguments"])
         os._exit(0)
 

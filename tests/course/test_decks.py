@@ -2,13 +2,12 @@
 
 import re
 
+import lab
 import pytest
-import test_browser
-from test_browser import browser  # noqa: F401
 
 from course_utils.author import authoring, export
 
-pytestmark = test_browser.pytestmark
+pytestmark = lab.pytestmark
 SLIDES = """() => {
     document.body.classList.add("measured");
     return [...document.querySelectorAll(".slides > section")].map(slide => ({
@@ -20,7 +19,7 @@ SLIDES = """() => {
 }"""
 
 
-def _opened(browser, tmp_path, kind, lesson):  # noqa: F811
+def _opened(browser, tmp_path, kind, lesson):
     file = tmp_path / "page.html"
     file.write_text(export.export(kind, lesson), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 720})
@@ -31,7 +30,7 @@ def _opened(browser, tmp_path, kind, lesson):  # noqa: F811
 
 
 @pytest.mark.parametrize("lesson", authoring.taught())
-def test_every_slide_fits_and_none_is_shrunk(browser, tmp_path, lesson):  # noqa: F811
+def test_every_slide_fits_and_none_is_shrunk(browser, tmp_path, lesson):
     page = _opened(browser, tmp_path, "slides", lesson)
     for slide in page.evaluate(SLIDES):
         assert slide["high"] <= 700 and slide["wide"] <= 1280, slide
@@ -47,7 +46,7 @@ def _pages(page):
     return [tuple(map(float, box)) for box in re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", printed)]
 
 
-def test_a_deck_prints_one_slide_a_page_and_the_microscope_is_large(browser, tmp_path):  # noqa: F811
+def test_a_deck_prints_one_slide_a_page_and_the_microscope_is_large(browser, tmp_path):
     page = _opened(browser, tmp_path, "slides", "07_induction_heads")
     count = page.evaluate("Reveal.getTotalSlides()")
     (number,) = page.evaluate("""[...document.querySelectorAll(".slides > section")]
@@ -58,7 +57,7 @@ def test_a_deck_prints_one_slide_a_page_and_the_microscope_is_large(browser, tmp
     assert _pages(page) == [(960, 540)] * count
 
 
-def test_no_exercise_of_a_handout_is_torn(browser, tmp_path):  # noqa: F811
+def test_no_exercise_of_a_handout_is_torn(browser, tmp_path):
     page = _opened(browser, tmp_path, "handout", "07_induction_heads")
     page.emulate_media(media="print")
     torn = "[...document.querySelectorAll('.exercise, .room')].map(e => getComputedStyle(e).breakInside)"

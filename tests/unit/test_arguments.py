@@ -433,6 +433,7 @@ def _is_allowed(function, name, wrong):
         or (wrong == "negative" and function is language.documents and name == "seed")  # negative ones: held out
         or (wrong == "None" and function in (circuits.lead, circuits.leads) and name == "pairs")  # all with themselves
         or (wrong == "None" and function is interventions.stand_ins and name == "layer")  # every layer
+        or (wrong == "None" and function is superposition.train and name == "x")  # no examples: all cases
         or (wrong in ("NaN", "whole numbers") and function is plots.heatmap)  # it draws both
     )
 

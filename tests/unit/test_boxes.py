@@ -39,9 +39,9 @@ def test_what_is_recorded_is_what_heads_move_and_read():
 
 
 def test_a_method_that_knows_the_truth_scores_highest():
-    knows = {door for name in boxes.PROGRAMS for door in boxes.box(name, 0).truth}
+    truths = iter([boxes.box(name, 0).truth for name in boxes.PROGRAMS])  # each is asked about once
     found = boxes.score_method(
-        lambda model, clean, other: {door: float(door in knows) for door in boxes.doors(model)},
+        lambda model, clean, other: dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), 1.0),
         lambda scores, truth: min(scores[door] for door in truth),
         [0],
         boxes.repeated(5),

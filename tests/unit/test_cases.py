@@ -139,10 +139,11 @@ def tried(box, hypothesis):
         return Trial(box, hypothesis)
 
 
-MANY = pytest.mark.parametrize("many", [10, pytest.param(240, marks=pytest.mark.slow)])
+@pytest.fixture
+def many(request):
+    return request.config.getoption("--boxes")
 
 
-@MANY
 def test_true_hypotheses_pass_and_false_ones_fail_on_boxes_made_for_it(many):
     found = [verdicts(seed, new) for seed, new in some(many)]
     assert len({new.way for _, new in some(many)}) >= 10
@@ -176,7 +177,6 @@ def costly(model, hypotheses):
     return [one for one in hypotheses if all(name == best[int(name[0])] for name in one)]
 
 
-@MANY
 @pytest.mark.parametrize("informed", [False, True], ids=["blind", "knows whose cut costs most"])
 def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed, many):
     """Four tries: after so many false ones no points are left."""

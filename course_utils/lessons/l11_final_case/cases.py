@@ -158,10 +158,10 @@ def built(way: Way, more: Mapping[str, Head] = {}, decoys: Mapping[str, Head] = 
     return Program({**way.writers, **more}, {"reader": Head(way.look, {way.says: "out"}), **decoys})
 
 
-def with_reserve(main: Look, way: Way) -> Program:
+def with_reserve(look: Look, way: Way) -> Program:
     """One head of layer 0 does it all and raises a flag; another way is silent while it is up."""
     stand_in = Head(unless("flag", way.look), {way.says: "out"})
-    return Program({"reader": Head(main, {"token": "out", "any": "flag"}), **way.writers}, {"stand-in": stand_in})
+    return Program({"reader": Head(look, {"token": "out", "any": "flag"}), **way.writers}, {"stand-in": stand_in})
 
 
 def _unheard(look: Look, to: str = "unheard") -> Head:
@@ -204,14 +204,14 @@ def names() -> list[str]:
 @checked
 def compiled(name: str, seed: NotNegative) -> programs.Compiled:
     """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles, turns and blurs it."""
-    made, noise = COMPILED[name], QUIET.get(name, NOISE)
-    return _stored(programs.compiled(made, D_VOCAB, N_CTX, seed, noise, SIZES | {"flag": 109}))
+    program, noise = COMPILED[name], QUIET.get(name, NOISE)
+    return _stored(programs.compiled(program, D_VOCAB, N_CTX, seed, noise, SIZES | {"flag": 109}))
 
 
-def _stored(made: programs.Compiled) -> programs.Compiled:
-    for weight, parameter in made.model.named_parameters():
+def _stored(box: programs.Compiled) -> programs.Compiled:
+    for weight, parameter in box.model.named_parameters():
         parameter.requires_grad_(".b_" not in weight)  # these are stored
-    return made
+    return box
 
 
 STEPS, BATCH = 1_000, 64  # of a trained model
@@ -253,13 +253,13 @@ def made(seed: int, level: int) -> Iterator[Made]:
         return among[torch.randint(len(among), (1,), generator=rng).item()]
 
     while True:
-        name, main = pick([*_WAYS]), pick(("distance", "habit"))
+        name, first = pick([*_WAYS]), pick(("distance", "habit"))
         if level < 3 and (len(_WAYS[name].writers) == 2) != (level == 2):
             continue
         decoy = {"decoy": _unheard(pick([_BACK, where("unheard"), where("token", itself=False)]))}
         program = built(_WAYS[name], {"sham": _unheard(pick(unheard))}, decoy)
         if level == 3:
-            program, name = with_reserve(_WAYS[main].look, _WAYS[name]), f"{main}, in reserve {name}"
+            program, name = with_reserve(_WAYS[first].look, _WAYS[name]), f"{first}, in reserve {name}"
         sizes = {"d_model": 192, "n_heads": N_HEADS, "d_head": 44}
         with contextlib.suppress(ValueError):  # too much for one head
             model, heads = _stored(programs.compiled(program, D_VOCAB, N_CTX, pick(range(2**31)), sizes=sizes))
