@@ -38,7 +38,7 @@ BET = re.compile(r'data-bet="(\w+)"')  # a card's still
 ANSWERED = re.compile(r'\bclaim\(\s*"([^"]+)"(?:(?!\bclaim\()[\s\S])*?predicted="(\w+)"')  # a statement, its bet
 MARKED = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", re.MULTILINE)  # what a reader needs not see
 SETTINGS = {
-    "project": "Transformer circuits, hands-on",
+    "project": to_html.COURSE,
     "extensions": ["myst_nb", "course_utils.author.site"],
     "nb_execution_mode": "off",
     "nb_render_markdown_format": "myst",  # the default, commonmark, has no tables
@@ -48,7 +48,7 @@ SETTINGS = {
     "myst_heading_anchors": 3,
     "suppress_warnings": ["myst.header"],  # an exercise is a heading of level 3, wherever it stands
     "html_theme": "sphinx_book_theme",
-    "html_title": "Transformer circuits, hands-on",
+    "html_title": to_html.COURSE,
     "html_math_renderer": "mathml",
     "html_copy_source": False,
     "html_show_sourcelink": False,

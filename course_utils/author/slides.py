@@ -18,7 +18,6 @@ from course_utils.course import reader
 from course_utils.course.microscope import web
 
 MOST = 25  # slides, where none needs a second for what does not fit on it
-COURSE = "Transformer circuits, hands-on"
 LINES = 8  # of code beside a picture
 MACHINERY = {"check", "claim", "draw", "identity", "microscope", "plots", "predict", "print"}
 
@@ -78,7 +77,7 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
     picture = next(shown for cell in solution.cells for shown in to_html.pictures(cell))
     minutes = sum(row.minutes for row in told.plan)
     notes = f"{minutes} minutes in all. The picture is live in the lesson's first cell."
-    opening = _blocks(f"{COURSE} · {minutes} minutes\n\n{told.goal}")
+    opening = _blocks(f"{to_html.COURSE} · {minutes} minutes\n\n{told.goal}")
     deck = [Slide(title, opening, notes), Slide(title, [picture], notes)]
     sections, blanks = _sections(solution), {cell.id: cell.source for cell in learner.cells}
     for row in told.plan:

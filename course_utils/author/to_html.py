@@ -15,6 +15,7 @@ from pygments.lexers import PythonLexer
 
 from course_utils.author import authoring, links
 
+COURSE = "Transformer circuits, hands-on"
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
 REVEAL = Path(__file__).resolve().parent / "reveal"  # reveal.js 5.2.1 and its notes (MIT), as its npm package has them
 STILL = "microscope-still"  # the class of the microscope's still drawing

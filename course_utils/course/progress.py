@@ -92,14 +92,8 @@ class Overview:
 
     def __repr__(self) -> str:
         notebook, exercise = self.next()
-        return "\n".join(
-            [
-                *_lines(self.marks),
-                f"Go on: {notebook.path.name} {exercise}".strip(),
-                self.predictions,
-                *([self.boxes] * bool(self.boxes)),
-            ]
-        )
+        lines = [*_lines(self.marks), f"Go on: {notebook.path.name} {exercise}".strip(), self.predictions, self.boxes]
+        return "\n".join(filter(None, lines))
 
 
 def _link(notebook: Notebook, text: str, exercise: str = "", label: str = "") -> str:

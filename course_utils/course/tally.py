@@ -9,9 +9,9 @@ from course_utils.course import bets
 FILE, POINTS, PRICE = "my_cases.json", 10, 3  # points that a box is worth, and what a false hypothesis costs of them
 
 
-def kept(folder: Path = Path()) -> dict[str, dict]:
-    """By box: "tried", the digests of all hypotheses and whether each was "false", "true" or "solved"."""
-    path = folder / FILE
+def kept() -> dict[str, dict[str, str]]:
+    """By box the digests of all hypotheses, and whether each was "false", "true" or "solved"."""
+    path = Path(FILE)
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
@@ -32,7 +32,7 @@ def stands(tried: dict[str, str]) -> str:
     return f"{len(tried)} {'try' if len(tried) == 1 else 'tries'}, {false} false, {left}"
 
 
-def summary(folder: Path = Path()) -> str:
+def summary() -> str:
     """All boxes in a sentence; nothing where none was tried."""
-    boxes = [f"{box}: {stands(tried)}" for box, tried in sorted(kept(folder).items())]
+    boxes = [f"{box}: {stands(tried)}" for box, tried in sorted(kept().items())]
     return f"Sealed boxes. {'; '.join(boxes)}." if boxes else ""

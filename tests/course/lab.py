@@ -6,6 +6,7 @@ Without Chromium the tests that use them are skipped; `.ci/run` installs it.
 import contextlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,6 +47,20 @@ def opening(notebook):
     end = next(number for number, cell in enumerate(notebook.cells) if cell.source.startswith(LEFT_OUT))
     notebook.cells = notebook.cells[:end]
     return notebook
+
+
+def in_browser(test):
+    """A single test with the marks of a file whose tests all need a browser."""
+    for mark in pytestmark:
+        test = mark(test)
+    return test
+
+
+def printed(page):
+    """The sizes of the pages that a browser prints, in points."""
+    found = page.pdf(prefer_css_page_size=True)
+    page.close()
+    return [tuple(map(float, box)) for box in re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", found)]
 
 
 @contextlib.contextmanager

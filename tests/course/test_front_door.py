@@ -21,15 +21,9 @@ from course_utils.author import authoring, links
 from course_utils.course import start
 from course_utils.lessons.l00_start import figures as lesson_00
 
-in_browser = lab.pytestmark
 START = authoring.read(authoring.solution_path("00_start"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXERCISE = "witten_bell"  # of lesson 03
-
-
-def marked(*marks):
-    """A test with all of these marks."""
-    return lambda test: [test := mark(test) for mark in marks][-1]
 
 
 # README and the notebook, as they are stored
@@ -142,7 +136,7 @@ def first_page(server, open_notebook):
     return page
 
 
-@marked(*in_browser)
+@lab.in_browser
 def test_the_first_screen_has_a_picture_no_question_and_the_list_of_lessons(first_page):
     picture = first_page.locator(".microscope-still > img")
     picture.wait_for()
@@ -154,7 +148,7 @@ def test_the_first_screen_has_a_picture_no_question_and_the_list_of_lessons(firs
     assert [name for name in names if not name.endswith(".ipynb")] == ["GLOSSARY.md"]
 
 
-@marked(*in_browser)
+@lab.in_browser
 def test_one_key_brings_the_picture_alive_and_one_cut_breaks_the_prediction(first_page):
     first_page.locator(".jp-CodeCell .cm-content").first.click()
     first_page.wait_for_timeout(3_000)  # a kernel starts with the notebook
@@ -168,7 +162,7 @@ def test_one_key_brings_the_picture_alive_and_one_cut_breaks_the_prediction(firs
     assert live.locator(".big").inner_text().split() == ["per", "100", "%", "→", "1", "%"]
 
 
-@marked(*in_browser)
+@lab.in_browser
 def test_lines_of_prose_are_of_a_length_to_read(first_page):
     for width, height in ((1366, 768), (1920, 1080)):
         first_page.set_viewport_size({"width": width, "height": height})
@@ -206,7 +200,7 @@ def _shows(page, name, text, within=lab.PATIENCE / 1000):
     return True
 
 
-@marked(*in_browser)
+@lab.in_browser
 def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page, server):
     page = first_page
     run_all(page)
@@ -223,7 +217,7 @@ def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page
     page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{start.FIRST}')")
 
 
-@marked(*in_browser)
+@lab.in_browser
 @pytest.mark.parametrize("exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")])
 def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):
     folder, _ = server
@@ -238,7 +232,7 @@ def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, f
             assert _shows(page, file, exercise)
 
 
-@marked(*in_browser)
+@lab.in_browser
 def test_who_comes_back_goes_on_where_they_stopped(server, open_notebook):
     folder, _ = server
     lesson = authoring.read(folder / "03_zero_layers.ipynb")

@@ -18,10 +18,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="the site needs a
 LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
 PAGES = ["index", *LESSONS, *site.TEXTS]
 lessons = pytest.mark.parametrize("lesson", LESSONS)
-in_browser = [
-    pytest.mark.browser,
-    pytest.mark.skipif(lab.CHROMIUM is None, reason="there is no Chromium here"),
-]
 
 
 def test_an_old_python_is_told_to_get_a_newer_one(tmp_path, monkeypatch, capsys):
@@ -122,7 +118,7 @@ def test_formulas_are_drawn_by_the_browser_itself(lesson, folder):
 
 
 class TestInABrowser:
-    pytestmark = in_browser
+    pytestmark = lab.pytestmark
 
     def test_next_leads_through_the_course_and_previous_back(self, page):
         titles = []

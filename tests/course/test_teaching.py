@@ -1,18 +1,16 @@
 """The teacher's guide against the notebooks, and its commands as they are printed."""
 
-import contextlib
 import csv
 import json
 import math
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-import zlib
 from pathlib import Path
 
+import lab
 import nbformat
 import pytest
 
@@ -20,7 +18,6 @@ from course_utils._files import ROOT
 from course_utils.author import assignment, authoring, export, grade, site
 from course_utils.course import reader
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
 LESSONS = authoring.taught()
@@ -228,52 +225,13 @@ def test_nbgrader_makes_the_learners_copy_of_every_lesson(lesson, gradebook, mon
     _compare_with_the_learners_copy(gradebook / "release" / lesson / f"{lesson}.ipynb", lesson)
 
 
-@pytest.mark.browser
 @pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_a_deck_fits_its_slides_prints_and_has_a_presenters_view(tmp_path):
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # CI may run as root
-        context = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True)
-        page, faults = context.new_page(), []
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("requestfailed", lambda request: faults.append(request.url))
-        for lesson in LESSONS:
-            file = tmp_path / f"{lesson}.html"
-            file.write_text(export.export("slides", lesson), encoding="utf-8")
-            page.goto(f"file://{file}")
-            page.wait_for_function("window.Reveal?.isReady()")
-            count = page.evaluate("Reveal.getTotalSlides()")
-            for number in range(count):
-                page.evaluate(f"Reveal.slide({number}, 0, 99)")
-                assert page.locator("section.present").evaluate("s => s.scrollHeight") <= 700, (lesson, number)
-        page.evaluate("Reveal.slide(1)")
-        with page.expect_popup() as opened:
-            page.keyboard.press("s")
-        opened.value.get_by_text("minutes").first.wait_for()
-        page.goto(f"file://{file}?print-pdf")
-        page.wait_for_function("document.querySelectorAll('.pdf-page').length > 0")
-        assert _pages(page.pdf(prefer_css_page_size=True)) == count
-        assert faults == []
-        browser.close()
-
-
-@pytest.mark.browser
-@pytest.mark.slow
-@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine")
-def test_a_handout_has_at_most_two_pages_an_hour():
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # CI may run as root
-        page = browser.new_page()
-        for lesson in LESSONS:
-            page.set_content(export.export("handout", lesson))
-            printed = page.pdf(prefer_css_page_size=True)
-            assert _pages(printed) <= math.ceil(_minutes(lesson) / 30), lesson
-        browser.close()
+@lab.in_browser
+@lessons
+def test_a_handout_has_at_most_two_pages_an_hour(browser, lesson):
+    page = browser.new_page()
+    page.set_content(export.export("handout", lesson))
+    assert 0 < len(lab.printed(page)) <= math.ceil(_minutes(lesson) / 30)
 
 
 def _minutes(lesson: str) -> int:
@@ -281,15 +239,6 @@ def _minutes(lesson: str) -> int:
     opening = _markdown(lesson).split("\n## ")[0]
     said = int(re.findall(r"(\d+) minutes", opening)[0])
     return max(said, sum(map(int, re.findall(r"^### Exercise .*?(\d+) minutes", _markdown(lesson), re.MULTILINE))))
-
-
-def _pages(printed: bytes) -> int:
-    """How many pages a PDF has, counted in its parts, which are packed."""
-    parts = [printed]
-    for packed in re.findall(rb"stream\r?\n(.*?)endstream", printed, re.DOTALL):
-        with contextlib.suppress(zlib.error):
-            parts.append(zlib.decompress(packed))
-    return sum(len(re.findall(rb"/Type ?/Page\b(?!s)", part)) for part in parts)
 
 
 def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):

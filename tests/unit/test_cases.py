@@ -220,7 +220,7 @@ def test_every_try_is_entered_once(capsys, tmp_path, monkeypatch):
     said = [line for line in capsys.readouterr().out.splitlines() if "tally" in line]
     assert said[0] == said[1] == "  tally: 1 try, 1 false, 7 points to win"
     assert said[2] == "  tally: 2 tries, 1 false, 7 of 10 points"
-    assert tally.summary(tmp_path) == "Sealed boxes. box 1: 2 tries, 1 false, 7 of 10 points."
+    assert tally.summary() == "Sealed boxes. box 1: 2 tries, 1 false, 7 of 10 points."
     check.case(0, RELAY)
     assert [*tally.kept()] == ["box 1"]
     for n in (1, 2, 3, 4):

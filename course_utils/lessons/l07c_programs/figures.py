@@ -97,9 +97,7 @@ def looks(attention: Mapping[str, Mapping[str, float]]) -> None:
     for n, (axes, title) in enumerate(zip(plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)[1], words, strict=True)):
         of_layer = {head: shares for head, shares in attention.items() if head.startswith(f"{n}.")}
         places = [*next(iter(of_layer.values()))]
-        shown = (
-            places[3:] if n else places[:3]
-        )  # of writers, how far back; of readers, the letter and what is behind it
+        shown = places[3:] if n else places[:3]  # of readers, the letter and what is behind it; of writers, n back
         bars = {head: [shares[place] for place in shown] for head, shares in of_layer.items()}
         plots.grouped_bars(bars, shown, title, "share of attention" if n == 0 else "", numbers=True, axes=axes)
         axes.set_ylim(0, 1.15)

@@ -77,11 +77,11 @@ def train(
     `counts` says for each model how much its features after the first count, if not as much as the first. With
     examples `x` these alone are trained on, each as often as the others, and weights start small.
     """
-    small = 0.6 if x is None else 0.1
-    weight = torch.full((len(densities), 0 if x is None else len(x)), 1 / n)  # [density, case]
     if x is None:
-        x = cases(n)
-        weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])
+        x, small = cases(n), 0.6
+        weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])  # [density, case]
+    else:
+        small, weight = 0.1, torch.full((len(densities), len(x)), 1 / n)
     share = torch.ones(len(densities), 1, n)
     share[..., 1:] = torch.tensor(counts or [1.0])[:, None, None]
     start = torch.randn(copies, len(densities), n, m, generator=torch.Generator().manual_seed(seed))

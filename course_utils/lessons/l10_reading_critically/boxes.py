@@ -3,6 +3,7 @@
 All say how a text goes on that repeats itself: a start token, and a block of six different tokens twice.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Collection
 from typing import NamedTuple
@@ -146,19 +147,17 @@ def score_method(
 
     A method gets a model, the texts of `repeated()`, and `other` ones, and returns a number for each door.
     """
-    clean, marks, found, runs = repeated(), list[list[float]](), list[Tensor](), list[int]()
-    for name in PROGRAMS:
-        given, calls = [box(name, seed) for seed in seeds], list[int]()
-        marks.append([])
-        for seed, (model, truth, _) in zip(seeds, given, strict=True):
-            counter = model.register_forward_pre_hook(lambda *_, calls=calls: calls.append(1))
-            scores = list(method(model, clean, other).items())
-            counter.remove()
-            order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed)).tolist()
-            table = dict(scores[n] for n in order)
-            ranked = sorted(table, key=lambda door: abs(table[door]), reverse=True)
-            met = torch.tensor([float(door in truth) for door in ranked]).cumsum(0) / len(truth)
-            found.append(met[[math.ceil(step * len(ranked) / STEPS) - 1 for step in range(1, STEPS + 1)]])
-            marks[-1].append(score(table, truth))
-        runs.append(len(calls) // len(given))
-    return Tried(torch.tensor(marks), torch.stack(found).view(len(PROGRAMS), len(seeds), STEPS), runs[0])
+    clean, marks, found, runs = repeated(), list[float](), list[Tensor](), list[int]()
+    for name, seed in itertools.product(PROGRAMS, seeds):
+        model, truth, _ = box(name, seed)
+        counter = model.register_forward_pre_hook(lambda *_: runs.append(len(marks)))  # the number of the box
+        scores = list(method(model, clean, other).items())
+        counter.remove()
+        order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed)).tolist()
+        table = dict(scores[n] for n in order)
+        ranked = sorted(table, key=lambda door: abs(table[door]), reverse=True)
+        met = torch.tensor([float(door in truth) for door in ranked]).cumsum(0) / len(truth)
+        found.append(met[[math.ceil(step * len(ranked) / STEPS) - 1 for step in range(1, STEPS + 1)]])
+        marks.append(score(table, truth))
+    size = len(PROGRAMS), len(seeds)
+    return Tried(torch.tensor(marks).view(size), torch.stack(found).view(*size, STEPS), runs.count(0))

@@ -10,20 +10,21 @@ import argparse
 import contextlib
 import hashlib
 import json
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Int
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 from torch.nn.functional import one_hot, pad
 from transformer_lens import HookedTransformer
 
 from course_utils import models, programs, text
 from course_utils._arguments import Count, NotNegative, checked
-from course_utils._files import DATA, write_atomically, write_checksums, write_text
+from course_utils._files import DATA, write_checksums, write_text
 from course_utils.programs import JUNK, NOISE, START, Head, Look, Program, back, both, but_not, listed, unless, where
 
 PERIOD = 8  # of the texts: a block of so many tokens, twice
@@ -31,9 +32,8 @@ D_VOCAB, N_CTX = 21, 23  # how many tokens and positions there are
 FEW, NAMES = 24, 8  # texts of each other kind; tokens that are names in the texts of a template
 N_HEADS = 4
 SIZES = {"n_heads": N_HEADS, "d_head": 44, "d_model": 112}
-CONFIG: dict[str, Any] = {"n_layers": 2, **SIZES, "n_ctx": N_CTX, "d_vocab": D_VOCAB}
-CONFIG |= {"attn_only": True, "normalization_type": None}
-CONFIG |= {"positional_embedding_type": "standard", "seed": 0}
+KIND = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "standard", "seed": 0}
+CONFIG: dict[str, Any] = {"n_layers": 2, **SIZES, "n_ctx": N_CTX, "d_vocab": D_VOCAB, **KIND}
 
 
 def _generator(seed: int) -> torch.Generator:
@@ -260,8 +260,8 @@ def made(seed: int, level: int) -> Iterator[Made]:
         program = built(_WAYS[name], {"sham": _unheard(pick(unheard))}, decoy)
         if level == 3:
             program, name = with_reserve(_WAYS[first].look, _WAYS[name]), f"{first}, in reserve {name}"
-        sizes = {"d_model": 192, "n_heads": N_HEADS, "d_head": 44}
         with contextlib.suppress(ValueError):  # too much for one head
+            sizes = SIZES | {"d_model": 192}
             model, heads = _stored(programs.compiled(program, D_VOCAB, N_CTX, pick(range(2**31)), sizes=sizes))
             yield Made(model, {"{}.{}".format(*heads[part]): program.heads[part] for part in program.reads()}, name)
 
@@ -272,10 +272,10 @@ def _named(content: bytes) -> str:
 
 def write(model: HookedTransformer, folder: Path) -> Path:
     """A box as a file whose name is its hash, so that two people can tell whether they have the same."""
-    weights = {key: one.detach().half().contiguous() for key, one in model.named_parameters() if one.requires_grad}
-    content = save(weights)
-    write_atomically(path := folder / _named(content), lambda temporary: temporary.write_bytes(content))
-    return path
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as place:
+        models.save_weights(model, file := Path(place) / "model.safetensors")
+        return file.replace(folder / _named(file.read_bytes()))
 
 
 @checked

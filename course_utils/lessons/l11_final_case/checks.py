@@ -1,6 +1,5 @@
 """Lesson 11: a hypothesis about a sealed model gets its trial, see `judge`, and every try is tallied."""
 
-import hashlib
 from functools import cache
 from typing import Any
 
@@ -25,17 +24,18 @@ def lines(box: int | str, trial: Trial) -> list[str]:
     """What held and what did not, how the box stands, and once it is solved what was inside."""
     said = [f"  holds  {sentence}" for sentence in trial.held]
     said += [f"  {'       ' if n else 'fails  '}{sentence}" for n, sentence in enumerate(trial.failed)]
-    outcome = "solved" if trial.solved else "false" if trial.false else "true"
     if box != 0:  # the worked example
-        said.append(f"  tally: {tally.add(f'box {box}', hashlib.sha256(trial.digest).hexdigest()[:12], outcome)}")
-    return said + [f"  {cases.INSIDE[cases.names()[box]]}" for _ in range(trial.solved) if isinstance(box, int)]
+        said.append(f"  tally: {tally.add(f'box {box}', trial.digest, trial.outcome)}")
+    if trial.solved and isinstance(box, int):
+        said.append(f"  {cases.INSIDE[cases.names()[box]]}")
+    return said
 
 
 class Case(Exercise):
     """The hypothesis about one sealed model: the answer returns it; behind the verdict stands the evidence."""
 
     def __init__(self, number: int) -> None:
-        self.number, self.report = number, list[str]()
+        self.report = list[str]()
 
         def check(answer: Answer) -> None:
             self.report = []
@@ -66,8 +66,7 @@ def case(box: int | str, hypothesis: Any) -> Answer | None:
             demand(f"case_{box}" in EXERCISES, "only an exercise takes a function: give the hypothesis itself.")
             return EXERCISES[f"case_{box}"](hypothesis)
         trial = Trial(sealed(box), hypothesis)
-        word = "solved" if trial.solved else "not all" if not trial.false else "false"
-        print(f"box {box}: {word}", *lines(box, trial), sep="\n")
+        print(f"box {box}: {trial.outcome.replace('true', 'not all')}", *lines(box, trial), sep="\n")
     except (Wrong, OSError) as problem:
         print(f"✗ {problem}")
     return None

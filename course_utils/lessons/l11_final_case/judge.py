@@ -7,6 +7,7 @@ themselves, at what it names. No answer is stored anywhere: the reference is wha
 """
 
 import contextlib
+import hashlib
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +30,7 @@ STEPS_IN = 0.6  # the share that the model saves without a named head, from whic
 SURE = 0.8  # the probability from which on a model says something; two places that tie give a half each
 MANY, OFTEN = 20, 0.2  # nothing is judged by fewer places where something is said, or by a smaller share of places
 LETTERS = "·abcdefghijklmnopqrst"
-FETCH = "heads that write to out look by themselves, the others where you say"
+EVERYWHERE = (torch.tensor(True),)
 
 
 class Box:
@@ -155,11 +156,16 @@ class Trial:
         self.solved = not self.false and self._is_all()
 
     @property
-    def digest(self) -> bytes:
+    def outcome(self) -> str:
+        """ "false", "true" (but not all) or "solved"."""
+        return "false" if self.false else "solved" if self.solved else "true"
+
+    @property
+    def digest(self) -> str:
         """What two hypotheses that say the same have in common."""
         looks = self.about(0).looks
         parts = [str(sorted(map(str, self.doors))).encode(), *(looks[head].numpy().tobytes() for head in sorted(looks))]
-        return b"".join(parts)
+        return hashlib.sha256(b"".join(parts)).hexdigest()[:12]
 
     def about(self, n: int, *gone: Head) -> About:
         if (n, gone) not in self._known:
@@ -199,13 +205,17 @@ class Trial:
         where = f"{without}{found[0]} looks where you say with {_share(least)} of its attention, at least."
         return self._verdict(least >= LOOKS, where, found[1])
 
-    def _least(self, n: int, masks: Sequence[Tensor], *gone: Head) -> tuple[float, str]:
+    def _least(self, n: int, *gone: Head, masks: Sequence[Tensor] = EVERYWHERE) -> tuple[float, str]:
         """The least share that what is named keeps, at some places, its heads looking in several ways; a sentence."""
         about, least, told = self.about(n, *gone), 1.0, ""
         fetch = {head: look for head, look in about.looks.items() if head not in self.speakers}
-        doors, ways = self._left(gone), {FETCH: fetch, "heads look by themselves": {}}
-        for mode, looks in (ways | {"heads look where you say": about.looks}).items():
-            logits = self.box.scrubbed(about.cache, doors, looks)[0]
+        ways = {
+            "heads that write to out look by themselves, the others where you say": fetch,
+            "heads look by themselves": {},
+            "heads look where you say": about.looks,
+        }
+        for mode, looks in ways.items():
+            logits = self.box.scrubbed(about.cache, self._left(gone), looks)[0]
             for mask in masks:
                 found = kept(about.reference, logits, about.logits.roll(1, 0), self.box.counts(n) & mask)
                 if found and found.share < least:
@@ -224,19 +234,19 @@ class Trial:
         return {door for door in self.doors if not {*gone} & {door[0], door[-1]}}
 
     def _is_enough(self) -> bool:
-        share, told = self._least(0, [torch.tensor(True)])
+        share, told = self._least(0)
         stays = f"With all that you did not name from other texts, {_share(share)} of what the model saves stays"
         return self._verdict(share >= ENOUGH, f"{stays}, on unseen texts.", told)
 
     def _stands_rivals(self) -> bool:
         """The same on texts of other kinds: on each kind, and wherever another rule would say something else."""
         least, told, rivals = 1.0, "", list(self._rivals())
-        for n, tokens in list(enumerate(self.box.texts))[1:]:
+        for n, tokens in enumerate(self.box.texts[1:], 1):
             kind, own = torch.arange(len(tokens))[:, None] // cases.FEW, self.about(n).said
             said = [programs.run(rival, tokens, self.box.model.cfg.d_vocab).said for rival in rivals]
             masks = [kind == number for number in range(int(kind.max()) + 1)]
             masks += [(own != programs.START) & (own != other) for other in said]
-            least, told = min((least, told), self._least(n, masks))
+            least, told = min((least, told), self._least(n, masks=masks))
         stays = f"On texts of other kinds, where other rules part from yours, {_share(least)} stays, at least."
         return self._verdict(least >= ENOUGH, stays, told)
 
@@ -245,12 +255,9 @@ class Trial:
         looks = [*map(programs.back, (1, 2, 3, 4, 7)), programs.where("token", itself=False), programs.everywhere()]
         for name, head in self.program.heads.items():
             for look in [*looks, *(programs.Look((term,)) for term in head.look.terms)]:
-                changed = {name: head._replace(look=look)}
-                layers = [
-                    {**layer, **{one: changed[one] for one in layer if one == name}} for layer in self.program.layers
-                ]
+                heads = self.program.heads | {name: head._replace(look=look)}
                 with contextlib.suppress(ValueError):
-                    yield Program(*layers)
+                    yield Program(*({one: heads[one] for one in layer} for layer in self.program.layers))
 
     def _needs_all(self) -> bool:
         """Whether something is lost without each part, in the whole model or where another head is gone."""
@@ -295,7 +302,7 @@ class Trial:
         """Whether what is named goes on as the model does, when any one of its heads is gone."""
         reserves = [(head,) for head in self.heads.values() if self._saves(head) > STEPS_IN]
         for gone in reserves:
-            saves, share = self._saves(*gone), self._least(0, [torch.tensor(True)], *gone)[0]
+            saves, share = self._saves(*gone), self._least(0, *gone)[0]
             saved = (
                 f"With {head_name(*gone)} gone, the model saves {_share(saves)}, and what you named {_share(share)}."
             )
