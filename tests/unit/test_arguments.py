@@ -39,7 +39,7 @@ from course_utils.lessons.l09_mlps import addition, figures
 from course_utils.lessons.l09b_grokking import grokking
 from course_utils.lessons.l09c_superposition import neurons, superposition
 from course_utils.lessons.l10_reading_critically import boxes
-from course_utils.lessons.l11_final_case import cases
+from course_utils.lessons.l11_final_case import cases, languages, new_boxes
 from course_utils.making import autoencoder, fourier, gpt, tasks, train
 
 
@@ -89,11 +89,11 @@ GOOD = {  # a call of each function that is right
     bigrams.svd_cut: {"table": TABLE, "rank": 2},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
     bigrams.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
-    cases.blocks: {"n": 5, "batch": 2, "seed": 1, "among": 7},
-    cases.unrelated: {"period": 5, "batch": 2, "seed": 1},
+    languages.blocks: {"n": 5, "batch": 2, "seed": 1, "among": 7},
+    languages.unrelated: {"period": 5, "batch": 2, "seed": 1},
     cases.compiled: {"name": "decoy", "seed": 1},
-    cases.texts: {"language": "blocks", "shown": True},
-    cases.templates: {"batch": 2, "seed": 1, "extra": 1},
+    languages.texts: {"language": "blocks", "shown": True},
+    languages.templates: {"batch": 2, "seed": 1, "extra": 1},
     circuits.qk: HEAD,
     circuits.ov: HEAD,
     circuits.full_qk: HEAD,
@@ -350,7 +350,7 @@ GOOD = {  # a call of each function that is right
 UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "predict"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 MODULES += [events, experiments, forward, language, measures, runs]
-MODULES += [skip_trigrams, max_of_list, addition, grokking, neurons, superposition, boxes, cases]
+MODULES += [skip_trigrams, max_of_list, addition, grokking, neurons, superposition, boxes, cases, languages, new_boxes]
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(
         bigrams.save,
@@ -366,7 +366,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         paths.pairs,
         grokking.main,
         cases.main,
-        cases.opened,
+        new_boxes.opened,
     ),
     *(
         runs.start,
@@ -380,7 +380,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         for function in vars(experiments).values()
         if getattr(function, "__module__", "") == experiments.__name__
     ),
-    *(cases.trained, cases.pool, cases.ways, cases.built, cases.with_reserve, cases.made, cases.write),
+    *(cases.trained, languages.pool, cases.ways, cases.built, cases.with_reserve, new_boxes.made, new_boxes.write),
     boxes.score_method,
     *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),

@@ -10,7 +10,7 @@ import torch
 from course_utils import check, interventions, models
 from course_utils._files import DATA
 from course_utils.course import ours, tally
-from course_utils.lessons.l11_final_case import cases, checks, judge
+from course_utils.lessons.l11_final_case import cases, checks, judge, languages, new_boxes
 from course_utils.lessons.l11_final_case.checks import sealed
 from course_utils.lessons.l11_final_case.judge import Box, Trial
 from course_utils.programs import Head, Look, Term, back, listed, unless, where
@@ -106,8 +106,8 @@ def test_what_is_scrubbed_is_what_shut_doors_leave():
 
 
 @functools.cache
-def made(seed: int) -> cases.Made:
-    return judge.solvable(seed, 1 + seed % 3)
+def made(seed: int) -> new_boxes.Made:
+    return new_boxes.solvable(seed, 1 + seed % 3)
 
 
 def some(many: int):
@@ -122,7 +122,7 @@ def near(hypothesis):
             yield hypothesis | {name: head._replace(look=look)}
 
 
-def verdicts(seed: int, new: cases.Made) -> tuple[bool, int, int]:
+def verdicts(seed: int, new: new_boxes.Made) -> tuple[bool, int, int]:
     """Whether the true hypothesis is with other weights, how many false ones are, and how many were tried."""
     noisy = models.initial(cases.CONFIG | {"d_model": new.model.cfg.d_model}).requires_grad_(False)
     noisy.load_state_dict(new.model.state_dict())
@@ -167,12 +167,12 @@ def short_hypotheses(generator):
 
 def costly(model, hypotheses):
     """Those whose reader, and whose writer if there is one, is the head of its layer whose cut costs most."""
-    tokens, best = cases.texts(), {}
+    tokens, best = languages.texts(), {}
     for layer in (0, 1):
         costs = []
         for head in range(4):
             with interventions.cut(model, (layer, head)):
-                costs.append(model(tokens, return_type="loss", loss_per_token=True)[:, cases.PERIOD + 2 :].mean())
+                costs.append(model(tokens, return_type="loss", loss_per_token=True)[:, languages.PERIOD + 2 :].mean())
         best[layer] = f"{layer}.{torch.stack(costs).argmax()}"
     return [one for one in hypotheses if all(name == best[int(name[0])] for name in one)]
 
@@ -193,14 +193,14 @@ def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed,
 def test_a_box_is_a_file_with_a_hash(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     box = made(0)
-    monkeypatch.setattr(judge, "solvable", lambda seed, level: box)
-    cases.main(["--seed", "0", "--level", "1"])
+    monkeypatch.setattr(new_boxes, "solvable", lambda seed, level: box)
+    new_boxes.main(["--seed", "0", "--level", "1"])
     path, inside = capsys.readouterr().out.splitlines()
     assert path.startswith("box-") and inside.startswith("inside: ")
     hypothesis = made(0).hypothesis
     check.case(path, hypothesis)
     assert capsys.readouterr().out.startswith(f"box {path}: solved\n")
-    again = cases.write(made(0).model, tmp_path / "other")
+    again = new_boxes.write(made(0).model, tmp_path / "other")
     assert again.name == path
     again.rename(tmp_path / "box-000000000000.safetensors")
     check.case("box-000000000000.safetensors", hypothesis)
@@ -269,25 +269,27 @@ def test_no_weight_is_zero_and_no_name_tells():
 
 
 def test_the_texts_are_of_the_language():
-    texts, habits = cases.texts(), cases.habits()
-    assert len(texts) > 30 and texts.shape[1] == 1 + 2 * cases.PERIOD and (texts[:, 0] == 0).all()
-    assert torch.equal(texts[:, 1 : 1 + cases.PERIOD], texts[:, 1 + cases.PERIOD :])
+    texts, habits = languages.texts(), languages.habits()
+    assert len(texts) > 30 and texts.shape[1] == 1 + 2 * languages.PERIOD and (texts[:, 0] == 0).all()
+    assert torch.equal(texts[:, 1 : 1 + languages.PERIOD], texts[:, 1 + languages.PERIOD :])
     follows = (habits[texts[:, 1:-1]] == texts[:, 2:, None]).any(-1)
-    assert follows[:, : cases.PERIOD - 1].all() and follows[:, cases.PERIOD :].all()
-    assert all(len({*text}) == cases.PERIOD + 1 for text in texts.tolist())
-    hidden = cases.texts(shown=False)
+    assert follows[:, : languages.PERIOD - 1].all() and follows[:, languages.PERIOD :].all()
+    assert all(len({*text}) == languages.PERIOD + 1 for text in texts.tolist())
+    hidden = languages.texts(shown=False)
     assert not {*map(tuple, texts.tolist())} & {*map(tuple, hidden.tolist())}
 
 
 def test_unrelated_texts_have_their_period():
-    texts = cases.unrelated(11, 5, seed=2)
+    texts = languages.unrelated(11, 5, seed=2)
     assert texts.shape == (5, 23) and torch.equal(texts[:, 1:12], texts[:, 12:])
     with pytest.raises(ValueError, match="at most 11"):
-        cases.unrelated(12)
+        languages.unrelated(12)
 
 
 def test_templates_ask_for_the_other_name():
-    for row in cases.templates(6, extra=2).tolist():
+    for row in languages.templates(6, extra=2).tolist():
         assert (
-            row[-4] in (row[2], row[4]) and row[-1] == ({row[2], row[4]} - {row[-4]}).pop() and row[-1] <= cases.NAMES
+            row[-4] in (row[2], row[4])
+            and row[-1] == ({row[2], row[4]} - {row[-4]}).pop()
+            and row[-1] <= languages.NAMES
         )

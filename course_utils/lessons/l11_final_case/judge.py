@@ -20,7 +20,7 @@ from transformer_lens import ActivationCache, HookedTransformer
 from course_utils import interventions, programs
 from course_utils.course.questions import Wrong, demand
 from course_utils.interventions import Edge, Head, head_name
-from course_utils.lessons.l11_final_case import cases
+from course_utils.lessons.l11_final_case import languages
 from course_utils.programs import Program
 
 ENOUGH = 0.75  # the share of what the model saves that must stay when the hypothesis takes its place
@@ -39,7 +39,7 @@ class Box:
     def __init__(self, model: HookedTransformer, language: str = "blocks") -> None:
         self.model, self.language = model, language
         self.heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
-        self.texts = [cases.texts(language, shown=False), *cases.pool(language)]
+        self.texts = [languages.texts(language, shown=False), *languages.pool(language)]
 
     def counts(self, n: int) -> Bool[Tensor, "batch pos"]:
         """The places whose prediction may count, in the texts number `n`."""
@@ -242,7 +242,7 @@ class Trial:
         """The same on texts of other kinds: on each kind, and wherever another rule would say something else."""
         least, told, rivals = 1.0, "", list(self._rivals())
         for n, tokens in enumerate(self.box.texts[1:], 1):
-            kind, own = torch.arange(len(tokens))[:, None] // cases.FEW, self.about(n).said
+            kind, own = torch.arange(len(tokens))[:, None] // languages.FEW, self.about(n).said
             said = [programs.run(rival, tokens, self.box.model.cfg.d_vocab).said for rival in rivals]
             masks = [kind == number for number in range(int(kind.max()) + 1)]
             masks += [(own != programs.START) & (own != other) for other in said]
@@ -317,8 +317,3 @@ def _share(number: float) -> str:
 
 def _text(tokens: Int[Tensor, " pos"]) -> str:
     return f"“{''.join(LETTERS[token] for token in tokens.tolist())}”"
-
-
-def solvable(seed: int, level: int) -> cases.Made:
-    """The new box of a seed, with a hypothesis that the judge accepts."""
-    return next(new for new in cases.made(seed, level) if Trial(Box(new.model), new.hypothesis).solved)
