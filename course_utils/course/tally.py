@@ -25,8 +25,9 @@ def add(box: str, digest: str, outcome: str) -> str:
 
 
 def stands(tried: dict[str, str]) -> str:
-    """Tries, false ones, and points of the maximum, in words."""
-    false = [*tried.values()].count("false")
+    """Tries, false ones, and points of the maximum, in words; what is tried once the box is solved costs nothing."""
+    outcomes = [*tried.values()]
+    false = outcomes[: [*outcomes, "solved"].index("solved")].count("false")
     points = max(0, POINTS - PRICE * false)
     left = f"{points} of {POINTS} points" if "solved" in tried.values() else f"{points} points to win"
     return f"{len(tried)} {'try' if len(tried) == 1 else 'tries'}, {false} false, {left}"

@@ -66,7 +66,8 @@ def case(box: int | str, hypothesis: Any) -> Answer | None:
             demand(f"case_{box}" in EXERCISES, "only an exercise takes a function: give the hypothesis itself.")
             return EXERCISES[f"case_{box}"](hypothesis)
         trial = Trial(sealed(box), hypothesis)
-        print(f"box {box}: {trial.outcome.replace('true', 'not all')}", *lines(box, trial), sep="\n")
+        name, outcome = box if isinstance(box, str) else f"box {box}", trial.outcome.replace("true", "not all")
+        print(f"{name}: {outcome}", *lines(box, trial), sep="\n")
     except (Wrong, OSError) as problem:
         print(f"✗ {problem}")
     return None

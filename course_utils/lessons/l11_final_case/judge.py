@@ -87,6 +87,10 @@ def programmed(box: Box, hypothesis: Any) -> tuple[Program, dict[str, Head], set
     for name in hypothesis:
         demand(name in names, f"the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and {name} is none of them.")
         demand(hypothesis[name].loud == 1, f"how loud {name} is can't be tried here: leave `loud` out.")
+    n = box.model.cfg.d_vocab
+    for look in (one.look for one in hypothesis.values()):
+        square = all(term.points(n, n).shape == (n, n) for term in look.terms)
+        demand(square, f"a table for `listed` has a row and a column for each token: torch.zeros({n}, {n}).")
     try:
         program = Program(*({n: hypothesis[n] for n in hypothesis if names[n][0] == layer} for layer in (0, 1)))
     except ValueError as problem:
@@ -198,11 +202,12 @@ class Trial:
                 there = (own * (yours > 0)).sum(-1)
                 if (share := there[sure].mean().item()) < least:
                     text, place = divmod(int((there + 2 * ~sure).argmin()), sure.shape[1])
-                    at = [place - look[text, place].argmax().item() for look in (yours, own)]
-                    ends = f"At the end of {_text(about.tokens[text, : place + 1])} you say {at[0]} back"
-                    least, found = share, (head_name(head), f"{ends}, and it looks {at[1]} back.")
+                    yours_at, its = (look[text, place].argmax().item() for look in (yours, own))
+                    ends = f"At the end of {_text(about.tokens[text, : place + 1])} you say {place - yours_at} back"
+                    looks = f"looks {place - its} back" if its else "rests on the start token"
+                    least, found = share, (head_name(head), f"{ends}, and it {looks}.")
         without = f"With {head_name(gone[0])} gone, " if gone else ""
-        where = f"{without}{found[0]} looks where you say with {_share(least)} of its attention, at least."
+        where = f"{without}{found[0]} gives {_share(least)} of its attention, at least, to where you say."
         return self._verdict(least >= LOOKS, where, found[1])
 
     def _least(self, n: int, *gone: Head, masks: Sequence[Tensor] = EVERYWHERE) -> tuple[float, str]:
@@ -210,9 +215,9 @@ class Trial:
         about, least, told = self.about(n, *gone), 1.0, ""
         fetch = {head: look for head, look in about.looks.items() if head not in self.speakers}
         ways = {
-            "heads that write to out look by themselves, the others where you say": fetch,
-            "heads look by themselves": {},
-            "heads look where you say": about.looks,
+            "where only the heads that write to out choose where to look": fetch,
+            "where the heads choose where to look": {},
+            "where the heads look as you say": about.looks,
         }
         for mode, looks in ways.items():
             logits = self.box.scrubbed(about.cache, self._left(gone), looks)[0]
@@ -227,7 +232,7 @@ class Trial:
                     )
                     text = _text(about.tokens[found.place[0], : found.place[1] + 1])
                     least = found.share
-                    told = f"After {text} the model says {model}, and what you named {yours} ({mode})."
+                    told = f"After {text} the model says {model}, and what you named {yours}, {mode}."
         return least, told
 
     def _left(self, gone: Sequence[Head]) -> set[Edge]:
@@ -272,7 +277,8 @@ class Trial:
             least = min(least, next((cost for cost in costs if cost >= COSTS), 0.0))
             if least < COSTS:
                 return self._verdict(False, f"Without {name} hardly anything is lost. Is it needed?")
-        return self._verdict(True, f"Each part is needed: without any one, {_share(least)} is lost, at least.")
+        needed = "Each part is needed, at once or when what it stands in for is cut"
+        return self._verdict(True, f"{needed}: {_share(least)} is lost, at least.")
 
     def _saves(self, gone: Head) -> float:
         """The share that the model saves without a head."""

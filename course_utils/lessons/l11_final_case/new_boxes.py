@@ -1,7 +1,7 @@
 """New sealed boxes for lesson 11: made from a seed, each a file whose name is its hash.
 
-`python -m course_utils.lessons.l11_final_case.new_boxes --seed 7 --level 2` makes one and says what is inside: so a
-teacher gives each pair its own, and learners send each other theirs.
+`python -m course_utils.lessons.l11_final_case.new_boxes --seed 7 --level 2` makes one, and with `--tell` says what is
+inside: so a teacher gives each pair its own, and learners send each other theirs, or make one for themselves.
 """
 
 import argparse
@@ -86,14 +86,17 @@ COMMAND = "python -m course_utils.lessons.l11_final_case.new_boxes"
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Make a new box, which its seed decides, and say what is inside."""
+    """Make a new box, which its seed decides."""
     parser = argparse.ArgumentParser(prog=COMMAND, description=main.__doc__)
     parser.add_argument("--seed", type=int, required=True, help="keep it to yourself")
     parser.add_argument("--level", type=int, choices=(1, 2, 3), default=2)
+    parser.add_argument("--tell", action="store_true", help="say what is inside")
     parser.add_argument("--out", type=Path, default=Path(), help="the folder for it (default: this one)")
     options = parser.parse_args(arguments)
     box = solvable(options.seed, options.level)
-    print(write(box.model, options.out), f"inside: {box.way}, {', '.join(box.hypothesis)}", sep="\n")
+    print(write(box.model, options.out))
+    if options.tell:
+        print(f"inside: {box.way}, {', '.join(box.hypothesis)}")
 
 
 if __name__ == "__main__":
