@@ -82,6 +82,15 @@ def right(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch
     return (logits.argmax(-1)[:, tokens.shape[1] // 2 + 1 :] == answers(tokens)).float().mean().item()
 
 
+def followed(
+    logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"], source: Int[Tensor, "batch pos"]
+) -> float:
+    """The share of answers that go by the places in `source`, of those that this should change."""
+    own, other = answers(tokens), answers(tokens, about=source)
+    said = logits.argmax(-1)[:, tokens.shape[1] // 2 + 1 :]
+    return (said == other)[own != other].float().mean().item()
+
+
 def by_length(model: HookedTransformer) -> dict[int, float]:
     """The share of right answers, by the number of letters in the block."""
     asked = {n: texts(n, seed=9) for n in LENGTHS}
