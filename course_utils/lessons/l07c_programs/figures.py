@@ -69,8 +69,9 @@ def weights(circuits: Mapping[str, Float[Tensor, "d_model _d_model"]], lies: Map
 
 def by_length(one_layer: Mapping[int, float], seeds: Sequence[Mapping[int, float]]) -> None:
     """The share of right answers at each length of the block; the lengths of training are shaded."""
-    curves = {"two layers, the worst of five seeds": {n: min(right[n] for right in seeds) for n in one_layer}}
-    curves |= {"one layer, four heads": one_layer, "a guess among the letters": {n: 1 / n for n in one_layer}}
+    worst = {n: min(right[n] for right in seeds) for n in one_layer}
+    curves = {"two layers, the worst of five seeds": worst, "one layer, four heads": {**one_layer}}
+    curves["a guess among the letters"] = {n: 1 / n for n in one_layer}
     words = "Who knows what came after?", "letters in the block", "share of right answers"
     axes = plots.curves(curves, *words, markers=True, figsize=(10, 4.2), ylim=(0, 1.06))
     axes.axvspan(4.8, 8.2, color=COLOURS[6], alpha=0.12)
