@@ -14,14 +14,13 @@ writes. What stands in `"out"` at the end is what the model says comes next. Ind
     induction.doors()  # which head needs which, and through its queries, keys or values
 
 *Where to look.* `back(3)`; `where("before", equals="token")`: where the slot `before` there holds what `token` holds
-here; `where("place", equals="pointer", step=1)`: one behind the place that `pointer` holds here;
-`where("token", equals="token", itself=False)`: at the same token, earlier; `both(one, other)`: where two looks fit;
-`everywhere()`; `largest("token")`: at the highest number; `listed(points)`: a table by the token here and the token
-there; `unless("flag", look)`: nowhere while a flag is up; `but_not(look, "token", equals="said")`: not at what `said`
-holds here. If several places fit, a head moves their mean: shares, never counts. If none does, it rests on the start
-token, where there is nothing to move. *What to move.* `{"token": "out"}`; several at once: `{"token": "out", "any":
-"flag"}`. `"any"`, 1 at every token but the start, makes a slot a flag. `Head(…, loud=-0.5)` takes away half; moves add
-up. After RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023).
+here; `where("place", equals="pointer", step=1)`: one behind the place that `pointer` holds here; `both(one, other)`:
+where two looks fit; `where("token", equals="token", itself=False)`: at the same token, earlier; `everywhere()`;
+`listed(points)`: by a table of the token here and the token there; `unless("flag", look)`: nowhere while a flag is up;
+`but_not(look, "token", equals="said")`: not at what `said` holds here. If several places fit, a head moves their mean:
+shares, never counts. If none does, it rests on the start token and moves nothing. *What to move.* `{"token": "out"}`,
+or several: `{"token": "out", "any": "flag"}`. `"any"`, 1 at every token but the start, makes a slot a flag.
+`Head(…, loud=-0.5)` takes away half; moves add up. After RASP (Weiss et al. 2021) and Tracr (Lindner et al. 2023).
 """
 
 import math
@@ -90,19 +89,13 @@ def back(n: int) -> Look:
 
 @checked
 def both(one: Look, other: Look) -> Look:
-    """Where both fit. (Beside `largest`, whose points are the numbers themselves, a fit is but one point.)"""
+    """Where both fit."""
     return Look(one.terms + other.terms, one.rest + other.rest + REST)
 
 
 def everywhere() -> Look:
     """At all places up to this one alike, the start token among them."""
     return Look((), 0.0)
-
-
-@checked
-def largest(slot: str = "token") -> Look:
-    """Where the slot holds the highest number."""
-    return Look((Term("place", slot, lambda n, m: torch.arange(m).float().expand(n, m), ("places", "")),), 0.0)
 
 
 @checked
@@ -169,7 +162,7 @@ class Program:
     def _check_look(self, name: str, look: Look) -> None:
         for here, there, _, kinds in look.terms:
             one, other = self._kind(name, here), self._kind(name, there)
-            fit = one == other if kinds is None else all(map(lambda k, found: k in ("", found), kinds, (one, other)))
+            fit = one == other if kinds is None else (one, other) == kinds
             compared = f'"{here}", which holds {one}, with "{there}", which holds {other}'
             why = "only places have steps" if kinds == ("places", "places") and one == other else "they are never equal"
             _refuse(not fit, f'Head "{name}" compares {compared}: {why}.')

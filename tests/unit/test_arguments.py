@@ -303,7 +303,6 @@ GOOD = {  # a call of each function that is right
     programs.where: {"there": "token", "equals": "token", "itself": False},
     programs.back: {"n": 2},
     programs.both: {"one": programs.back(1), "other": programs.where("token")},
-    programs.largest: {"slot": "token"},
     programs.listed: {"points": TABLE},
     programs.but_not: {"look": programs.back(1), "there": "token", "equals": "token"},
     programs.unless: {"flag": "any", "look": programs.back(1)},

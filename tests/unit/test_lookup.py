@@ -27,6 +27,22 @@ def test_right_counts_answers():
     assert lookup.right(logits, tokens) == 1.0 and lookup.right(-logits, tokens) == 0.0
 
 
+def test_what_follows_the_other_text():
+    tokens = lookup.texts(5, 10)
+    source = lookup.with_another_block(tokens)
+    for about, share in ((source, 1.0), (tokens, 0.0)):
+        logits = torch.zeros(10, 11, lookup.D_VOCAB)
+        answers = lookup.answers(tokens, about=about)
+        logits[:, 6:] = torch.nn.functional.one_hot(answers, lookup.D_VOCAB).float()
+        assert lookup.followed(logits, tokens, source) == share
+
+
+def test_a_letter_stands_for_the_second_time():
+    assert lookup.a_second_time(torch.tensor([[0, 3, 5, 3, 3, 5]])).tolist() == [[False] * 3 + [True, False, True]]
+    tokens = lookup.any_letters(4)
+    assert tokens.shape == (4, lookup.N_CTX) and (tokens[:, 0] == 0).all() and (tokens[:, 1:] > 0).all()
+
+
 def test_attention_is_where_a_head_that_looks_one_back_looks():
     model = models.load("lookup/0")
     assert lookup.attention(model, lookup.texts(6, 20))["1.0"]["behind it"] > 0.8

@@ -67,28 +67,28 @@ def weights(circuits: Mapping[str, Float[Tensor, "d_model _d_model"]], lies: Map
     plots.show(ALT["weights"])
 
 
-def by_length(one_layer: Mapping[int, float], seeds: Sequence[Mapping[int, float]], shut: bool = False) -> None:
+def by_length(one_layer: Mapping[int, float], seeds: Sequence[Mapping[int, float]]) -> None:
     """The share of right answers at each length of the block; the lengths of training are shaded."""
-    named = {f"seed {seed}": right for seed, right in enumerate(seeds)}
-    least = {"two layers, the worst of five seeds": {n: min(right[n] for right in seeds) for n in one_layer}}
-    curves = (named if shut else least) | {"one layer, four heads": one_layer}
-    curves |= {} if shut else {"a guess among the letters": {n: 1 / n for n in one_layer}}
+    worst = {n: min(right[n] for right in seeds) for n in one_layer}
+    curves = {"two layers, the worst of five seeds": worst, "one layer, four heads": {**one_layer}}
+    curves["a guess among the letters"] = {n: 1 / n for n in one_layer}
     words = "Who knows what came after?", "letters in the block", "share of right answers"
     axes = plots.curves(curves, *words, markers=True, figsize=(10, 4.2), ylim=(0, 1.06))
     axes.axvspan(4.8, 8.2, color=COLOURS[6], alpha=0.12)
     axes.text(6.5, 0.03, "lengths in training", ha="center", fontsize=9)
     axes.legend(loc="center right", bbox_to_anchor=(0.95, 0.66))
-    plots.show(ALT["shut" if shut else "by_length"])
+    plots.show(ALT["by_length"])
 
 
-def followed(shares: Mapping[str, Sequence[float]], title: str, alt: str) -> None:
-    """For each kind of swap, the share of answers of each seed that are the swapped text's."""
+def followed(shares: Mapping[str, Sequence[float]]) -> None:
+    """For each door, the share of answers of each seed that follow the other text."""
     axes = plt.subplots(figsize=(10, 4))[1]
     seeds = [f"seed {seed}" for seed in range(len(next(iter(shares.values()))))]
+    title = "Through which door does the other text come?"
     plots.grouped_bars(shares, seeds, title, "share that follows the other text", numbers=True, axes=axes)
     axes.set_ylim(0, 1.3)
     axes.legend(ncols=len(shares), loc="upper right")
-    plots.show(ALT[alt])
+    plots.show(ALT["doors"])
 
 
 def looks(attention: Mapping[str, Mapping[str, float]]) -> None:

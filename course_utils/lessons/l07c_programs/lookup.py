@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformer_lens import HookedTransformer
@@ -24,6 +24,7 @@ CONFIG: dict[str, Any] = {"n_layers": 2, "n_heads": 2, "d_head": 16, "d_model": 
 CONFIG |= {"d_vocab": D_VOCAB, "attn_only": True, "normalization_type": None}
 CONFIG |= {"positional_embedding_type": "standard"}
 TRAINED_ON = (5, 6, 7, 8)  # letters in a block
+LENGTHS = range(3, 9)  # at which models are asked
 SEEDS = range(5)
 WRITERS, READERS = [(0, 0), (0, 1)], [(1, 0), (1, 1)]
 KEYS: list[Any] = [(writer, "k", reader) for writer in WRITERS for reader in READERS]  # the doors that are shut
@@ -64,9 +65,36 @@ def answers(
     return tokens.gather(1, place + 1)
 
 
+@checked
+def any_letters(batch: Count = 200, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
+    """The start token, and sixteen letters at random: a text of a kind that no model was trained on."""
+    letters = torch.randint(1, D_VOCAB, (batch, N_CTX - 1), generator=torch.Generator().manual_seed(seed))
+    return torch.cat([torch.full((batch, 1), START), letters], 1)
+
+
+def a_second_time(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos"]:
+    """Where a letter stands for the second time."""
+    return (tokens[:, :, None] == tokens[:, None]).tril(-1).sum(-1) == 1
+
+
 def right(logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"]) -> float:
     """The share of the questions that are answered rightly."""
     return (logits.argmax(-1)[:, tokens.shape[1] // 2 + 1 :] == answers(tokens)).float().mean().item()
+
+
+def followed(
+    logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"], source: Int[Tensor, "batch pos"]
+) -> float:
+    """The share of answers that go by the places in `source`, of those that this should change."""
+    own, other = answers(tokens), answers(tokens, about=source)
+    said = logits.argmax(-1)[:, tokens.shape[1] // 2 + 1 :]
+    return (said == other)[own != other].float().mean().item()
+
+
+def by_length(model: HookedTransformer) -> dict[int, float]:
+    """The share of right answers, by the number of letters in the block."""
+    asked = {n: texts(n, seed=9) for n in LENGTHS}
+    return {n: right(model(tokens), tokens) for n, tokens in asked.items()}
 
 
 @checked
