@@ -265,6 +265,8 @@ def plain(recipe: train.TextRecipe) -> train.TextRecipe:
 def training_step(scale: Scale) -> list[dict[str, Any]]:
     """Tokens per second of the two-layer model's training; `--long` measures how many tokens it takes."""
     recipe = train.RECIPES["two-layer"]
+    if scale != PAPER:
+        recipe = replace(recipe, batch=2)
     noise = torch.randint(1, 4096, (100_000,), generator=torch.Generator().manual_seed(0))  # costs the same as a corpus
     trained = {"ours": train.OnText(recipe, stream=noise), "other": Plain(plain(recipe), stream=noise)}
     loops = {name: train.loop(training, train.State(recipe.steps)) for name, training in trained.items()}
