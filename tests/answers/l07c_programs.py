@@ -85,6 +85,6 @@ WRONG_ANSWERS = {
             "1.0",
             "1.1",
         ),
-        "is no door": _found({"0.0": BEFORE, "0.1": Head(back(2), {"token": "two"})}, AFTER, "1.0", "1.1"),
+        "both readers hear both": _found({"0.0": BEFORE, "0.1": Head(back(2), {"token": "two"})}, AFTER, "1.0", "1.1"),
     },
 }

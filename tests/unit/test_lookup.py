@@ -45,7 +45,7 @@ def test_a_letter_stands_for_the_second_time():
 
 def test_attention_is_where_a_head_that_looks_one_back_looks():
     model = models.load("lookup/0")
-    assert lookup.attention(model, lookup.texts(6, 20))["1.0"]["behind it"] > 0.8
+    assert lookup.attention(model, lookup.texts(6, 20))["1.0"]["one after"] > 0.8
 
 
 def test_each_model_is_stored():

@@ -87,7 +87,7 @@ interchange = compared(
         "`tokens` and `source` have changed roles.": lambda model, tokens, source, heads, door: _swapped(
             model, source, tokens, heads, door
         ),
-        "the doors are cut, and nothing stands in: give `cut` what to put `instead`.": (
+        "a door is cut, and nothing stands in for its writer: give `cut` each writer's z in `instead`.": (
             lambda model, tokens, source, heads, door: _swapped(model, tokens, source, heads, door, loud=0.0)
         ),
         "you swap what the heads write everywhere: only what one door reads of it should be swapped.": _whole,
@@ -109,6 +109,7 @@ def found(answer: Answer) -> None:
     demand(all(door != "q" for _, door, _ in doors), "its queries read layer 0: a swap in the queries changed nothing.")
     every = {(writer, "k", reader) for writer in wanted[0] for reader in wanted[1]}
     missing = sorted(every - doors)
-    demand(
-        not missing, f"swapping one writer did half of it: here {' '.join(missing[0]) if missing else ''} is no door."
-    )
+    for writer, _, reader in missing:
+        raise Wrong(
+            f"exchanging one writer did half of it: both readers hear both, and here {reader} does not {writer}."
+        )

@@ -40,6 +40,7 @@ def trace(done: Run, tokens: Int[Tensor, " pos"]) -> None:
         axes.text(-0.7, height, f"{name} looks", ha="right", va="center", color=colour, fontsize=10)
         axes.plot(last, height, "o", color=colour, ms=5)
         for x in (seen[0, -1] > seen[0, -1].max() / 2).nonzero().flatten().tolist():
+            x += 0.12 * (n - (len(done.looks) - 1) / 2)  # or arrows to one place would hide each other
             axes.annotate("", (x, 0.44), (x, height), arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0})
             axes.plot([x, last], [height, height], color=colour, ls=line)
     axes.set(xlim=(-2.9, last + 0.5), ylim=(0.5 - len(rows), 0.5 + high - len(rows) + 0.2))
@@ -86,7 +87,7 @@ def followed(shares: Mapping[str, Sequence[float]]) -> None:
     seeds = [f"seed {seed}" for seed in range(len(next(iter(shares.values()))))]
     title = "Through which door does the other text come?"
     plots.grouped_bars(shares, seeds, title, "share that follows the other text", numbers=True, axes=axes)
-    axes.set_ylim(0, 1.3)
+    axes.set(ylim=(0, 1.3), yticks=[0, 0.25, 0.5, 0.75, 1])
     axes.legend(ncols=len(shares), loc="upper right")
     plots.show(ALT["doors"])
 
@@ -97,7 +98,7 @@ def looks(attention: Mapping[str, Mapping[str, float]]) -> None:
     for n, (axes, title) in enumerate(zip(plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)[1], words, strict=True)):
         of_layer = {head: shares for head, shares in attention.items() if head.startswith(f"{n}.")}
         places = [*next(iter(of_layer.values()))]
-        shown = places[3:] if n else places[:3]  # of readers, the letter and what is behind it; of writers, n back
+        shown = places[3:] if n else places[:3]  # of readers, the letter and what is one after; of writers, n back
         bars = {head: [shares[place] for place in shown] for head, shares in of_layer.items()}
         plots.grouped_bars(bars, shown, title, "share of attention" if n == 0 else "", numbers=True, axes=axes)
         axes.set_ylim(0, 1.15)

@@ -99,14 +99,14 @@ def by_length(model: HookedTransformer) -> dict[int, float]:
 
 @checked
 def attention(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[str, dict[str, float]]:
-    """Where each head looks, as shares: some places back in the block; at a question, its letter, and one behind."""
+    """Where each head looks, as shares: some places back in the block; at a question, its letter, and one after."""
     n, found = tokens.shape[1] // 2, {}
     copy = (tokens[:, None, :] == tokens[:, n + 1 :, None]).int().argmax(-1, keepdim=True)  # [batch, question, 1]
     cache = model.run_with_cache(tokens)[1]
     for layer in range(model.cfg.n_layers):
         for head, pattern in enumerate(cache["pattern", layer].unbind(1)):  # [batch, dest, src]
             near = {f"{by} back": pattern.diagonal(-by, 1, 2)[:, 2 - by : n + 1 - by] for by in range(3)}
-            asked = {"same letter": copy, "behind it": copy + 1}
+            asked = {"same letter": copy, "one after": copy + 1}
             shares = near | {place: pattern[:, n + 1 :].gather(2, at) for place, at in asked.items()}
             found[f"{layer}.{head}"] = {place: share.mean().item() for place, share in shares.items()}
     return found
