@@ -1,6 +1,8 @@
 """Boxes whose edges are known: seven programs as blurred weights, the doors that each uses, and methods' scores.
 
-All say how a text goes on that repeats itself: a start token, and a block of six different tokens twice.
+All say how a text goes on that repeats itself: a start token, and a block of six different tokens twice. Of the methods
+that are tried, the ones here are those that the lesson tells in words: ACDC, a graph without score terms, composition
+scores, and chance.
 """
 
 import itertools
@@ -14,13 +16,13 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_utils import text
+from course_utils import composition, interventions, text
 from course_utils._arguments import Count, NotNegative, checked
 from course_utils.interventions import Door
 from course_utils.interventions import Head as Place
 from course_utils.programs import Head, Program, back, both, compiled, unless, where
 
-PERIOD, D_VOCAB, STEPS = 6, 13, 48  # into so many equal parts a ranking is cut
+PERIOD, D_VOCAB = 6, 13
 SIZES = {"n_heads": 4, "d_head": 32, "d_model": 80}
 Scores = dict[Door, float]
 Method = Callable[[HookedTransformer, Tensor, Tensor], Scores]
@@ -61,10 +63,11 @@ class Box(NamedTuple):
 
 
 @checked
-def box(name: str, seed: NotNegative) -> Box:
-    """One of the programs, turned, shuffled and blurred by a seed."""
-    model, places = compiled(PROGRAMS[name], D_VOCAB, 2 * PERIOD + 1, seed, sizes=SIZES)
-    truth = {(places[writer], door, places[reader]) for writer, door, reader in PROGRAMS[name].doors()}
+def box(program: str | Program, seed: NotNegative) -> Box:
+    """One of the programs, by its name, or another, turned, shuffled and blurred by a seed."""
+    program = PROGRAMS[program] if isinstance(program, str) else program
+    model, places = compiled(program, D_VOCAB, 2 * PERIOD + 1, seed, sizes=SIZES)
+    truth = {(places[writer], door, places[reader]) for writer, door, reader in program.doors()}
     return Box(model, truth, places)
 
 
@@ -128,26 +131,110 @@ def through(model: HookedTransformer, door: Door) -> Float[Tensor, "d_head d_hea
     return (model.W_O[writer] @ getattr(model, f"W_{path.upper()}")[reader]).detach()
 
 
+@checked
+@torch.no_grad()
+def along(
+    model: HookedTransformer, door: Door, clean: Int[Tensor, "batch pos"], other: Int[Tensor, "batch pos"]
+) -> list[float]:
+    """The loss while what a door carries goes, in twenty steps, from one text's content to the other's."""
+    here, there = recorded(model, clean).z[door[0]], recorded(model, other).z[door[0]]
+    losses = []
+    for share in torch.linspace(0, 1, 21).tolist():
+        with interventions.cut(model, door, instead={door[0]: torch.lerp(here, there, share)}):
+            losses.append(loss(model, clean).item())
+    return losses
+
+
+@checked
+def acdc(
+    model: HookedTransformer,
+    clean: Int[Tensor, "batch pos"],
+    other: Int[Tensor, "batch pos"],
+    threshold: float = 0.05,
+) -> Scores:
+    """What patching each door costs, or 0 where that is less than `threshold` and the door stays patched.
+
+    Doors are tried from the last to the first. After Conmy et al. 2023.
+    """
+    elsewhere, now = recorded(model, other).z, loss(model, clean)
+    pruned, scores = list[Door](), Scores()
+    for door in reversed(doors(model)):
+        with interventions.cut(model, *pruned, door, instead=elsewhere):
+            after = loss(model, clean)
+        scores[door] = (after - now).item()
+        if scores[door] < threshold:
+            pruned, now, scores[door] = [*pruned, door], after, 0.0
+    return scores
+
+
+@checked
+def composition_scores(
+    model: HookedTransformer, clean: Int[Tensor, "batch pos"], other: Int[Tensor, "batch pos"]
+) -> Scores:
+    """How much of what a head writes the next one's door reads, from the weights alone: the texts are not looked at."""
+    tables = {door: composition.scores(model, door.upper()) for door in "qkv"}
+    return {(writer, path, reader): tables[path][writer + reader].item() for writer, path, reader in doors(model)}
+
+
+@checked
+def chance(model: HookedTransformer, clean: Int[Tensor, "batch pos"], other: Int[Tensor, "batch pos"]) -> Scores:
+    """A random number for each door."""
+    return {door: torch.rand(()).item() for door in doors(model)}
+
+
+@checked
+def left(model: HookedTransformer, tokens: Tensor, other: Tensor, scores: Scores, count: Count) -> float:
+    """The loss when only the doors with the `count` largest scores are kept, and all others carry the other text's."""
+    ranked = sorted(scores, key=lambda door: abs(scores[door]))
+    with interventions.cut(model, *ranked[:-count], instead=recorded(model, other).z):
+        return loss(model, tokens).item()
+
+
+@checked
+def asked(method: Method, program: str | Program, door: tuple[str, str, str], other: Tensor) -> list[float]:
+    """What a method says of a door of a box, ("writer", "k", "reader"), and what patching it costs, in nats."""
+    model, _, heads = box(program, 0)
+    clean, at = repeated(), (heads[door[0]], door[1], heads[door[2]])
+    with interventions.cut(model, at, instead=recorded(model, other).z):
+        patched = loss(model, clean)
+    return [method(model, clean, other)[at], (patched - loss(model, clean)).item()]
+
+
+@checked
+def lost(program: str | Program, *parts: str | tuple[str, str]) -> float:
+    """The nats that a box loses without some heads, "main", or without what the logits read there, ("main", "logits").
+
+    Zero stands in their place.
+    """
+    (model, _, heads), clean = box(program, 0), repeated()
+    with interventions.cut(model, *(heads[one] if isinstance(one, str) else (heads[one[0]], one[1]) for one in parts)):
+        after = loss(model, clean)
+    return (after - loss(model, clean)).item()
+
+
+@checked
+def average_precision(scores: Scores, truth: Collection[Door]) -> float:
+    """The mean precision at the ranks of the true doors, ranked by the size of their scores, largest first."""
+    ranked = sorted(scores, key=lambda door: abs(scores[door]), reverse=True)
+    ranks = [rank for rank, door in enumerate(ranked, 1) if door in truth]
+    return sum(met / rank for met, rank in enumerate(ranks, 1)) / len(truth)
+
+
 class Tried(NamedTuple):
     """What a method's rankings are worth on boxes of each program and seed, and the runs of the model on the first."""
 
-    score: Float[Tensor, "program seed"]
-    found: Float[Tensor, "program seed step"]  # the share of true doors in the first 1/48, 2/48, … of the ranking
+    score: Float[Tensor, "program seed"]  # average precision
+    first: Float[Tensor, "program seed"]  # the share of true doors in the first sixteenth of the ranking
     runs: int
 
 
 @checked
-def score_method(
-    method: Method,
-    score: Callable[[Scores, set[Door]], float],
-    seeds: Collection[int],
-    other: Int[Tensor, "batch pos"],
-) -> Tried:
-    """What `score` says of a method's scores and the truth, on a box of each program and seed; equal ones are shuffled.
+def score_method(method: Method, seeds: Collection[int], other: Int[Tensor, "batch pos"]) -> Tried:
+    """How a method ranks the doors of a box of each program and seed; equal scores are shuffled.
 
     A method gets a model, the texts of `repeated()`, and `other` ones, and returns a number for each door.
     """
-    clean, marks, found, runs = repeated(), list[float](), list[Tensor](), list[int]()
+    clean, marks, first, runs = repeated(), list[float](), list[float](), list[int]()
     for name, seed in itertools.product(PROGRAMS, seeds):
         model, truth, _ = box(name, seed)
         counter = model.register_forward_pre_hook(lambda *_: runs.append(len(marks)))  # the number of the box
@@ -156,8 +243,7 @@ def score_method(
         order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed)).tolist()
         table = dict(scores[n] for n in order)
         ranked = sorted(table, key=lambda door: abs(table[door]), reverse=True)
-        met = torch.tensor([float(door in truth) for door in ranked]).cumsum(0) / len(truth)
-        found.append(met[[math.ceil(step * len(ranked) / STEPS) - 1 for step in range(1, STEPS + 1)]])
-        marks.append(score(table, truth))
+        first.append(len(truth & {*ranked[: math.ceil(len(ranked) / 16)]}) / len(truth))
+        marks.append(average_precision(table, truth))
     size = len(PROGRAMS), len(seeds)
-    return Tried(torch.tensor(marks).view(size), torch.stack(found).view(*size, STEPS), runs.count(0))
+    return Tried(torch.tensor(marks).view(size), torch.tensor(first).view(size), runs.count(0))
