@@ -1,14 +1,12 @@
 """Boxes whose edges are known: seven programs as blurred weights, the doors that each uses, and methods' scores.
 
-All say how a text goes on that repeats itself: a start token, and a block of six different tokens twice. Of the methods
-that are tried, the ones here are those that the lesson tells in words: ACDC, a graph without score terms, composition
-scores, and chance.
+All say how a text goes on that repeats itself: a start token, and a block of six different tokens twice.
 """
 
 import itertools
 import math
 from collections.abc import Callable, Collection
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float, Int
@@ -25,6 +23,7 @@ from course_utils.programs import Head, Program, back, both, compiled, unless, w
 PERIOD, D_VOCAB = 6, 13
 SIZES = {"n_heads": 4, "d_head": 32, "d_model": 80}
 Scores = dict[Door, float]
+Texts = Int[Tensor, "batch pos"]
 Method = Callable[[HookedTransformer, Tensor, Tensor], Scores]
 
 _AFTER = where("before", equals="token")
@@ -72,7 +71,7 @@ def box(program: str | Program, seed: NotNegative) -> Box:
 
 
 @checked
-def repeated(period: Count = PERIOD, batch: Count = 20, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
+def repeated(period: Count = PERIOD, batch: Count = 20, seed: NotNegative = 0) -> Texts:
     """Texts of 13 tokens: a start token, and a block of `period` different tokens again and again."""
     blocks = text.different_tokens(period, batch, D_VOCAB - 1, torch.Generator().manual_seed(seed))
     again = blocks.repeat(1, 2 * PERIOD // period + 1)[:, : 2 * PERIOD]
@@ -87,7 +86,7 @@ def doors(model: HookedTransformer) -> list[Door]:
 
 
 @checked
-def loss(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, ""]:
+def loss(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
     """The mean loss in the second half of texts, in nats."""
     return model(tokens, return_type="loss", loss_per_token=True)[:, tokens.shape[1] // 2 + 1 :].mean()
 
@@ -103,7 +102,7 @@ class Recorded(NamedTuple):
 @checked
 def recorded(
     model: HookedTransformer,
-    tokens: Int[Tensor, "batch pos"],
+    tokens: Texts,
     at: Float[Tensor, "batch pos d_model"] | None = None,
 ) -> Recorded:
     """Run a model with gradients; `at` are embeddings to run on in the place of the tokens' own."""
@@ -131,36 +130,28 @@ def through(model: HookedTransformer, door: Door) -> Float[Tensor, "d_head d_hea
     return (model.W_O[writer] @ getattr(model, f"W_{path.upper()}")[reader]).detach()
 
 
-@checked
 @torch.no_grad()
-def along(
-    model: HookedTransformer, door: Door, clean: Int[Tensor, "batch pos"], other: Int[Tensor, "batch pos"]
-) -> list[float]:
-    """The loss while what a door carries goes, in twenty steps, from one text's content to the other's."""
-    here, there = recorded(model, clean).z[door[0]], recorded(model, other).z[door[0]]
-    losses = []
-    for share in torch.linspace(0, 1, 21).tolist():
-        with interventions.cut(model, door, instead={door[0]: torch.lerp(here, there, share)}):
-            losses.append(loss(model, clean).item())
-    return losses
+def _patched(model: HookedTransformer, clean: Tensor, cuts: Collection[Any], instead: Any = None) -> Tensor:
+    """The loss without some parts, or with something else in their place."""
+    with interventions.cut(model, *cuts, instead=instead):
+        return loss(model, clean)
 
 
 @checked
-def acdc(
-    model: HookedTransformer,
-    clean: Int[Tensor, "batch pos"],
-    other: Int[Tensor, "batch pos"],
-    threshold: float = 0.05,
-) -> Scores:
-    """What patching each door costs, or 0 where that is less than `threshold` and the door stays patched.
+def along(model: HookedTransformer, door: Door, clean: Texts, other: Texts) -> list[float]:
+    """The loss while what a door carries goes, in twenty steps, from one text's content to the other's."""
+    here, there = (recorded(model, texts).z[door[0]] for texts in (clean, other))
+    between = ({door[0]: torch.lerp(here, there, share / 20)} for share in range(21))
+    return [_patched(model, clean, [door], one).item() for one in between]
 
-    Doors are tried from the last to the first. After Conmy et al. 2023.
-    """
+
+@checked
+def acdc(model: HookedTransformer, clean: Texts, other: Texts, threshold: float = 0.05) -> Scores:
+    """What patching each door costs, from the last on; 0 if less than `threshold`: then it stays so (Conmy et al.)."""
     elsewhere, now = recorded(model, other).z, loss(model, clean)
     pruned, scores = list[Door](), Scores()
     for door in reversed(doors(model)):
-        with interventions.cut(model, *pruned, door, instead=elsewhere):
-            after = loss(model, clean)
+        after = _patched(model, clean, [*pruned, door], elsewhere)
         scores[door] = (after - now).item()
         if scores[door] < threshold:
             pruned, now, scores[door] = [*pruned, door], after, 0.0
@@ -168,16 +159,14 @@ def acdc(
 
 
 @checked
-def composition_scores(
-    model: HookedTransformer, clean: Int[Tensor, "batch pos"], other: Int[Tensor, "batch pos"]
-) -> Scores:
+def composition_scores(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
     """How much of what a head writes the next one's door reads, from the weights alone: the texts are not looked at."""
     tables = {door: composition.scores(model, door.upper()) for door in "qkv"}
     return {(writer, path, reader): tables[path][writer + reader].item() for writer, path, reader in doors(model)}
 
 
 @checked
-def chance(model: HookedTransformer, clean: Int[Tensor, "batch pos"], other: Int[Tensor, "batch pos"]) -> Scores:
+def chance(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
     """A random number for each door."""
     return {door: torch.rand(()).item() for door in doors(model)}
 
@@ -186,8 +175,7 @@ def chance(model: HookedTransformer, clean: Int[Tensor, "batch pos"], other: Int
 def left(model: HookedTransformer, tokens: Tensor, other: Tensor, scores: Scores, count: Count) -> float:
     """The loss when only the doors with the `count` largest scores are kept, and all others carry the other text's."""
     ranked = sorted(scores, key=lambda door: abs(scores[door]))
-    with interventions.cut(model, *ranked[:-count], instead=recorded(model, other).z):
-        return loss(model, tokens).item()
+    return _patched(model, tokens, ranked[:-count], recorded(model, other).z).item()
 
 
 @checked
@@ -195,21 +183,16 @@ def asked(method: Method, program: str | Program, door: tuple[str, str, str], ot
     """What a method says of a door of a box, ("writer", "k", "reader"), and what patching it costs, in nats."""
     model, _, heads = box(program, 0)
     clean, at = repeated(), (heads[door[0]], door[1], heads[door[2]])
-    with interventions.cut(model, at, instead=recorded(model, other).z):
-        patched = loss(model, clean)
+    patched = _patched(model, clean, [at], recorded(model, other).z)
     return [method(model, clean, other)[at], (patched - loss(model, clean)).item()]
 
 
 @checked
 def lost(program: str | Program, *parts: str | tuple[str, str]) -> float:
-    """The nats that a box loses without some heads, "main", or without what the logits read there, ("main", "logits").
-
-    Zero stands in their place.
-    """
+    """The nats a box loses with zero for some heads, "main", or for what the logits read there, ("main", "logits")."""
     (model, _, heads), clean = box(program, 0), repeated()
-    with interventions.cut(model, *(heads[one] if isinstance(one, str) else (heads[one[0]], one[1]) for one in parts)):
-        after = loss(model, clean)
-    return (after - loss(model, clean)).item()
+    cuts = [heads[one] if isinstance(one, str) else (heads[one[0]], one[1]) for one in parts]
+    return (_patched(model, clean, cuts) - loss(model, clean)).item()
 
 
 @checked
@@ -229,7 +212,7 @@ class Tried(NamedTuple):
 
 
 @checked
-def score_method(method: Method, seeds: Collection[int], other: Int[Tensor, "batch pos"]) -> Tried:
+def score_method(method: Method, seeds: Collection[int], other: Texts) -> Tried:
     """How a method ranks the doors of a box of each program and seed; equal scores are shuffled.
 
     A method gets a model, the texts of `repeated()`, and `other` ones, and returns a number for each door.

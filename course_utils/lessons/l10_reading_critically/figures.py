@@ -47,9 +47,7 @@ def tangent(losses: Sequence[float], slope: float) -> None:
 def fooled(by_kind: Mapping[str, Sequence[float]]) -> None:
     """What a method says of a part, and what is true: a pair of bars for each kind of error."""
     _, axes = plt.subplots(figsize=(9.4, 3.8))
-    said = {
-        who: [pair[n] for pair in by_kind.values()] for n, who in enumerate(("what the method says", "what is true"))
-    }
+    said = dict(zip(("what the method says", "what is true"), zip(*by_kind.values(), strict=True), strict=True))
     plots.grouped_bars(said, [*by_kind], "By how much is a method wrong?", "nats", numbers=True, axes=axes).legend()
     axes.axhline(0, color=GREY, lw=1)
 
