@@ -44,14 +44,6 @@ def tangent(losses: Sequence[float], slope: float) -> None:
     plots.curves(lines, *labels, x=share).legend(loc="upper left")
 
 
-def fooled(by_kind: Mapping[str, Sequence[float]]) -> None:
-    """What a method says of a part, and what is true: a pair of bars for each kind of error."""
-    _, axes = plt.subplots(figsize=(9.4, 3.8))
-    said = dict(zip(("what the method says", "what is true"), zip(*by_kind.values(), strict=True), strict=True))
-    plots.grouped_bars(said, [*by_kind], "By how much is a method wrong?", "nats", numbers=True, axes=axes).legend()
-    axes.axhline(0, color=GREY, lw=1)
-
-
 def estimates(pairs: Sequence[tuple[float, float]], named: Sequence[Door]) -> None:
     """Each door's cost and the gradient's estimate of it; the first of `named` doors have their names beside them."""
     costs, guesses = torch.tensor(pairs).T
