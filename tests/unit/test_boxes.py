@@ -60,7 +60,13 @@ def test_a_method_that_knows_nothing_finds_as_much_as_it_looks_at_and_its_runs_a
 
 @pytest.mark.parametrize(
     "values, true, precision",
-    [([5, 4, 1, 0.5], {0, 1}, 1), ([5, 4, 3, 2], {0, 3}, 0.75), ([-9, 0.5, 1, -3, 4], {3}, 1 / 3), ([0, 3], {0}, 0.5)],
+    [
+        ([5, 4, 1, 0.5], {0, 1}, 1),
+        ([5, 4, 3, 2], {0, 3}, 0.75),
+        ([-9, 0.5, 1, -3, 4], {3}, 1 / 3),
+        ([0, 3], {0}, 0.5),
+        ([2, 1], set(), 0),
+    ],
 )
 def test_average_precision_goes_by_size(values, true, precision):
     scores = {((0, n), "k", (1, 0)): float(x) for n, x in enumerate(values)}

@@ -197,10 +197,10 @@ def lost(program: str | Program, *parts: str | tuple[str, str]) -> float:
 
 @checked
 def average_precision(scores: Scores, truth: Collection[Door]) -> float:
-    """The mean precision at the ranks of the true doors, ranked by the size of their scores, largest first."""
+    """The mean precision at the ranks of the true doors, ranked by the size of their scores; 0 if there are none."""
     ranked = sorted(scores, key=lambda door: abs(scores[door]), reverse=True)
     ranks = [rank for rank, door in enumerate(ranked, 1) if door in truth]
-    return sum(met / rank for met, rank in enumerate(ranks, 1)) / len(truth)
+    return sum(met / rank for met, rank in enumerate(ranks, 1)) / max(len(truth), 1)
 
 
 class Tried(NamedTuple):
