@@ -281,7 +281,7 @@ GOOD = {  # a call of each function that is right
     grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
     grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
     transforms.folded: {"model": MODEL},
-    boxes.box: {"name": "keys", "seed": 1},
+    boxes.box: {"program": "keys", "seed": 1},
     boxes.repeated: {"period": 5, "batch": 2, "seed": 1},
     boxes.doors: {"model": MODEL},
     boxes.loss: {"model": MODEL, "tokens": TOKENS},
@@ -380,7 +380,8 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         if getattr(function, "__module__", "") == experiments.__name__
     ),
     *(cases.trained, languages.pool, cases.ways, cases.built, cases.with_reserve, new_boxes.made, new_boxes.write),
-    boxes.score_method,
+    *(boxes.score_method, boxes.along, boxes.acdc, boxes.composition_scores, boxes.chance, boxes.left),
+    *(boxes.asked, boxes.lost, boxes.average_precision),
     *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
 }

@@ -41,19 +41,57 @@ def test_what_is_recorded_is_what_heads_move_and_read():
 def test_a_method_that_knows_the_truth_scores_highest():
     truths = iter([boxes.box(name, 0).truth for name in boxes.PROGRAMS])  # each is asked about once
     found = boxes.score_method(
-        lambda model, clean, other: dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), 1.0),
-        lambda scores, truth: min(scores[door] for door in truth),
+        lambda model, clean, other: dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), -1.0),
         [0],
         boxes.repeated(5),
     )
     assert found.score.shape == (7, 1) and (found.score == 1).all() and found.runs == 0
-    assert (found.found[..., 2] == 1).all() and found.found.shape == (7, 1, 48)
+    assert (found.first == 1).all()
 
 
 def test_a_method_that_knows_nothing_finds_as_much_as_it_looks_at_and_its_runs_are_counted():
     def knows_nothing(model, clean, other):
         return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())  # all equal: chance decides
 
-    tried = boxes.score_method(knows_nothing, lambda scores, truth: len(scores), range(6), boxes.repeated(5))
-    assert tried.runs == 1 and (tried.score[0] == 48).all()
-    assert abs(tried.found.mean((0, 1)) - torch.arange(1, 49) / 48).max() < 0.2
+    tried = boxes.score_method(knows_nothing, range(6), boxes.repeated(5))
+    assert tried.runs == 1 and tried.score.shape == (7, 6)
+    assert abs(tried.first.mean() - 1 / 16) < 0.1 and tried.score.mean() < 0.2
+
+
+@pytest.mark.parametrize(
+    "values, true, precision",
+    [
+        ([5, 4, 1, 0.5], {0, 1}, 1),
+        ([5, 4, 3, 2], {0, 3}, 0.75),
+        ([-9, 0.5, 1, -3, 4], {3}, 1 / 3),
+        ([0, 3], {0}, 0.5),
+        ([2, 1], set(), 0),
+    ],
+)
+def test_average_precision_goes_by_size(values, true, precision):
+    scores = {((0, n), "k", (1, 0)): float(x) for n, x in enumerate(values)}
+    assert boxes.average_precision(scores, {((0, n), "k", (1, 0)) for n in true}) == pytest.approx(precision)
+
+
+def test_acdc_keeps_what_costs_more_than_its_threshold_and_leaves_the_rest_patched():
+    model, truth, _ = boxes.box("keys", 1)
+    clean = boxes.repeated()
+    scores = boxes.acdc(model, clean, clean.roll(9, 0))
+    assert {door for door, nats in scores.items() if nats} == truth
+    assert not any(boxes.acdc(model, clean, clean.roll(9, 0), threshold=99.0).values())
+    all_kept, kept = (boxes.left(model, clean, clean.roll(9, 0), scores, n) for n in (48, 1))
+    assert all_kept == pytest.approx(boxes.loss(model, clean).item()) and abs(kept - all_kept) < 0.1
+
+
+def test_what_is_asked_of_a_door_is_what_patching_it_costs():
+    clean, door = boxes.repeated(), ("writer", "k", "reader")
+    model, (truth,), _ = boxes.box("keys", 0)
+    said, cost = boxes.asked(boxes.acdc, "keys", door, clean.roll(9, 0))
+    line = boxes.along(model, truth, clean, clean.roll(9, 0))
+    assert len(line) == 21 and line[0] == pytest.approx(boxes.loss(model, clean).item(), abs=1e-4)
+    assert cost == pytest.approx(line[-1] - line[0], abs=1e-4) and abs(said - cost) < 0.2
+
+
+def test_a_reserve_hides_what_a_head_is_worth():
+    assert boxes.lost("reserve", "main") < 0.01 > boxes.lost("reserve", "stand-in")
+    assert boxes.lost("reserve", "main", "stand-in") > 2 < boxes.lost("reserve", ("main", "logits"))

@@ -1,4 +1,4 @@
-"""Checks of lesson 10, reading critically: each exercise, with its typical mistakes and the sentence that each gets."""
+"""Checks of lesson 10, reading critically: its exercise, with its typical mistakes and the sentence that each gets."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,54 +11,6 @@ from course_utils.course.exercises import Answer, compared
 from course_utils.course.fixtures import random, tiny_model
 from course_utils.course.questions import Wrong
 from course_utils.lessons.l10_reading_critically import boxes
-
-RANKED: dict[str, tuple[list[float], set[int]]] = {  # scores of doors 0, 1, …, and which of them are true
-    "true doors on ranks 1 and 2 are perfect: 1.": ([5.0, 4.0, 1.0, 0.5], {0, 1}),
-    "true doors on ranks 1 and 4 have precision 1 and 2/4, so the mean is 0.75.": ([5.0, 4.0, 3.0, 2.0], {0, 3}),
-    "a true door on rank 3 has precision 1/3.": ([0.1, 3.0, 2.0, 0.0], {0}),
-    "a door that lowers the loss counts by the size of its score: rank by `abs`.": ([-9.0, 0.5, 1.0, -3.0, 4.0], {3}),
-    "with three true doors of six it is off: each has the precision at its own rank.": (
-        [1.0, 6.0, -5.0, 3.0, 0.5, 2.0],
-        {1, 3, 4},
-    ),
-}
-
-
-def _precision(
-    size: Callable[[float], float] = abs,
-    part: Callable[[int, int], float] = lambda met, rank: met / rank,
-    down: int = 1,
-) -> Answer:
-    """An answer that ranks by another size, or has something else at the ranks of true doors."""
-
-    def answer(scores: dict, truth: set) -> float:
-        ranked = sorted(scores, key=lambda door: -down * size(scores[door]))
-        ranks = [rank for rank, door in enumerate(ranked, 1) if door in truth]
-        return sum(part(met, rank) for met, rank in enumerate(ranks, 1)) / len(truth)
-
-    return answer
-
-
-average_precision = compared(
-    "`average_precision(scores, truth) → float`: how far up a ranking the true doors stand.",
-    returns="a number",
-    cases=lambda: {
-        said: ({((0, i), "k", (1, 0)): x for i, x in enumerate(scores)}, {((0, i), "k", (1, 0)) for i in truth})
-        for said, (scores, truth) in RANKED.items()
-    },
-    mistakes={
-        "the ranking is upside down: the largest score comes first.": _precision(down=-1),
-        "doors are ranked by their sign, too; a door that hinders has a large negative score: take `abs`.": _precision(
-            size=float
-        ),
-        "at each true door's rank the share counts that door alone; count all true doors up to there.": _precision(
-            part=lambda met, rank: 1 / rank
-        ),
-        "that is the sum; take the mean over the true doors.": lambda scores, truth: (
-            _precision()(scores, truth) * len(truth)
-        ),
-    },
-)
 
 
 def _texts() -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from course_utils import plots
 from course_utils.interventions import Door, in_words
-from course_utils.lessons.l10_reading_critically.boxes import STEPS, Tried
+from course_utils.lessons.l10_reading_critically.boxes import Tried
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
@@ -36,34 +36,12 @@ def board(found: Mapping[str, Mapping[str, Tried]], programs: Iterable[str]) -> 
         axes.set_yticks(range(len(found)), [*found])
 
 
-def rankings(tried: Mapping[str, Mapping[str, Tried]]) -> None:
-    """The share of true doors among the first of a ranking, over all boxes and other texts, with a method's price."""
-    lines, doors = {}, torch.arange(1, STEPS + 1)
-    for method, by_way in tried.items():
-        ways = list(by_way.values())
-        price = f"{ways[0].runs} runs" if ways[0].runs else "no run"
-        lines[f"{method}: {price}"] = torch.stack([way.found for way in ways]).mean((0, 1, 2))
-    labels = "How far down stand the doors of the program?", "doors looked at, of 48", "share of the true doors found"
-    axes = plots.curves(lines, *labels, x=doors.float(), figsize=(9.4, 4.2), legend=False, xscale="log", ylim=(0, 1.03))
-    axes.plot(doors, doors / STEPS, ":", color="black", lw=2.5, label="a random ranking, on average")
-    axes.set_xticks([1, 2, 3, 6, 12, 24, 48], ["1", "2", "3", "6", "12", "24", "48"])
-    axes.minorticks_off()
-    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-
-
 def tangent(losses: Sequence[float], slope: float) -> None:
     """The loss while a door goes from one text's content to another's, and what the gradient at the start foresees."""
     share = torch.linspace(0, 1, len(losses))
     lines = {"patched": torch.tensor(losses), "the gradient's estimate": losses[0] + slope * share}
     labels = "What does patching cost, on the way?", "share of the other text in the door", "loss, nats"
     plots.curves(lines, *labels, x=share).legend(loc="upper left")
-
-
-def kept(by_box: Mapping[str, Mapping[str, float]]) -> None:
-    """The loss of boxes with a method's first doors alone: a group of bars for each method."""
-    methods = [*next(iter(by_box.values()))]
-    groups = {method: [losses[method] for losses in by_box.values()] for method in methods}
-    plots.grouped_bars(groups, [*by_box], "Only the first doors are kept: what is the loss?", "nats").legend()
 
 
 def estimates(pairs: Sequence[tuple[float, float]], named: Sequence[Door]) -> None:
