@@ -20,6 +20,7 @@ from course_utils import measure, text
 from course_utils._arguments import checked
 from course_utils._files import write_atomically, write_checksums, write_text
 from course_utils.making import tasks
+from course_utils.making.muon import Muon
 from course_utils.models import initial, save_weights, snapshot_name
 
 
@@ -96,7 +97,7 @@ class Optimizers:
     of one matrix over all heads, and its gradient is handed on before every step.
     """
 
-    def __init__(self, model: HookedTransformer, recipe: Recipe, fused: bool = False):
+    def __init__(self, model: HookedTransformer, recipe: Recipe, fused: bool = False, dtype: str = "float32"):
         self.weights: list[Parameter] = []
         self.matrices: list[Parameter] = []
         layers = range(model.cfg.n_layers if recipe.muon else 0)
@@ -115,7 +116,7 @@ class Optimizers:
         self.all: list[torch.optim.Optimizer] = []
         self.all.append(torch.optim.AdamW(rest, fused=fused, **recipe.adamw))  # fused: same, but for rounding
         if recipe.muon and self.matrices:
-            self.all.append(torch.optim.Muon(self.matrices, **recipe.muon))
+            self.all.append(Muon(self.matrices, **recipe.muon, dtype=dtype))
         self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
 
     def step(self, rate: float) -> None:
@@ -313,7 +314,7 @@ class OnText:
         measured_on = text.held_out_tokens(), text.repeated_tokens(PERIOD)
         self.tokens, self.repeated = (tokens.to(self.device) for tokens in measured_on)
         self.model = initial(recipe.config(), device)
-        self.optimizers = Optimizers(self.model, recipe, self.fused)
+        self.optimizers = Optimizers(self.model, recipe, self.fused, self.precision)
 
     def batch(self, step: int) -> Int[Tensor, "batch n_ctx"]:
         """The contexts of one step, where the model is."""

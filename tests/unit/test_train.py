@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from course_utils import _files, heads, measure, models, text
-from course_utils.making import tasks, train
+from course_utils.making import muon, tasks, train
 
 DOCUMENTS = ["def add(a, b):\n    return a + b\n" * 20, "import sys\n\nfor line in sys.stdin:\n    print(line)\n" * 20]
 TINY = train.TextRecipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3e-2, warmup=3)
@@ -341,7 +341,7 @@ ATTENTION = ("W_Q", "W_K", "W_V", "W_O")
 def optimized():
     model = models.initial(TINY.config())
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    return SimpleNamespace(model=model, before=before, optimizers=train.Optimizers(model, TINY))
+    return SimpleNamespace(model=model, before=before, optimizers=train.Optimizers(model, TINY, dtype="bfloat16"))
 
 
 def _by_name(optimized):
@@ -388,6 +388,15 @@ def test_a_step_is_one_of_muon_on_the_joined_matrix(optimized):
         assert not torch.equal(found, optimized.before[f"blocks.{layer}.attn.{name}"])
 
 
+def test_in_float32_muon_takes_the_same_step_but_for_rounding():
+    for shape in ((16, 16), (40, 10), (10, 40)):
+        gradient = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        exact, rounded = (muon.orthogonalized(gradient, dtype) for dtype in (torch.float32, torch.bfloat16))
+        assert exact.dtype == torch.float32 and 0 < (exact - rounded).norm() < 0.05 * exact.norm()
+        U, _, V = torch.linalg.svd(gradient, full_matrices=False)
+        assert torch.cosine_similarity(exact.flatten(), (U @ V).flatten(), dim=0) > 0.95
+
+
 def test_every_other_weight_gets_adamw_and_biases_none(optimized):
     optimized.model(text.held_out_tokens(), return_type="loss").backward()
     optimized.optimizers.step(rate=1.0)
@@ -402,7 +411,7 @@ def test_every_other_weight_gets_adamw_and_biases_none(optimized):
 
 def test_fused_adamw_takes_the_same_step(optimized):
     fused = models.initial(TINY.config())
-    optimizers = train.Optimizers(fused, TINY, fused=True)
+    optimizers = train.Optimizers(fused, TINY, fused=True, dtype="bfloat16")
     for model, steps in ((optimized.model, optimized.optimizers), (fused, optimizers)):
         model(text.held_out_tokens(), return_type="loss").backward()
         steps.step(rate=1.0)
