@@ -380,6 +380,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         if getattr(function, "__module__", "") == experiments.__name__
     ),
     *(cases.trained, languages.pool, cases.ways, cases.built, cases.with_reserve, new_boxes.made, new_boxes.write),
+    *(new_boxes.solvable, new_boxes.main, cases.unheard, cases.stored, languages.generator),
     *(boxes.score_method, boxes.along, boxes.acdc, boxes.composition_scores, boxes.chance, boxes.left),
     *(boxes.asked, boxes.lost, boxes.average_precision),
     *(grokking.train, grokking.measured),

@@ -61,8 +61,9 @@ def test_a_quick_run_from_end_to_end(tmp_path, capsys, monkeypatch):
     assert [file.name for file in (tmp_path / "folder").iterdir()] == ["benchmark.json"]
 
 
-def test_the_stored_results_are_complete():
-    results = json.loads(verified(DATA / "benchmark.json").read_text(encoding="utf-8"))
+@pytest.mark.parametrize("file", sorted(DATA.glob("benchmark*.json")), ids=lambda file: file.stem)
+def test_the_stored_results_are_complete(file):
+    results = json.loads(verified(file).read_text(encoding="utf-8"))
     _complete(results)
     assert results["scale"] == vars(benchmark.PAPER)
     for found in results["rows"]:
