@@ -73,14 +73,14 @@ def cut(
                 z[:, :, head] = stand_in.get((layer, head), 0.0)
         for layer, head in (one for one in writers if isinstance(one, tuple) and one[0] == hook.layer()):
             new = stand_in.get((layer, head), torch.zeros(model.cfg.d_head))
-            change[layer, head] = (new - z[:, :, head]) @ model.W_O[layer, head]
+            change[layer, head] = (new - z[:, :, head]) @ model.blocks[layer].attn.W_O[head]  # model.W_O stacks all
         return z
 
     def read(x: Tensor, hook: HookPoint) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
         x = x.clone()
         for writer, path, (layer, head) in doors:
             if hook.name == f"blocks.{layer}.attn.hook_{path}":
-                x[:, :, head] += change[writer] @ getattr(model, f"W_{path.upper()}")[layer, head]
+                x[:, :, head] += change[writer] @ getattr(model.blocks[layer].attn, f"W_{path.upper()}")[head]
         return x
 
     def say(x: Tensor, hook: HookPoint) -> Tensor:  # the stream that the logits read

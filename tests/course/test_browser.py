@@ -128,6 +128,13 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
         shows(2, "assertEqual")
         box.fill(typed)
         shows(3, "·for")
+    live.locator("[data-head='6']").hover()
+    page.mouse.down()
+    box.fill(" open")  # its answer comes, and the drawing is new, before the button is let go
+    wait_until(page, lambda: source.inner_text() == "·open", lambda: f"{source.inner_text()!r} shown")
+    page.mouse.up()
+    shows(0, "·open")
+    live.locator("[data-head='2']").click()
     box.fill("<")  # which HTML would swallow
     shows(4, "<")
     for typed, sentence in (("", "Type one token"), ("nosuchthing", "That is 4 tokens")):

@@ -19,15 +19,16 @@ function render({ model, el }) {
   }
   function press(event) {
     const on = event.target.closest(pressed);
-    if (!on || (event.key && event.key !== "Enter" && event.key !== " ")) return;
-    event.preventDefault();
+    if (!on || event.button > 0 || (event.key && event.key !== "Enter" && event.key !== " ")) return;
+    if (event.key) event.preventDefault();
     if ("source" in on.dataset) box.value = on.dataset.source;
     ask("head" in on.dataset ? { head: Number(on.dataset.head) } : { source: box.value });
   }
   box.addEventListener("input", () => ask({ source: box.value }));
   root.addEventListener("keydown", (event) => event.stopPropagation());
   picture.addEventListener("keydown", press);
-  picture.addEventListener("click", press);
+  picture.addEventListener("mousedown", press); // no click follows if an answer draws the picture anew before the button is let go
+  picture.addEventListener("click", press); // for a screen reader, which presses without a mouse; asking twice changes nothing
   model.on("change:html change:said", draw);
   el.append(root);
   draw();
