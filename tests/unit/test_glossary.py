@@ -1,5 +1,6 @@
 """The glossary: its order, its names in TransformerLens, and the lessons that introduce its terms."""
 
+import functools
 import re
 
 import pytest
@@ -30,6 +31,7 @@ def _model(kind):
     return model
 
 
+@functools.cache
 def _markdown(path):
     return "\n\n".join(cell.source for cell in authoring.read(path).cells if cell.cell_type == "markdown")
 
