@@ -40,8 +40,8 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
     """Copy the lessons, their solutions and the glossary into a folder; a later call brings what is new.
 
     A copy in which somebody has written something is left as it is, whatever becomes of its lesson; one that was only
-    run counts as unwritten. Returns the names of the copies left although their lesson has changed. Raises OSError
-    where the folder can't be written to.
+    run counts as unwritten. Returns the names of the copies left although their lesson has changed, or although they
+    can't be opened. Raises OSError where the folder can't be written to.
     """
     before = _record(folder)
     made, left = dict(before), []
@@ -57,7 +57,7 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
             made[name] = now
         elif _made(copy)[1] == now[1]:
             made[name] = now
-        elif was is None or was[1] != now[1]:
+        elif was is None or was[1] != now[1] or not readable(copy):
             left.append(name)
     for name in before.keys() - {*names}:  # its lesson has another name now, or is gone
         if _unwritten(folder / name, before[name]):
@@ -71,6 +71,12 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
 def _unwritten(copy: Path, was: Made | None) -> bool:
     """Whether nothing is lost with a copy: it is not there, or holds what it held when it was made."""
     return not copy.is_file() or (was is not None and (sha256(copy) == was[0] or _made(copy)[1] == was[1]))
+
+
+def readable(copy: Path) -> bool:
+    """Whether JupyterLab can open a copy: a full disk, or a merge by git, leaves a notebook that is none."""
+    whole, written = _made(copy)
+    return copy.suffix != ".ipynb" or whole != written
 
 
 def _made(notebook: Path) -> Made:

@@ -34,7 +34,12 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"Your notebooks can't be kept in {folder} ({error.strerror}): name another one with --folder.")
     print(f"Your notebooks are in {folder}. No update changes what you write there.")
     for name in left:
-        print(f"{name} is newer in the course, and yours stays: to have both, rename yours and start again.")
+        if copies.readable(folder / name):
+            print(f"{name} is newer in the course, and yours stays: to have both, rename yours and start again.")
+        else:
+            print(
+                f"{name} can't be read as a notebook, and stays as it is: for a fresh one, rename it and start again."
+            )
     if importlib.util.find_spec("jupyterlab") is None:
         parser.error(f"JupyterLab is not installed in this Python: {sys.executable} -m pip install jupyterlab")
     from jupyterlab.labapp import LabApp

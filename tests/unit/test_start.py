@@ -32,13 +32,18 @@ def test_it_copies_the_lessons_and_opens_the_first_page_there(tmp_path, launched
     assert capsys.readouterr().out.splitlines() == told
 
 
-def test_it_says_what_was_kept_and_how_to_have_both(tmp_path, launched, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ('{"cells": []}', "is newer in the course, and yours stays: to have both, rename yours and start again."),
+        ("<<<<", "can't be read as a notebook, and stays as it is: for a fresh one, rename it and start again."),
+    ],
+)
+def test_it_says_what_was_kept_and_what_to_do(tmp_path, launched, monkeypatch, capsys, content, sentence):
     monkeypatch.setattr(copies, "renew", lambda folder: ["03_zero_layers.ipynb"])
+    (tmp_path / "03_zero_layers.ipynb").write_text(content)
     start.main(["--folder", str(tmp_path)])
-    sentence = (
-        "03_zero_layers.ipynb is newer in the course, and yours stays: to have both, rename yours and start again."
-    )
-    assert capsys.readouterr().out.splitlines()[1:-1] == [sentence] and launched
+    assert capsys.readouterr().out.splitlines()[1:-1] == [f"03_zero_layers.ipynb {sentence}"] and launched
 
 
 def test_without_jupyterlab_it_says_how_to_get_it(tmp_path, launched, monkeypatch, capsys):
