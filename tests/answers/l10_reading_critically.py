@@ -46,6 +46,8 @@ WRONG_ANSWERS = {
         "used whole": _estimates(change=lambda z, new: new),
         "it is the mean over texts": _estimates(total=torch.mean),
         "the size of each product": _estimates(total=lambda product: product.abs().sum()),
+        "carry it there": _estimates(carry=lambda through: torch.eye(len(through))),
+        "is turned round: vectors are rows": _estimates(carry=lambda through: through.T),
         "that of another head": _estimates(at_reader=lambda head, n: 0),
         "it ignores `at`": lambda model, clean, other, at=None: _estimates()(model, clean, other),
         "it should return a dictionary": lambda *given: [1.0, 2.0],

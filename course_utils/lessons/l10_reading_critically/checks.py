@@ -22,8 +22,9 @@ def _estimates(
     change: Callable[[Tensor, Tensor], Tensor] = lambda z, new: new - z,
     at_reader: Callable[[int, int], int] = lambda head, n: head,
     total: Callable[[Tensor], Tensor] = torch.sum,
+    carry: Callable[[Tensor], Tensor] = lambda through: through,
 ) -> Answer:
-    """An answer with another change, another head's gradient or another sum."""
+    """An answer with another change, another head's gradient, another sum or another way from writer to reader."""
 
     def answer(model: HookedTransformer, clean: Tensor, other: Tensor, at: Tensor | None = None) -> dict:
         loss, reads, _ = boxes.recorded(model, clean, at)
@@ -32,7 +33,7 @@ def _estimates(
         result = {}
         for door in boxes.doors(model):
             writer, path, (layer, head) = door
-            moved = change(z[writer], z_other[writer]) @ boxes.through(model, door)
+            moved = change(z[writer], z_other[writer]) @ carry(boxes.through(model, door))
             result[door] = total(gradients[path, layer][:, :, at_reader(head, model.cfg.n_heads)] * moved).item()
         return result
 
@@ -79,6 +80,12 @@ attribution_patching = compared(
         ),
         "what the head moves on the other text is used whole; the change is the difference of both texts.": _estimates(
             change=lambda z, new: new
+        ),
+        "the writer's change meets the reader's gradient as it is: carry it there, `@ boxes.through(model, door)`.": (
+            _estimates(carry=lambda through: torch.eye(len(through)))
+        ),
+        "the matrix from writer to reader is turned round: vectors are rows, `change @ boxes.through(model, door)`.": (
+            _estimates(carry=lambda through: through.T)
         ),
         "it is the mean over texts, positions and dimensions; the loss is a mean already, so take the sum.": _estimates(
             total=torch.mean
