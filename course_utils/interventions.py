@@ -73,7 +73,8 @@ def cut(
                 z[:, :, head] = stand_in.get((layer, head), 0.0)
         for layer, head in (one for one in writers if isinstance(one, tuple) and one[0] == hook.layer()):
             new = stand_in.get((layer, head), torch.zeros(model.cfg.d_head))
-            change[layer, head] = (new - z[:, :, head]) @ model.blocks[layer].attn.W_O[head]  # model.W_O stacks all
+            attention: Any = model.blocks[layer].attn  # model.W_O stacks all layers' anew
+            change[layer, head] = (new - z[:, :, head]) @ attention.W_O[head]
         return z
 
     def read(x: Tensor, hook: HookPoint) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
