@@ -99,7 +99,8 @@ def test_conda_takes_the_packages_from_pyproject():
 def test_binder_builds_on_the_same_torch_and_a_python_of_ours():
     torch = {line.split(";")[0] for line in PROJECT["dependencies"] if line.startswith("torch==")}
     build = (ROOT / ".binder" / "postBuild").read_text(encoding="utf-8")
-    assert any(f'"{version}"' in build for version in torch) and "pip install --no-cache-dir -e ." in build
+    assert any(f'"{version}"' in build for version in torch)
+    assert 'pip install --no-cache-dir -e ".[teach]"' in build  # TEACHING grades in it
     runtime = (ROOT / ".binder" / "runtime.txt").read_text(encoding="utf-8").strip()
     assert LEAST <= int(runtime.removeprefix("python-3.")) < LIMIT
 
