@@ -55,9 +55,9 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
             if not copy.is_file() or sha256(copy) != now[0]:
                 write_atomically(copy, partial(shutil.copyfile, source))
             made[name] = now
-        elif _made(copy)[1] == now[1]:
+        elif (mine := _made(copy))[1] == now[1]:
             made[name] = now
-        elif was is None or was[1] != now[1] or not readable(copy):
+        elif was is None or was[1] != now[1] or not readable(copy, mine):
             left.append(name)
     for name in before.keys() - {*names}:  # its lesson has another name now, or is gone
         if _unwritten(folder / name, before[name]):
@@ -73,9 +73,9 @@ def _unwritten(copy: Path, was: Made | None) -> bool:
     return not copy.is_file() or (was is not None and (sha256(copy) == was[0] or _made(copy)[1] == was[1]))
 
 
-def readable(copy: Path) -> bool:
+def readable(copy: Path, known: Made | None = None) -> bool:
     """Whether JupyterLab can open a copy: a full disk, or a merge by git, leaves a notebook that is none."""
-    whole, written = _made(copy)
+    whole, written = known or _made(copy)
     return copy.suffix != ".ipynb" or whole != written
 
 
