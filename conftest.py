@@ -1,8 +1,9 @@
 """Makes nbval trustworthy: a notebook cell that did not run to its end fails, whatever it printed.
 
-nbval compares what a cell printed, and never looks at the kernel's own verdict. So a cell passes that stops at an
-unknown magic, at `exit`, or at an infinite loop that swallows the interrupt, and a dead kernel is waited for until the
-cell's timeout. `tests/course/test_nbval_guard.py` holds the notebooks that must fail.
+nbval compares what a cell printed, and never looks at the kernel's own verdict. So a cell passes
+that stops at an unknown magic, at `exit`, or at an infinite loop that swallows the interrupt, and a
+dead kernel is waited for until the cell's timeout. `tests/course/test_nbval_guard.py` holds the
+notebooks that must fail.
 """
 
 import functools
@@ -18,29 +19,35 @@ import psutil
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from course_utils.author import runner
+from course_tools import runner
 from tests import warm
 
 collect_ignore_glob = ["notebooks/*_mine.ipynb"]  # learners' own copies
 os.environ.setdefault("COURSE_CLAIMS", "strict")  # a statement that does not hold fails its cell
-# Solutions run as on most laptops, without AVX-512 and with two threads, whatever machine stored their outputs;
-# learners' copies run with what this machine has. What the environment says beforehand holds for both.
+# Solutions run as on most laptops, without AVX-512 and with two threads, whatever machine stored
+# their outputs; learners' copies run with what this machine has. What the environment says
+# beforehand holds for both.
 LAPTOP = {
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",
     "ONEDNN_MAX_CPU_ISA": "AVX2",
     "OMP_NUM_THREADS": "2",
-    "OMP_WAIT_POLICY": "PASSIVE",  # each core has its file: a thread that waits leaves its core to another
+    # each core has its file: a thread that waits leaves its core to another
+    "OMP_WAIT_POLICY": "PASSIVE",
 }
-CHOSEN = os.environ.setdefault("COURSE_TESTS_CHOSEN", " ".join(name for name in LAPTOP if name in os.environ)).split()
+CHOSEN = os.environ.setdefault(
+    "COURSE_TESTS_CHOSEN", " ".join(name for name in LAPTOP if name in os.environ)
+).split()
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # a file on each core, so a thread for each file
-# Large tensors: glibc would hand them back to the system and fetch them again page by page, a third of lesson 04's time
+# Large tensors: glibc would hand them back to the system and fetch them again page by page, a third
+# of lesson 04's time
 os.environ.update(MALLOC_MMAP_THRESHOLD_=str(2**33), MALLOC_TRIM_THRESHOLD_=str(2**33))
-os.environ.pop("MPLBACKEND", None)  # set to agg, as machines without a screen often have it, kernels draw nothing
+# set to agg, as machines without a screen often have it, kernels draw nothing
+os.environ.pop("MPLBACKEND", None)
 
 
-# Nobody looks at the pictures, and only the words about them are compared: solutions paint them small, and copies,
-# which draw the same figures, not at all.
+# Nobody looks at the pictures, and only the words about them are compared: solutions paint them
+# small, and copies, which draw the same figures, not at all.
 SMALL = """
 from matplotlib.figure import Figure
 from PIL import Image
@@ -70,18 +77,27 @@ models.initial, models.load = _perturbed(models.initial), _perturbed(models.load
 
 
 def pytest_xdist_auto_num_workers():
-    """A test file at a time for each core, four at most, as far as memory goes: 4 GB for each, and 2 for all else."""
+    """A test file at a time for each core, four at most, as far as memory goes: 4 GB for each, and
+    2 for all else.
+    """
     return max(1, min(4, os.cpu_count() or 1, int((psutil.virtual_memory().total - 2e9) // 4e9)))
 
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--perturb", type=float, metavar="SIZE", help="notebooks get every weight off by this share: 1e-7 is rounding"
+        "--perturb",
+        type=float,
+        metavar="SIZE",
+        help="notebooks get every weight off by this share: 1e-7 is rounding",
     )
     seed = "the seed that chooses three lessons to run on untrained weights, or: all"
     parser.addoption("--untrained", default="0", metavar="SEED", help=seed)
     parser.addoption(
-        "--boxes", type=int, default=10, metavar="MANY", help="how many new boxes lesson 11's judge is tried on"
+        "--boxes",
+        type=int,
+        default=10,
+        metavar="MANY",
+        help="how many new boxes lesson 11's judge is tried on",
     )
 
 
@@ -95,11 +111,17 @@ def pytest_collection_modifyitems(items):
         if isinstance(item, nbval.plugin.IPyNbCell):
             item.add_marker("notebooks")
     order = ("tests/course", "notebooks", "tests/unit")
-    items.sort(key=lambda item: next((n for n, start in enumerate(order) if item.nodeid.startswith(start)), len(order)))
+    items.sort(
+        key=lambda item: next(
+            (n for n, start in enumerate(order) if item.nodeid.startswith(start)), len(order)
+        )
+    )
 
 
 class Scheduling(LoadFileScheduling):
-    """A file's tests stay together, as do all files that share JupyterLab; a long test alone is free to go anywhere."""
+    """A file's tests stay together, as do all files that share JupyterLab; a long test alone is
+    free to go anywhere.
+    """
 
     def _split_scope(self, nodeid):
         file = nodeid.split("::", 1)[0]
@@ -114,7 +136,9 @@ def pytest_xdist_make_scheduler(config, log):
 
 
 SOCKETS = tempfile.TemporaryDirectory(prefix="kernels-")
-nbval.kernel.KernelManager = functools.partial(nbval.kernel.KernelManager, config=runner.sockets(SOCKETS.name))
+nbval.kernel.KernelManager = functools.partial(
+    nbval.kernel.KernelManager, config=runner.sockets(SOCKETS.name)
+)
 
 
 class KernelDied(Exception):
@@ -122,7 +146,9 @@ class KernelDied(Exception):
 
 
 class GuardedKernel(nbval.plugin.RunningKernel):
-    """nbval's kernel, which also keeps the reply to the last cell and notices its own death within a second."""
+    """nbval's kernel, which also keeps the reply to the last cell and notices its own death within
+    a second.
+    """
 
     reply, perturb = None, None
 
@@ -136,15 +162,20 @@ class GuardedKernel(nbval.plugin.RunningKernel):
         if Path(cwd).is_relative_to(warm.LESSONS):
             first.append(UNPAINTED if Path(cwd) == warm.LESSONS else SMALL)
         for code in first:  # in a space of its own: a lesson must import what it uses
-            reply = self.kc.execute(f"exec({code!r}, {{}})", store_history=False, reply=True, timeout=180)
+            reply = self.kc.execute(
+                f"exec({code!r}, {{}})", store_history=False, reply=True, timeout=180
+            )
             assert reply["content"]["status"] == "ok", reply["content"]
 
     def execute_cell_input(self, cell_input, allow_stdin=None):
-        # nbval stores no history; without it a semicolon at the end of a cell hides nothing, and `Out` stays empty
+        # nbval stores no history; without it a semicolon at the end of a cell hides nothing, and
+        # `Out` stays empty
         return self.kc.execute(cell_input, allow_stdin=allow_stdin, stop_on_error=False)
 
     def stop(self):
-        if "COVERAGE_RUN" in os.environ:  # nbval kills kernels, and what they had counted would be lost
+        if (
+            "COVERAGE_RUN" in os.environ
+        ):  # nbval kills kernels, and what they had counted would be lost
             self.km.shutdown_kernel()
         super().stop()
 
@@ -181,7 +212,9 @@ def pytest_runtest_call(item):
         item.raise_cell_error("The cell ran into its timeout and swallowed the interrupt.")
     allowed = ("ok", "error") if item.options["check_exception"] else ("ok",)
     if reply["status"] not in allowed:
-        item.raise_cell_error(f"The cell stopped before its end: {reply.get('ename', reply['status'])}.")
+        item.raise_cell_error(
+            f"The cell stopped before its end: {reply.get('ename', reply['status'])}."
+        )
     if any(payload["source"] == "ask_exit" for payload in reply.get("payload", [])):
         item.raise_cell_error("The cell shut down its kernel.")
     return result

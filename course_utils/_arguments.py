@@ -1,4 +1,5 @@
-"""Bad input gets one clear sentence: `@checked` holds a function's arguments to what its signature says.
+"""Bad input gets one clear sentence: `@validated` holds a function's arguments to what its
+signature says.
 
 Results too, where somebody asks for it, as our tests do: see `hold_result`.
 """
@@ -19,20 +20,27 @@ from transformer_lens import FactoredMatrix, HookedTransformer
 
 Count = Annotated[int, Ge(1)]
 NotNegative = Annotated[int, Ge(0)]
-KINDS: dict[Any, str] = {Float: "floating-point numbers", Int: "whole numbers", Bool: "True and False"}
+KINDS: dict[Any, str] = {
+    Float: "floating-point numbers",
+    Int: "whole numbers",
+    Bool: "True and False",
+}
 
 Params = ParamSpec("Params")
 Result = TypeVar("Result")
-hold_result: Callable[[Any, Any], None] | None = None  # is given every result of a `@checked` function, and its hint
+hold_result: Callable[[Any, Any], None] | None = (
+    None  # is given every result of a `@validated` function, and its hint
+)
 
 
-def checked(function: Callable[Params, Result]) -> Callable[Params, Result]:
+def validated(function: Callable[Params, Result]) -> Callable[Params, Result]:
     """The function, refusing arguments that its annotations rule out, before anything is computed.
 
-    Tensors: kind of number, number of axes, axes of one name equally long, not empty, nothing that is not a number,
-    and all on one device, the model's. Numbers: kind, and the least value in `Annotated[int, Ge(least)]`. Arguments
-    called `tokens` and `stream` must hold ids of the vocabulary, where the call knows it: from a model, a task, an
-    argument `d_vocab` or an axis of that name, and no more of them than the model reads.
+    Tensors: kind of number, number of axes, axes of one name equally long, not empty, nothing that
+    is not a number, and all on one device, the model's. Numbers: kind, and the least value in
+    `Annotated[int, Ge(least)]`. Arguments called `tokens` and `stream` must hold ids of the
+    vocabulary, where the call knows it: from a model, a task, an argument `d_vocab` or an axis of
+    that name, and no more of them than the model reads.
 
     Raises TypeError for the wrong kind of thing, ValueError for the wrong value.
     """
@@ -44,7 +52,9 @@ def checked(function: Callable[Params, Result]) -> Callable[Params, Result]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
-        with jaxtyped("context"):  # an axis name means one length throughout the call, in the result too
+        with jaxtyped(
+            "context"
+        ):  # an axis name means one length throughout the call, in the result too
             for name, value in given.items():
                 several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
                 for item in value if several else [value]:
@@ -62,8 +72,13 @@ def _check(name: str, value: Any, annotation: Any) -> None:
     if get_origin(annotation) in (Union, types.UnionType):
         options = get_args(annotation)
         fitting = [option for option in options if _fits(value, option)]
-        near = [option for option in options if _is_tensor(option) and isinstance(value, option.array_type)]
-        _check(name, value, [*fitting, *near, *options][0])  # if none fits, one of them says what is wrong
+        near = [
+            option
+            for option in options
+            if _is_tensor(option) and isinstance(value, option.array_type)
+        ]
+        # if none fits, one of them says what is wrong
+        _check(name, value, [*fitting, *near, *options][0])
     elif _is_tensor(annotation):
         _check_tensor(name, value, annotation)
     elif not _fits(value, annotation):
@@ -85,7 +100,9 @@ def _check_tensor(name: str, value: Any, annotation: Any) -> None:
     if not isinstance(value, annotation):
         dtype = str(value.dtype).removeprefix("torch.")
         same = (
-            " (an axis name means one length in all arguments)" if value.ndim == len(annotation.dim_str.split()) else ""
+            " (an axis name means one length in all arguments)"
+            if value.ndim == len(annotation.dim_str.split())
+            else ""
         )
         raise ValueError(f"{wanted}{same}; this one holds {dtype}, shape {[*value.shape]}.")
     if 0 in value.shape:
@@ -103,25 +120,37 @@ def _check_together(given: dict[str, Any], annotations: dict[str, Any]) -> None:
     tensors = {name: value for name, value in given.items() if isinstance(value, Tensor)}
     models = {name: value for name, value in given.items() if isinstance(value, HookedTransformer)}
     devices = {name: value.device.type for name, value in tensors.items()}
-    devices |= {name: torch.device(model.cfg.device or "cpu").type for name, model in models.items()}
+    devices |= {
+        name: torch.device(model.cfg.device or "cpu").type for name, model in models.items()
+    }
     if len(set(devices.values())) > 1:
         places = ", ".join(f"{name} on {device}" for name, device in devices.items())
         raise ValueError(f"Everything must be on one device, and this is not: {places}.")
-    sizes = [getattr(getattr(value, "cfg", value), "d_vocab", None) for value in given.values()]  # a model's, a task's
+    # a model's, a task's
+    sizes = [getattr(getattr(value, "cfg", value), "d_vocab", None) for value in given.values()]
     sizes.append(given.get("d_vocab"))
     for name, value in tensors.items():
         if _is_tensor(annotations[name]):
-            axes = zip(reversed(annotations[name].dim_str.split()), reversed(value.shape), strict=False)
+            axes = zip(
+                reversed(annotations[name].dim_str.split()), reversed(value.shape), strict=False
+            )
             sizes += [size for axis, size in axes if axis == "d_vocab"]
     d_vocab = next((size for size in sizes if size), math.inf)
     n_ctx = min((model.cfg.n_ctx for model in models.values()), default=math.inf)
     reads = _is_tensor(annotations.get("tokens")) and annotations["tokens"].dim_str.endswith("pos")
     if "tokens" in tensors and reads and (length := tensors["tokens"].shape[-1]) > n_ctx:
-        raise ValueError(f"tokens has texts of {length} tokens, and the model reads at most {n_ctx}: take a part.")
+        raise ValueError(
+            f"tokens has texts of {length} tokens, and the model reads at most {n_ctx}: take a "
+            f"part."
+        )
     for name in {"tokens", "stream"} & set(tensors):
         wrong = tensors[name][(tensors[name] < 0) | (tensors[name] >= d_vocab)]
         if len(wrong):
-            ids = "token ids, which start at 0" if d_vocab == math.inf else f"token ids from 0 to {d_vocab - 1}"
+            ids = (
+                "token ids, which start at 0"
+                if d_vocab == math.inf
+                else f"token ids from 0 to {d_vocab - 1}"
+            )
             raise ValueError(f"{name} must hold {ids}; {wrong[0].item()} is not one of them.")
 
 
@@ -130,7 +159,10 @@ def _is_tensor(annotation: Any) -> bool:
 
 
 def _kind(annotation: Any) -> str:
-    return next((words for kind, words in KINDS.items() if annotation.dtypes == kind[Tensor, "..."].dtypes), "numbers")
+    return next(
+        (words for kind, words in KINDS.items() if annotation.dtypes == kind[Tensor, "..."].dtypes),
+        "numbers",
+    )
 
 
 def _least(annotation: Any) -> Any:
@@ -158,7 +190,13 @@ def _wanted(annotation: Any) -> str:
     if get_origin(annotation) is Annotated:
         annotation = get_args(annotation)[0]
     kind = get_origin(annotation) or annotation
-    names = {int: "a whole number", float: "a number", str: "a string", tuple: "a tuple", Callable: "a function"}
+    names = {
+        int: "a whole number",
+        float: "a number",
+        str: "a string",
+        tuple: "a tuple",
+        Callable: "a function",
+    }
     names |= {Sequence: "a list", Iterable: "a list", Mapping: "a dictionary"}
     names |= {HookedTransformer: "a HookedTransformer, as load() gives it"}
     return f"{names.get(kind, f'a {kind.__name__}')}{bound}"

@@ -1,93 +1,89 @@
-"""One head at work on tokens: where it looks, what it gives, and the scores by which the field names heads."""
+"""One head at work on tokens: where it looks, what it gives, and the scores by which the field
+names heads.
+"""
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils._arguments import Count, checked
+from course_utils._arguments import validated
 
 
-@checked
-def patterns(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "layer head batch dest src"]:
-    """The attention patterns of every head on `tokens`. Raises ValueError if the model has no layers."""
+@validated
+def patterns(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "layer head batch dest src"]:
+    """The attention patterns of every head on `tokens`.
+
+    Raises ValueError if the model has no layers.
+    """
     if model.cfg.n_layers == 0:
         raise ValueError("A model without layers has no heads, so there are no attention patterns.")
-    _, cache = model.run_with_cache(tokens, return_type=None, names_filter=lambda name: name.endswith("hook_pattern"))
-    return torch.stack([cache["pattern", layer].transpose(0, 1) for layer in range(model.cfg.n_layers)])
+    _, cache = model.run_with_cache(
+        tokens, return_type=None, names_filter=lambda name: name.endswith("hook_pattern")
+    )
+    return torch.stack(
+        [cache["pattern", layer].transpose(0, 1) for layer in range(model.cfg.n_layers)]
+    )
 
 
-@checked
+@validated
 def value_weighted(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "layer head batch dest src"]:
-    """The attention patterns, each source times the length of what it has to give: A[dest, src] · ‖x_src W_V W_O‖.
+    """The attention patterns, each source times the length of what it has to give: A[dest, src] ·
+    ‖x_src W_V W_O‖.
 
-    A head with nothing to say rests on a source whose output is short: the plain pattern shows much attention there,
-    this one little. Elhage et al. 2021 take ‖x_src W_V‖, but only the product W_V W_O has a meaning of its own.
-    Attention-only models without biases. Raises ValueError if the model has no layers.
+    A head with nothing to say rests on a source whose output is short: the plain pattern shows much
+    attention there, this one little. Elhage et al. 2021 take ‖x_src W_V‖, but only the product W_V
+    W_O has a meaning of its own. Attention-only models without biases. Raises ValueError if the
+    model has no layers.
     """
     weighted = patterns(model, tokens)
-    _, cache = model.run_with_cache(tokens, return_type=None, names_filter=lambda name: name.endswith("hook_v"))
+    _, cache = model.run_with_cache(
+        tokens, return_type=None, names_filter=lambda name: name.endswith("hook_v")
+    )
     for layer in range(model.cfg.n_layers):
-        outputs = torch.einsum("bphd,hdm->hbpm", cache["v", layer], model.W_O[layer])  # [head, batch, src, d_model]
-        weighted[layer] *= outputs.norm(dim=-1)[:, :, None, :]  # [head, batch, 1, src]: the same for every destination
+        # [head, batch, src, d_model]
+        outputs = torch.einsum("bphd,hdm->hbpm", cache["v", layer], model.W_O[layer])
+        # [head, batch, 1, src]: the same for every destination
+        weighted[layer] *= outputs.norm(dim=-1)[:, :, None, :]
     return weighted
 
 
-@checked
+@validated
 def previous_token_score(pattern: Float[Tensor, "... dest src"]) -> Float[Tensor, "..."]:
-    """How much attention goes to the token just before, on average over the positions that have two to choose from."""
-    previous = pattern.diagonal(-1, -2, -1)  # [..., dest - 1]: the entries (dest, dest - 1), from (1, 0) on
+    """How much attention goes to the token just before, on average over the positions that have two
+    to choose from.
+    """
+    # [..., dest - 1]: the entries (dest, dest - 1), from (1, 0) on
+    previous = pattern.diagonal(-1, -2, -1)
     return previous[..., 1:].mean(-1)  # position 1 has only the start token before it
 
 
-@checked
-def prefix_matching_score(pattern: Float[Tensor, "... dest src"], period: int) -> Float[Tensor, "..."]:
-    """How much attention goes to the tokens that followed the current one earlier on, on repeated random tokens.
+@validated
+def prefix_matching_score(
+    pattern: Float[Tensor, "... dest src"], period: int
+) -> Float[Tensor, "..."]:
+    """How much attention goes to the tokens that followed the current one earlier on, on repeated
+    random tokens.
 
-    `pattern` comes from `text.repeated_tokens(period, ...)`: a start token, then the same `period` tokens again and
-    again. From the second pass on, the token at `dest` was seen at `dest - period`, and before that at
-    `dest - 2 * period` …; what followed it stands one further. Attention to any of these counts, as in Olsson et al.
-    2022, "In-context Learning and Induction Heads". Raises ValueError if the pattern is too short for a second pass.
+    `pattern` comes from `text.repeated_tokens(period, ...)`: a start token, then the same `period`
+    tokens again and again. From the second pass on, the token at `dest` was seen at `dest -
+    period`, and before that at `dest - 2 * period` …; what followed it stands one further.
+    Attention to any of these counts, as in Olsson et al. 2022, "In-context Learning and Induction
+    Heads". Raises ValueError if the pattern is too short for a second pass.
     """
     n = pattern.shape[-1]
     if not 2 <= period < n - 1:
         raise ValueError(f"A pattern over {n} positions holds no second pass of period {period!r}.")
     attended = pattern.new_zeros(())
     for ago in range(period, n, period):
-        # What followed the token `ago` positions back stands at src = dest - ago + 1: the entries (ago - 1, 0),
-        # (ago, 1), (ago + 1, 2), … of one diagonal. The first two are none: dest - ago, the position of the same token,
-        # is -1 and 0 there, in front of the text and at the start token. So they are counted from (ago + 1, 2) on.
+        # What followed the token `ago` positions back stands at src = dest - ago + 1: the entries
+        # (ago - 1, 0), (ago, 1), (ago + 1, 2), … of one diagonal. The first two are none: dest -
+        # ago, the position of the same token, is -1 and 0 there, in front of the text and at the
+        # start token. So they are counted from (ago + 1, 2) on.
         attended = attended + pattern.diagonal(1 - ago, -2, -1)[..., 2:].sum(-1)
-    return attended / (n - 1 - period)  # the second pass and later: destinations period + 1, …, n - 1
-
-
-@checked
-@torch.no_grad()
-def score_parts(
-    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], first: Count = 64
-) -> dict[str, Float[Tensor, " head"]]:
-    """How much each part of a score in layer 0 varies over the sources of a destination: mean variances, by part.
-
-    Sources are the earlier tokens; destinations, those from position `first` on. "mixed" sums two parts: token against
-    position, and position against token. Needs positions that only queries and keys see, or that are added to tokens.
-    """
-    if model.cfg.n_layers == 0:
-        raise ValueError("A model without layers has no heads, so there are no scores.")
-    x, p = model.W_E[tokens], model.W_pos[: tokens.shape[1]]  # [batch, pos, d_model], [pos, d_model]
-    allowed = torch.ones(len(p), len(p)).tril(-1)[first:]  # [dest, src]
-    n = allowed.sum(-1)
-
-    def varies(scores: Float[Tensor, "... dest src"]) -> Tensor:
-        scores = scores[..., first:, :]
-        centred = scores - (scores * allowed).sum(-1, keepdim=True) / n[:, None]
-        return ((centred**2 * allowed).sum(-1) / n).mean()
-
-    parts: dict[str, list[Tensor]] = {"position–position": [], "mixed": [], "token–token": []}
-    for W_Q, W_K in zip(model.W_Q[0] / model.cfg.d_head**0.5, model.W_K[0], strict=True):
-        (tq, tk), (pq, pk) = ((v @ W_Q, v @ W_K) for v in (x, p))
-        parts["position–position"].append(varies(pq @ pk.T))
-        parts["mixed"].append(varies(tq @ pk.T) + varies(pq @ tk.mT))
-        parts["token–token"].append(varies(tq @ tk.mT))
-    return {name: torch.stack(values) for name, values in parts.items()}
+    # the second pass and later: destinations period + 1, …, n - 1
+    return attended / (n - 1 - period)

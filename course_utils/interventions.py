@@ -1,10 +1,10 @@
 """What a model does without a part of it, or with something else in the part's place.
 
-A *cut* names the part: a head, `(0, 5)`; a door, `((0, 5), "k", (1, 6))`, which is what head 0.5 writes as the keys of
-1.6 read it ("q" and "v" are its queries and values); a position, `3`. A door can lead from the embedding,
-`("embed", "q", (1, 6))`, and to the logits, `((1, 6), "logits")`. `cut` takes parts out, or puts other outputs in their
-place, and `all_but` names every door but some; `patched` overwrites any activation; `stand_ins` has what is put in a
-part's place.
+A *cut* names the part: a head, `(0, 5)`; a door, `((0, 5), "k", (1, 6))`, which is what head 0.5
+writes as the keys of 1.6 read it ("q" and "v" are its queries and values); a position, `3`. A door
+can lead from the embedding, `("embed", "q", (1, 6))`, and to the logits, `((1, 6), "logits")`.
+`cut` takes parts out, or puts other outputs in their place, and `all_but` names every door but
+some; `patched` overwrites any activation; `stand_ins` has what is put in a part's place.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,15 +17,19 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_utils._arguments import checked
-from course_utils.models import check_head
+from course_utils._arguments import validated
+from course_utils.models import all_heads, require_head
 
 Head = tuple[int, int]  # (layer, head)
-Door = tuple[Head, str, Head]  # what the first head writes, as the second reads it: in its "q", "k" or "v"
+# what the first head writes, as the second reads it: in its "q", "k" or "v"
+Door = tuple[Head, str, Head]
 Cut = Head | Door | int  # a number is a position
 Writer = Head | str  # a head, or "embed": what the token itself puts into the stream
-Edge = Door | tuple[Writer, str, Head] | tuple[Writer, str]  # a door, also from "embed", also to the "logits"
-ROWS = 4  # of tokens that a model reads at a time: the logits of a large vocabulary take much memory
+# a door, also from "embed", also to the "logits"
+Edge = Door | tuple[Writer, str, Head] | tuple[Writer, str]
+ROWS = (
+    4  # of tokens that a model reads at a time: the logits of a large vocabulary take much memory
+)
 
 
 def head_name(head: Head) -> str:
@@ -45,24 +49,28 @@ def in_words(one: Cut) -> str:
 
 
 @contextmanager
-@checked
+@validated
 def cut(
-    model: HookedTransformer, *cuts: Cut | Edge, instead: Mapping[Any, Float[Tensor, "..."]] | None = None
+    model: HookedTransformer,
+    *cuts: Cut | Edge,
+    instead: Mapping[Any, Float[Tensor, "..."]] | None = None,
 ) -> Iterator[HookedTransformer]:
     """Within this block the model runs with some of its parts switched off.
 
-    The output of a head that is cut is zero: not a mean, because then the logits lose exactly the head's terms. Behind
-    a door that is cut, what the writer writes is missing from what the reader's queries, keys or values are made from,
-    and stays everywhere else. A position that is cut can be attended to by no later one, as if it stood behind the
-    mask. `instead` has what stands in the place of what a head moves, z [batch, pos, d_head] or one vector for all, by
-    the head that is cut or that writes behind a door; of "embed" it is the embedding, [batch, pos, d_model]. Raises
-    IndexError for a head that the model does not have, ValueError for anything else that is no cut. After Elhage et
-    al. 2021, "Three Kinds of Composition".
+    The output of a head that is cut is zero: not a mean, because then the logits lose exactly the
+    head's terms. Behind a door that is cut, what the writer writes is missing from what the
+    reader's queries, keys or values are made from, and stays everywhere else. A position that is
+    cut can be attended to by no later one, as if it stood behind the mask. `instead` has what
+    stands in the place of what a head moves, z [batch, pos, d_head] or one vector for all, by the
+    head that is cut or that writes behind a door; of "embed" it is the embedding, [batch, pos,
+    d_model]. Raises IndexError for a head that the model does not have, ValueError for anything
+    else that is no cut. After Elhage et al. 2021, "Three Kinds of Composition".
     """
     heads, doors, ends, positions = _sorted(model, cuts)
     writers = {door[0] for door in doors} | {*ends}
     stand_in = instead or {}
-    change: dict[Writer, Tensor] = {}  # what stands in for a writer less what it writes, [batch, pos, d_model]
+    # what stands in for a writer less what it writes, [batch, pos, d_model]
+    change: dict[Writer, Tensor] = {}
 
     def embed(x: Tensor, hook: HookPoint) -> None:
         change["embed"] = stand_in.get("embed", 0.0) - x
@@ -71,17 +79,23 @@ def cut(
         for layer, head in heads:
             if layer == hook.layer():
                 z[:, :, head] = stand_in.get((layer, head), 0.0)
-        for layer, head in (one for one in writers if isinstance(one, tuple) and one[0] == hook.layer()):
+        for layer, head in (
+            one for one in writers if isinstance(one, tuple) and one[0] == hook.layer()
+        ):
             new = stand_in.get((layer, head), torch.zeros(model.cfg.d_head))
             attention: Any = model.blocks[layer].attn  # model.W_O stacks all layers' anew
             change[layer, head] = (new - z[:, :, head]) @ attention.W_O[head]
         return z
 
-    def read(x: Tensor, hook: HookPoint) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
+    def read(
+        x: Tensor, hook: HookPoint
+    ) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
         x = x.clone()
         for writer, path, (layer, head) in doors:
             if hook.name == f"blocks.{layer}.attn.hook_{path}":
-                x[:, :, head] += change[writer] @ getattr(model.blocks[layer].attn, f"W_{path.upper()}")[head]
+                x[:, :, head] += (
+                    change[writer] @ getattr(model.blocks[layer].attn, f"W_{path.upper()}")[head]
+                )
         return x
 
     def say(x: Tensor, hook: HookPoint) -> Tensor:  # the stream that the logits read
@@ -92,18 +106,26 @@ def cut(
             scores[:, :, position + 1 :, position] = -torch.inf
         return scores
 
-    at: set[tuple[int, str, Callable]] = {(one[0], "z", move) for one in {*heads, *writers} if isinstance(one, tuple)}
+    at: set[tuple[int, str, Callable]] = {
+        (one[0], "z", move) for one in {*heads, *writers} if isinstance(one, tuple)
+    }
     at |= {(layer, path, read) for _, path, (layer, _) in doors}
     at |= {(layer, "attn_scores", hide) for layer in range(model.cfg.n_layers) if positions}
-    hooks: list[tuple[str | Callable, Callable]] = [(f"blocks.{n}.attn.hook_{part}", hook) for n, part, hook in at]
+    hooks: list[tuple[str | Callable, Callable]] = [
+        (f"blocks.{n}.attn.hook_{part}", hook) for n, part, hook in at
+    ]
     hooks += [("hook_embed", embed)] * ("embed" in writers)
     hooks += [(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post", say)] * bool(ends)
     with model.hooks(fwd_hooks=hooks):
         yield model
 
 
-def _sorted(model: HookedTransformer, cuts: Iterable[Any]) -> tuple[list[Head], list[Any], list[Writer], list[int]]:
-    """Cuts by kind: heads, doors, writers that the logits don't read, positions. Raises as `cut` says."""
+def _sorted(
+    model: HookedTransformer, cuts: Iterable[Any]
+) -> tuple[list[Head], list[Any], list[Writer], list[int]]:
+    """Cuts by kind: heads, doors, writers that the logits don't read, positions. Raises as `cut`
+    says.
+    """
     heads: list[Head] = []
     doors: list[Any] = []
     ends: list[Writer] = []
@@ -120,58 +142,82 @@ def _sorted(model: HookedTransformer, cuts: Iterable[Any]) -> tuple[list[Head], 
                 doors.append(one)
             case _:
                 raise ValueError(
-                    f'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), or a position from 0 to '
+                    f'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), or a '
+                    f"position from 0 to "
                     f"{model.cfg.n_ctx - 1}, not {one!r}."
                 )
     for head in [*heads, *ends, *(door[0] for door in doors), *(door[2] for door in doors)]:
         if isinstance(head, tuple):
-            check_head(model, *head)
+            require_head(model, *head)
     for writer, _, reader in doors:
         if isinstance(writer, tuple) and writer[0] >= reader[0]:
             raise ValueError(
-                f"Head {head_name(writer)} writes too late for {head_name(reader)}: take an earlier layer."
+                f"Head {head_name(writer)} writes too late for {head_name(reader)}: take an "
+                f"earlier layer."
             )
     if (doors or ends) and model.cfg.normalization_type is not None:
-        raise ValueError("A door can be cut only where nothing normalises the stream: this model has LayerNorm.")
+        raise ValueError(
+            "A door can be cut only where nothing normalises the stream: this model has LayerNorm."
+        )
     return heads, doors, ends, positions
 
 
-@checked
+@validated
 def all_but(model: HookedTransformer, *kept: Edge) -> list[Edge]:
     """Every door of a model but those that are kept: cut them all, and only what is named is left.
 
-    With another text's outputs `instead` it is a hypothesis, tested for being enough: what it names carries what it
-    carries in the model, everything else is resampled. Positions are always read as they are. Raises ValueError for a
-    kept door that the model does not have, and for a model with MLPs. After Chan et al. 2022, "Causal Scrubbing".
+    With another text's outputs `instead` it is a hypothesis, tested for being enough: what it names
+    carries what it carries in the model, everything else is resampled. Positions are always read as
+    they are. Raises ValueError for a kept door that the model does not have, and for a model with
+    MLPs. After Chan et al. 2022, "Causal Scrubbing".
     """
     if not model.cfg.attn_only or not model.cfg.n_layers:
-        raise ValueError("Doors are all that a model is made of only where it has heads and no MLPs.")
-    heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
+        raise ValueError(
+            "Doors are all that a model is made of only where it has heads and no MLPs."
+        )
+    heads = all_heads(model)
     writers: list[Writer] = ["embed", *heads]
     doors: list[Edge] = [(writer, "logits") for writer in writers]
-    doors += [(w, path, r) for w in writers for r in heads if isinstance(w, str) or w[0] < r[0] for path in "qkv"]
+    doors += [
+        (w, path, r)
+        for w in writers
+        for r in heads
+        if isinstance(w, str) or w[0] < r[0]
+        for path in "qkv"
+    ]
     for one in {*kept} - {*doors}:
         _sorted(model, [one])
-        raise ValueError(f'Only doors can be kept, as ((0, 5), "k", (1, 6)) or ((1, 6), "logits"), not {one!r}.')
+        raise ValueError(
+            f'Only doors can be kept, as ((0, 5), "k", (1, 6)) or ((1, 6), "logits"), not {one!r}.'
+        )
     return [door for door in doors if door not in kept]
 
 
 @contextmanager
-@checked
-def patched(model: HookedTransformer, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()) -> Iterator:
-    """Within this block the model runs with the activation `name` replaced by `value`, most often from another run.
+@validated
+def patched(
+    model: HookedTransformer, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()
+) -> Iterator:
+    """Within this block the model runs with the activation `name` replaced by `value`, most often
+    from another run.
 
-    `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every text. `name` is a hook's
-    full name, as "blocks.0.hook_resid_pre"; with "blocks.0.attn.hook_pattern", the patterns are frozen. Raises
-    ValueError for a name that the model does not have; running the model raises one if the shapes differ.
+    `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every
+    text. `name` is a hook's full name, as "blocks.0.hook_resid_pre"; with
+    "blocks.0.attn.hook_pattern", the patterns are frozen. Raises ValueError for a name that the
+    model does not have; running the model raises one if the shapes differ.
     """
     if name not in model.hook_dict:
-        raise ValueError(f"The model has no activation named {name!r}; model.hook_dict lists them all.")
+        raise ValueError(
+            f"The model has no activation named {name!r}; model.hook_dict lists them all."
+        )
 
     def overwrite(activation: Tensor, hook: HookPoint) -> Tensor:
         if activation.shape != value.shape:
-            raise ValueError(f"{name} has shape {list(activation.shape)}, and the value {list(value.shape)}.")
-        activation = activation.clone()  # another hook, or the next layer, may hold on to the old one
+            raise ValueError(
+                f"{name} has shape {list(activation.shape)}, and the value {list(value.shape)}."
+            )
+        # another hook, or the next layer, may hold on to the old one
+        activation = activation.clone()
         activation[index] = value[index]
         return activation
 
@@ -179,25 +225,33 @@ def patched(model: HookedTransformer, name: str, value: Float[Tensor, "batch pos
         yield model
 
 
-@checked
+@validated
 @torch.no_grad()
 def stand_ins(
     model: HookedTransformer, layer: int | None, tokens: Int[Tensor, "batch pos"]
 ) -> dict[str, dict[Writer, Float[Tensor, "batch pos d_head_or_d_model"]]]:
-    """What can stand in for what a layer's heads move: "zero", "the mean" of all, "another text's", by head.
+    """What can stand in for what a layer's heads move: "zero", "the mean" of all, "another text's",
+    by head.
 
-    Without a layer (None) for all heads, and for "embed": all that can stand behind the doors of `all_but`. Another
-    text's is what the same part gives at the same position nine rows of `tokens` earlier. Raises ValueError if that is
-    the same row.
+    Without a layer (None) for all heads, and for "embed": all that can stand behind the doors of
+    `all_but`. Another text's is what the same part gives at the same position nine rows of `tokens`
+    earlier. Raises ValueError if that is the same row.
     """
     if layer is not None:
-        check_head(model, layer, 0)
+        require_head(model, layer, 0)
     if 9 % len(tokens) == 0:
-        raise ValueError(f"With {len(tokens)} rows another text's would be each text's own: give another number.")
+        raise ValueError(
+            f"With {len(tokens)} rows another text's would be each text's own: give another number."
+        )
     layers = range(model.cfg.n_layers) if layer is None else [layer]
     places = ["hook_embed"] * (layer is None) + [f"blocks.{layer}.attn.hook_z" for layer in layers]
-    runs = [model.run_with_cache(some, return_type=None, names_filter=places)[1] for some in tokens.split(ROWS)]
-    own: dict[Writer, Tensor] = {"embed": torch.cat([run["embed"] for run in runs])} if layer is None else {}
+    runs = [
+        model.run_with_cache(some, return_type=None, names_filter=places)[1]
+        for some in tokens.split(ROWS)
+    ]
+    own: dict[Writer, Tensor] = (
+        {"embed": torch.cat([run["embed"] for run in runs])} if layer is None else {}
+    )
     for layer in layers:
         z = torch.cat([run["z", layer] for run in runs])
         own |= {(layer, head): z[:, :, head] for head in range(model.cfg.n_heads)}

@@ -8,20 +8,23 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import circuits, composition, heads, interventions, text
-from course_utils._arguments import Count, checked
+from course_utils import heads, interventions
+from course_utils._arguments import Count, validated
 from course_utils.interventions import ROWS, Cut, Edge
-from course_utils.transforms import folded
 
 
-@checked
-def losses(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> Float[Tensor, "batch pos-1"]:
-    """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary take much memory."""
+@validated
+def losses(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
+) -> Float[Tensor, "batch pos-1"]:
+    """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary
+    take much memory.
+    """
     rows = tokens.split(ROWS)
     return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
 
 
-@checked
+@validated
 @torch.no_grad()
 def cost(
     model: HookedTransformer,
@@ -29,7 +32,8 @@ def cost(
     tokens: Int[Tensor, "batch pos"],
     instead: Mapping[Any, Float[Tensor, "batch pos d_head_or_d_model"]] | None = None,
 ) -> Float[Tensor, "batch pos-1"]:
-    """By how much each token's loss rises, in nats, when parts are cut, or when `instead` takes their place.
+    """By how much each token's loss rises, in nats, when parts are cut, or when `instead` takes
+    their place.
 
     Cuts and what they raise: see `interventions.cut`.
     """
@@ -41,23 +45,30 @@ def cost(
     return torch.cat(after) - losses(model, tokens)
 
 
-@checked
-def mean_and_error(values: Float[Tensor, "*n"], clusters: Int[Tensor, "*#n"]) -> tuple[float, float]:
-    """The mean of values, and its standard error where values of a cluster (a document, a context) are alike.
+@validated
+def mean_and_error(
+    values: Float[Tensor, "*n"], clusters: Int[Tensor, "*#n"]
+) -> tuple[float, float]:
+    """The mean of values, and its standard error where values of a cluster (a document, a context)
+    are alike.
 
-    For a difference of losses, give the paired differences, token by token: `cost`, or one `losses` less another. With
-    G clusters of sums S_g of deviations from the mean, over n values: √(G/(G−1) Σ S_g²) / n. Raises ValueError for
-    fewer than two clusters.
+    For a difference of losses, give the paired differences, token by token: `cost`, or one `losses`
+    less another. With G clusters of sums S_g of deviations from the mean, over n values: √(G/(G−1)
+    Σ S_g²) / n. Raises ValueError for fewer than two clusters.
     """
     values, clusters = values.flatten().double(), clusters.expand(values.shape).flatten()
-    sums = torch.zeros(int(clusters.max()) + 1, dtype=torch.double).index_add(0, clusters, values - values.mean())
+    sums = torch.zeros(int(clusters.max()) + 1, dtype=torch.double).index_add(
+        0, clusters, values - values.mean()
+    )
     count = len(clusters.unique())
     if count < 2:
         raise ValueError("A standard error needs values of at least two clusters.")
-    return values.mean().item(), (count / (count - 1) * sums.square().sum()).sqrt().item() / len(values)
+    return values.mean().item(), (count / (count - 1) * sums.square().sum()).sqrt().item() / len(
+        values
+    )
 
 
-@checked
+@validated
 @torch.no_grad()
 def inserted(
     model: HookedTransformer,
@@ -66,101 +77,67 @@ def inserted(
     back: Int[Tensor, "#n"],
     out: Int[Tensor, "#n"],
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """log P(out) at the end of each context, in nats: as it is, and with a token written `back` places before the end.
+    """log P(out) at the end of each context, in nats: as it is, and with a token written `back`
+    places before the end.
 
-    `tokens`, `back` and `out` hold one entry for each context, or one for all. For models without a last LayerNorm.
-    Raises ValueError for a place before the context's start.
+    `tokens`, `back` and `out` hold one entry for each context, or one for all. For models without a
+    last LayerNorm. Raises ValueError for a place before the context's start.
     """
     n, pos = contexts.shape
     if back.min() < 0 or back.max() >= pos:
-        raise ValueError(f"A context of {pos} tokens has places from 0 to {pos - 1} back; one of these is not.")
+        raise ValueError(
+            f"A context of {pos} tokens has places from 0 to {pos - 1} back; one of these is not."
+        )
     changed = contexts.clone()
     changed[torch.arange(n), pos - 1 - back] = tokens
-    streams = (model(some, stop_at_layer=model.cfg.n_layers)[:, -1] for some in (contexts, changed))  # [n, d_model]
+    # [n, d_model]
+    streams = (model(some, stop_at_layer=model.cfg.n_layers)[:, -1] for some in (contexts, changed))
     before, after = ((stream @ model.W_U).log_softmax(-1) for stream in streams)  # [n, V]
     return before[torch.arange(n), out], after[torch.arange(n), out]
 
 
-@checked
+@validated
 @torch.no_grad()
-def on_text(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], window: Count = 32) -> dict[str, float]:
+def on_text(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], window: Count = 32
+) -> dict[str, float]:
     """Losses on text, in nats per token: "held_out_loss", and "in_context_learning".
 
-    In-context learning is the mean loss of the last `window` predictions less that of the second `window` ones: below
-    0, the model profits from a longer context. After Olsson et al. 2022, "In-context Learning and Induction Heads".
+    In-context learning is the mean loss of the last `window` predictions less that of the second
+    `window` ones: below 0, the model profits from a longer context. After Olsson et al. 2022,
+    "In-context Learning and Induction Heads".
     """
     loss = losses(model, tokens)  # [batch, pos - 1]: column i is the prediction made at position i
     return {
-        "held_out_loss": loss[:, 1:].mean().item(),  # what follows the start token is anybody's guess
-        "in_context_learning": (loss[:, -window:].mean() - loss[:, window : 2 * window].mean()).item(),
+        "held_out_loss": loss[:, 1:]
+        .mean()
+        .item(),  # what follows the start token is anybody's guess
+        "in_context_learning": (
+            loss[:, -window:].mean() - loss[:, window : 2 * window].mean()
+        ).item(),
     }
 
 
-@checked
+@validated
 @torch.no_grad()
-def on_repeats(model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count) -> dict[str, Any]:
+def on_repeats(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count
+) -> dict[str, Any]:
     """Losses and scores of heads on random tokens that repeat every `period`, behind a start token.
 
-    "first_pass_loss" and "second_pass_loss" in nats per token; with layers also "previous_token" and "prefix_matching",
-    as [layer][head]: see `heads`.
+    "first_pass_loss" and "second_pass_loss" in nats per token; with layers also "previous_token"
+    and "prefix_matching", as [layer][head]: see `heads`.
     """
-    loss = losses(model, tokens).mean(0)  # [pos - 1]; passes open at positions 1, period + 1, 2 period + 1, …
+    # [pos - 1]; passes open at positions 1, period + 1, 2 period + 1, …
+    loss = losses(model, tokens).mean(0)
     result: dict[str, Any] = {
         "first_pass_loss": loss[1:period].mean().item(),
         "second_pass_loss": loss[period + 1 : 2 * period].mean().item(),
     }
     if model.cfg.n_layers:
         rows = tokens.split(ROWS)
-        patterns = torch.cat([heads.patterns(model, some) for some in rows], dim=2)  # [layer, head, batch, dest, src]
+        # [layer, head, batch, dest, src]
+        patterns = torch.cat([heads.patterns(model, some) for some in rows], dim=2)
         result["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
         result["prefix_matching"] = heads.prefix_matching_score(patterns, period).mean(-1).tolist()
     return result
-
-
-@checked
-@torch.no_grad()
-def survey(model: HookedTransformer, period: Count = 64, batch: Count = 16) -> dict[str, Any]:
-    """The course's statistics of a model, whatever its size and positions, with or without MLPs.
-
-    Everything of `on_repeats`, on `batch` rows of uniformly drawn tokens, repeated three times with this `period`
-    (shorter if the context is). From the weights: "copying", as [layer][head]; with two layers or more, "composition":
-    the strongest pair of each mode, as mode → (score, [layer, head] that writes, [layer, head] that reads).
-
-    LayerNorm weights are folded in first and W_E and W_U centred where the model cannot see the difference. Where MLPs
-    stand between embedding and heads, or heads and logits, "copying" only knows the path around them.
-    """
-    model = folded(model)
-    period = min(period, (model.cfg.n_ctx - 1) // 3)
-    result = on_repeats(model, _repeated(model, period, batch), period)
-    if model.cfg.n_layers:
-        result["copying"] = _copying(model)
-    if model.cfg.n_layers > 1:
-        result["composition"] = {mode: _strongest(composition.scores(model, mode)) for mode in "QKV"}
-    return result
-
-
-def _repeated(model: HookedTransformer, period: int, batch: int) -> Tensor:
-    """Repeated random tokens of the model's own vocabulary, behind its own start token."""
-    start = getattr(model.tokenizer, "bos_token_id", None) or 0
-    weights = torch.ones(model.cfg.d_vocab)
-    weights[start] = 0
-    tokens = text.repeated_tokens(period, batch, weights=weights, d_vocab=model.cfg.d_vocab)
-    tokens[:, 0] = start
-    return tokens.to(model.cfg.device)
-
-
-def _copying(model: HookedTransformer) -> list[list[float]]:
-    """`circuits.copying_scores` of a folded copy, W_E and W_U centred where the model cannot see the difference."""
-    model.unembed.W_U.data -= model.W_U.mean(-1, keepdim=True)  # [d_model, 1]: all logits of a position alike
-    if model.cfg.normalization_type:  # what LayerNorm subtracts, no head reads
-        model.embed.W_E.data -= model.W_E.mean(-1, keepdim=True)  # [d_vocab, 1]
-        model.unembed.W_U.data -= model.W_U.mean(0)  # [d_vocab]
-    return circuits.copying_scores(model).tolist()
-
-
-def _strongest(
-    scores: Float[Tensor, "layer1 head1 layer2 head2"],
-) -> tuple[float, list[int], list[int]]:
-    """The largest score, the head that writes and the head that reads, each as [layer, head]."""
-    place = [int(i) for i in torch.unravel_index(scores.argmax(), scores.shape)]
-    return scores.max().item(), place[:2], place[2:]

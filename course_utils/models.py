@@ -16,40 +16,54 @@ from huggingface_hub.utils import get_session
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformer_lens import HookedTransformer, HookedTransformerConfig  # CONTRIBUTING says why we stay with 3.9
-from transformer_lens.loading_from_pretrained import get_official_model_name, get_pretrained_model_config
+from transformer_lens import (  # CONTRIBUTING says why we stay with 3.9
+    HookedTransformer,
+    HookedTransformerConfig,
+)
+from transformer_lens.loading_from_pretrained import (
+    get_official_model_name,
+    get_pretrained_model_config,
+)
 from transformer_lens.utilities.hf_utils import download_file_from_hf
 
 from course_utils import text
-from course_utils._arguments import Count, checked
+from course_utils._arguments import Count, validated
 from course_utils._files import DATA, get_back, verified, write_atomically
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
 
 def bundled() -> list[str]:
-    """The names of the models that come with the course; "addition/seed-1" is "addition" trained with another seed."""
+    """The names of the models that come with the course; "addition/seed-1" is "addition" trained
+    with another seed.
+    """
     return sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
 
 
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:
-    """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells need no `no_grad`.
+    """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells
+    need no `no_grad`.
 
-    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `making.train` wrote, or a hub
-    model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a cached copy. `step` picks a
-    snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred over the
-    vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become comparable.
+    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `making.train`
+    wrote, or a hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a
+    cached copy. `step` picks a snapshot from training instead of the final weights; 0 is the
+    initialisation. W_U comes centred over the vocabulary, as `HookedTransformer.from_pretrained`
+    does it: no probability changes, and circuits become comparable.
 
-    Raises ValueError for an unknown name, step or device, FileNotFoundError or OSError for a missing or damaged file,
-    ConnectionError when the hub can't be reached.
+    Raises ValueError for an unknown name, step or device, FileNotFoundError or OSError for a
+    missing or damaged file, ConnectionError when the hub can't be reached.
     """
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError):
-        raise ValueError(f'torch finds no device {device!r} on this machine; "cpu" is always there.') from None
+        raise ValueError(
+            f'torch finds no device {device!r} on this machine; "cpu" is always there.'
+        ) from None
     if name in HUB:
         if step is not None:
-            raise ValueError(f'Only the course\'s own models have snapshots; load("{name}") takes no step.')
+            raise ValueError(
+                f'Only the course\'s own models have snapshots; load("{name}") takes no step.'
+            )
         return _from_hub(name, device)
     known = bundled()  # these names come first, whatever folders stand in the working directory
     is_folder = isinstance(name, Path) or (name not in known and os.path.isdir(str(name)))
@@ -58,18 +72,27 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     if not is_folder and name not in known:
         near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
         tip = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(f"There is no model and no folder {name!r}.{tip} Bundled: {known}; from the hub: {list(HUB)}.")
+        raise ValueError(
+            f"There is no model and no folder {name!r}.{tip} Bundled: {known}; from the hub: "
+            f"{list(HUB)}."
+        )
     folder = Path(name) if is_folder else DATA / name
     described = json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))
     model = initial(described["model"], device)
-    model.cfg.model_name = described.get("recipe", {}).get("rule", model.cfg.model_name)  # what it answers: a task's
+    # what it answers: a task's
+    model.cfg.model_name = described.get("recipe", {}).get("rule", model.cfg.model_name)
     if step != 0:
         weights = _weights(folder, step, device)
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
         if weights.keys() != trained:
-            raise OSError(f"The weights in {folder} are not those of the model that its config.json describes.")
-        model.load_state_dict(weights, strict=False)  # masks are not stored, nor biases that stay zero
-    model.W_U.data -= model.W_U.mean(-1, keepdim=True)  # as `from_pretrained` does: all logits shift alike
+            raise OSError(
+                f"The weights in {folder} are not those of the model that its config.json "
+                f"describes."
+            )
+        # masks are not stored, nor biases that stay zero
+        model.load_state_dict(weights, strict=False)
+    # as `from_pretrained` does: all logits shift alike
+    model.W_U.data -= model.W_U.mean(-1, keepdim=True)
     model.b_U.data -= model.b_U.mean()
     if model.cfg.d_vocab == text.D_VOCAB:
         model.set_tokenizer(text.tokenizer())
@@ -77,18 +100,17 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
 
 
 def history(name: str) -> list[dict]:
-    """How a bundled model was trained, a row per measurement: losses in nats, scores of heads as [layer][head]."""
+    """How a bundled model was trained, a row per measurement: losses in nats, scores of heads as
+    [layer][head].
+    """
     return _stored(name, "history.json")
-
-
-def card(name: str) -> dict:
-    """What a bundled model is: its configuration, recipe, corpus and results. Raises ValueError for an unknown name."""
-    return _stored(name, "config.json")
 
 
 def _stored(name: str, file: str) -> Any:
     if name not in bundled():
-        raise ValueError(f"There is no bundled model {name!r}; these come with the course: {bundled()}.")
+        raise ValueError(
+            f"There is no bundled model {name!r}; these come with the course: {bundled()}."
+        )
     return json.loads(verified(DATA / name / file).read_text(encoding="utf-8"))
 
 
@@ -106,26 +128,40 @@ def snapshot_name(step: int) -> str:
     return f"step-{step:06d}.safetensors"
 
 
-@checked
+@validated
 def save_weights(model: HookedTransformer, path: Path) -> None:
-    """Write a model's trainable weights as float16 safetensors (half the size; `load` gives float32 again)."""
-    weights = {key: p.detach().half().cpu().contiguous() for key, p in model.named_parameters() if p.requires_grad}
+    """Write a model's trainable weights as float16 safetensors (half the size; `load` gives float32
+    again).
+    """
+    weights = {
+        key: p.detach().half().cpu().contiguous()
+        for key, p in model.named_parameters()
+        if p.requires_grad
+    }
     write_atomically(path, lambda temporary: save_file(weights, temporary))
 
 
-@checked
+@validated
 def initial(config: dict, device: str = "cpu") -> HookedTransformer:
-    """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among them).
+    """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among
+    them).
 
-    Biases are zero and stay so, unless the configuration says `"biases": True`: then they are trained and stored too.
-    Shortformer positions start as sinusoids: with random ones, no induction head formed in the time we have.
+    Biases are zero and stay so, unless the configuration says `"biases": True`: then they are
+    trained and stored too. Shortformer positions start as sinusoids: with random ones, no induction
+    head formed in the time we have.
     """
     if config.get("seed") is None:
-        raise ValueError("The configuration needs a seed: without one, the initialisation could not be repeated.")
-    with torch.random.fork_rng():  # a `seed` in the configuration would reseed the caller's torch, numpy and random
+        raise ValueError(
+            "The configuration needs a seed: without one, the initialisation could not be repeated."
+        )
+    with (
+        torch.random.fork_rng()
+    ):  # a `seed` in the configuration would reseed the caller's torch, numpy and random
         torch.manual_seed(config["seed"])
         fields = {key: value for key, value in config.items() if key != "biases"}
-        model = HookedTransformer(HookedTransformerConfig(**fields | {"seed": None, "device": device}))
+        model = HookedTransformer(
+            HookedTransformerConfig(**fields | {"seed": None, "device": device})
+        )
     if config.get("positional_embedding_type") == "shortformer":
         model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model).to(device)
     for name, parameter in model.named_parameters():
@@ -133,7 +169,7 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     return model
 
 
-@checked
+@validated
 def from_circuits(
     QK: Float[Tensor, "layer d_model d_model"],
     OV: Float[Tensor, "layer d_model d_model"],
@@ -141,19 +177,29 @@ def from_circuits(
     n_ctx: Count,
     positions: str = "shortformer",
 ) -> HookedTransformer:
-    """An attention-only model made by hand: one head in each layer, its circuits as given, nothing trained.
+    """An attention-only model made by hand: one head in each layer, its circuits as given, nothing
+    trained.
 
-    The score of source y for destination x is x QK yᵀ, without a division, and what is moved is y OV. Of the stream's
-    dimensions the first `d_vocab` hold the token, one-hot, the next `n_ctx` are for its position, one-hot, and the rest
-    is empty. `positions` says who sees them: queries and keys alone ("shortformer"), or the stream too ("standard").
-    A token's logit is 10 times what stands at its dimension in the end. Raises ValueError if d_model has no room.
+    The score of source y for destination x is x QK yᵀ, without a division, and what is moved is y
+    OV. Of the stream's dimensions the first `d_vocab` hold the token, one-hot, the next `n_ctx` are
+    for its position, one-hot, and the rest is empty. `positions` says who sees them: queries and
+    keys alone ("shortformer"), or the stream too ("standard"). A token's logit is 10 times what
+    stands at its dimension in the end. Raises ValueError if d_model has no room.
     """
     if positions not in ("shortformer", "standard"):
         raise ValueError(f'positions must be "shortformer" or "standard", not {positions!r}.')
     n_layers, d_model, _ = QK.shape
     if d_model < d_vocab + n_ctx:
-        raise ValueError(f"{d_vocab} tokens and {n_ctx} positions need more than the {d_model} dimensions of QK.")
-    sizes = {"n_layers": n_layers, "n_heads": 1, "d_model": d_model, "d_head": d_model, "n_ctx": n_ctx}
+        raise ValueError(
+            f"{d_vocab} tokens and {n_ctx} positions need more than the {d_model} dimensions of QK."
+        )
+    sizes = {
+        "n_layers": n_layers,
+        "n_heads": 1,
+        "d_model": d_model,
+        "d_head": d_model,
+        "n_ctx": n_ctx,
+    }
     kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": positions}
     model = initial({**sizes, **kind, "d_vocab": d_vocab, "seed": 0}).eval().requires_grad_(False)
     eye = torch.eye(d_model)
@@ -161,22 +207,38 @@ def from_circuits(
     model.pos_embed.W_pos.data = eye[d_vocab : d_vocab + n_ctx].clone()
     model.unembed.W_U.copy_(10 * eye[:, :d_vocab])
     for block, qk, ov in zip(model.blocks, QK, OV, strict=True):
-        block.attn.W_Q[0], block.attn.W_K[0] = qk * d_model**0.5, eye  # scores are divided by √d_head
+        # scores are divided by √d_head
+        block.attn.W_Q[0], block.attn.W_K[0] = (qk * d_model**0.5, eye)
         block.attn.W_V[0], block.attn.W_O[0] = ov, eye
     return model
 
 
-@checked
-def from_neurons(curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]) -> HookedTransformer:
-    """A model of two tokens made by hand: one head that mixes them half and half, and these neurons; nothing trained.
+@validated
+def from_neurons(
+    curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]
+) -> HookedTransformer:
+    """A model of two tokens made by hand: one head that mixes them half and half, and these
+    neurons; nothing trained.
 
-    At the second position a neuron receives the mean of what the two tokens have in its column of `curves`, and adds
-    its row of `votes` to the logits if that is above 0. The stream holds the token, one-hot, then the mixture, then
-    the logits, and nothing else reaches the logits.
+    At the second position a neuron receives the mean of what the two tokens have in its column of
+    `curves`, and adds its row of `votes` to the logits if that is above 0. The stream holds the
+    token, one-hot, then the mixture, then the logits, and nothing else reaches the logits.
     """
     n, d_mlp = curves.shape
-    sizes = {"n_layers": 1, "n_heads": 1, "d_model": 3 * n, "d_head": n, "d_mlp": d_mlp, "n_ctx": 2, "d_vocab": n}
-    model = initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": 0}).eval().requires_grad_(False)
+    sizes = {
+        "n_layers": 1,
+        "n_heads": 1,
+        "d_model": 3 * n,
+        "d_head": n,
+        "d_mlp": d_mlp,
+        "n_ctx": 2,
+        "d_vocab": n,
+    }
+    model = (
+        initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": 0})
+        .eval()
+        .requires_grad_(False)
+    )
     for parameter in model.parameters():
         parameter.zero_()  # all scores are 0: the second position looks at both alike
     token, mixture, logits = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
@@ -188,25 +250,40 @@ def from_neurons(curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "ne
     return model
 
 
-def check_head(model: HookedTransformer, layer: int, head: int) -> None:
+def all_heads(model: HookedTransformer) -> list[tuple[int, int]]:
+    """Every head of a model as (layer, head), layer by layer."""
+    cfg = model.cfg
+    return [(layer, head) for layer in range(cfg.n_layers) for head in range(cfg.n_heads)]
+
+
+def require_head(model: HookedTransformer, layer: int, head: int) -> None:
     """Raise IndexError, in one sentence, unless the model has this head."""
     cfg = model.cfg
     if not cfg.n_layers:
         raise IndexError("This model has no layers, and so no heads.")
     for name, value, size in (("layer", layer, cfg.n_layers), ("head", head, cfg.n_heads)):
         if not isinstance(value, Integral) or not 0 <= value < size:
-            raise IndexError(f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}.")
+            raise IndexError(
+                f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}."
+            )
 
 
-@checked
+@validated
 def sinusoids(n_ctx: Count, d_model: Count) -> Float[Tensor, "n_ctx d_model"]:
-    """Sines and cosines of the position at geometrically spaced wavelengths (Vaswani et al. 2017)."""
-    angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)  # [n_ctx, d_model / 2]
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]  # each sine beside its cosine
+    """Sines and cosines of the position at geometrically spaced wavelengths (Vaswani et al.
+
+    2017).
+    """
+    # [n_ctx, d_model / 2]
+    angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)
+    # each sine beside its cosine
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
 
 
 def _hub_answers() -> bool:
-    """Whether the hub can be reached: asked once, for a few seconds, where its own client tries for half a minute."""
+    """Whether the hub can be reached: asked once, for a few seconds, where its own client tries for
+    half a minute.
+    """
     try:
         get_session().head(constants.ENDPOINT, timeout=5)  # any answer will do
     except (OSError, HTTPError):
@@ -246,6 +323,7 @@ def _from_hub(name: str, device: str) -> HookedTransformer:
         if getattr(error, "errno", None) and not isinstance(error, ConnectionError):
             raise  # the disk's: full, say, or not ours to write to
         raise ConnectionError(
-            f"{name!r} comes from the Hugging Face hub, which can't be reached, and there is no complete copy "
+            f"{name!r} comes from the Hugging Face hub, which can't be reached, and there is no "
+            f"complete copy "
             f"in the cache; the bundled models need no network: {bundled()}."
         ) from error

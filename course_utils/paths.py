@@ -7,81 +7,45 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import circuits, heads, interventions
-from course_utils._arguments import checked
-from course_utils.interventions import Cut, Head
+from course_utils import interventions
+from course_utils._arguments import validated
+from course_utils.interventions import Cut
+from course_utils.models import all_heads
 
 
-@checked
-def path_terms(
-    model: HookedTransformer, tokens: Int[Tensor, " pos"]
-) -> tuple[Float[Tensor, "pos V"], Float[Tensor, "head pos V"]]:
-    """What each path of a one-layer model adds to the logits: the direct path, and every head; their sum is exact.
-
-    Head h adds A (W_E W_V W_O W_U)[tokens], with its own pattern A [dest, src] on these tokens: Elhage et al. 2021,
-    "The Path Expansion Trick". Raises ValueError for another number of layers, and for a model with other parts.
-    """
-    _demand_paths(model, 1)
-    patterns = heads.patterns(model, tokens[None])[0, :, 0]  # [head, dest, src]
-    x = model.W_E[tokens]  # [pos, d_model]
-    written = [pattern @ (x @ circuits.ov(model, 0, head)).AB for head, pattern in enumerate(patterns)]  # as x
-    return x @ model.W_U, torch.stack(written) @ model.W_U
-
-
-def _demand_paths(model: HookedTransformer, n_layers: int) -> None:
+def require_paths(model: HookedTransformer, n_layers: int) -> None:
     """Raise ValueError unless the model has so many layers, and nothing but attention."""
     if model.cfg.n_layers != n_layers:
         layers = "one layer" if n_layers == 1 else "two layers"
-        raise ValueError(f"These are the paths of a model with {layers}; this one has {model.cfg.n_layers}.")
+        raise ValueError(
+            f"These are the paths of a model with {layers}; this one has {model.cfg.n_layers}."
+        )
     biases = any(value.any() for name, value in model.named_parameters() if ".b_" in name)
     in_stream = model.cfg.positional_embedding_type == "standard"
     if model.cfg.normalization_type or not model.cfg.attn_only or biases or in_stream:
-        raise ValueError("A model is a sum of these paths if it has no LayerNorm, MLP, bias or position in the stream.")
+        raise ValueError(
+            "A model is a sum of these paths if it has no LayerNorm, MLP, bias or position in "
+            "the stream."
+        )
 
 
-@checked
+@validated
 def of_tables(
     QK: Float[Tensor, "head V V"], OV: Float[Tensor, "head V V"], tokens: Int[Tensor, " pos"]
 ) -> Float[Tensor, "pos V"]:
-    """The logits of a layer of heads given as tables, QK [head, dest, src] and OV [head, src, out]: no direct path.
+    """The logits of a layer of heads given as tables, QK [head, dest, src] and OV [head, src, out]:
+    no direct path.
 
-    The same as `path_terms`, summed over heads, of a model whose circuits these are, without positions. Raises
-    ValueError for a token that has no row.
+    The same as `path_terms`, summed over heads, of a model whose circuits these are, without
+    positions. Raises ValueError for a token that has no row.
     """
     if tokens.max() >= QK.shape[-1]:
-        raise ValueError(f"Tokens are whole numbers from 0 to {QK.shape[-1] - 1}; one of these is not.")
+        raise ValueError(
+            f"Tokens are whole numbers from 0 to {QK.shape[-1] - 1}; one of these is not."
+        )
     scores = QK[:, tokens][:, :, tokens]  # [head, dest, src]
     later = torch.ones_like(scores[0]).triu(1).bool()
     return (scores.masked_fill(later, -torch.inf).softmax(-1) @ OV[:, tokens]).sum(0)
-
-
-@checked
-def to_logit(
-    model: HookedTransformer, tokens: Int[Tensor, " pos"], out: int
-) -> tuple[
-    Float[Tensor, ""],
-    Float[Tensor, "head src"],
-    Float[Tensor, "later src"],
-    Float[Tensor, "later earlier dest src"],
-]:
-    """What every path of a two-layer model adds to one logit at the last position, above the mean of all logits.
-
-    The direct path; each head of layer 0; each head of layer 1 on the tokens themselves; each head of layer 1 on what
-    each head of layer 0 took from `src` to `dest`. Patterns are taken as given, and the sum is exact. Raises ValueError
-    for another number of layers, for a model with other parts, and for no token.
-    """
-    _demand_paths(model, 2)
-    if not 0 <= out < model.cfg.d_vocab:
-        raise ValueError(f"There is no token {out} to predict among {model.cfg.d_vocab}: count from 0.")
-    A0, A1 = heads.patterns(model, tokens[None])[:, :, 0]  # each [head, dest, src]
-    x, u = model.W_E[tokens], model.W_U[:, out] - model.W_U.mean(-1)  # [pos, d_model], [d_model]
-    OV0 = model.W_V[0] @ model.W_O[0]  # [head, d_model, d_model]
-    read = model.W_V[1] @ (model.W_O[1] @ u)[..., None]  # [head, d_model, 1]: what of a source becomes the logit
-    written = x @ OV0  # [head, src, d_model]
-    one = A0[:, -1] * (written @ u)
-    direct = A1[:, -1] * (x @ read)[..., 0]
-    through = torch.einsum("ld,eds,esm,lm->leds", A1[:, -1], A0, written, read[..., 0])
-    return x[-1] @ u, one, direct, through
 
 
 @dataclass(frozen=True)
@@ -98,18 +62,21 @@ class Run:
     cuts: tuple[Cut, ...] = ()
 
 
-@checked
+@validated
 def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Run:
     """Run a model once on one text, with what `cuts` names switched off (see `interventions.cut`).
 
-    Raises ValueError for a model with MLPs, for a text longer than the context, and as `interventions.cut` does.
+    Raises ValueError for a model with MLPs, for a text longer than the context, and as
+    `interventions.cut` does.
     """
     cfg = model.cfg
     if not cfg.attn_only:
         raise ValueError("The microscope shows attention-only models, and this one has MLPs.")
     for one in cuts:
         if isinstance(one, int) and one >= len(tokens):
-            raise ValueError(f"Position {one} can't be cut: the text has the positions 0 to {len(tokens) - 1}.")
+            raise ValueError(
+                f"Position {one} can't be cut: the text has the positions 0 to {len(tokens) - 1}."
+            )
     needed = (
         "embed",
         "hook_resid_pre",
@@ -117,7 +84,9 @@ def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Ru
         *(f"hook_{part}" for part in ("q", "k", "v", "z", "pattern")),
     )
     with interventions.cut(model, *cuts):
-        logits, cache = model.run_with_cache(tokens[None], names_filter=lambda hook: hook.endswith(needed))
+        logits, cache = model.run_with_cache(
+            tokens[None], names_filter=lambda hook: hook.endswith(needed)
+        )
 
     if not cfg.n_layers:
         none = torch.empty(0, cfg.n_heads, len(tokens), len(tokens))
@@ -129,7 +98,8 @@ def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Ru
 
     q, k, v, z = (stacked(part) for part in "qkvz")  # [layer, pos, head, d_head]
     pattern = stacked("pattern")
-    lengths = torch.einsum("lshd,lhdm->lhsm", v, model.W_O).norm(dim=-1)  # of what each source has to give
+    # of what each source has to give
+    lengths = torch.einsum("lshd,lhdm->lhsm", v, model.W_O).norm(dim=-1)
     return Run(
         tokens=tokens,
         logits=logits[0],
@@ -145,7 +115,9 @@ def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Ru
 def _direction(
     model: HookedTransformer, x: Float[Tensor, " d_model"], token: int
 ) -> tuple[Float[Tensor, " d_model"], float]:
-    """The logit of `token` as x · direction + constant; with LayerNorm, at the scale that this very x has."""
+    """The logit of `token` as x · direction + constant; with LayerNorm, at the scale that this very
+    x has.
+    """
     u, constant = model.W_U[:, token], model.b_U[token].item()
     if model.cfg.normalization_type is None:
         return u, constant
@@ -158,26 +130,32 @@ def _direction(
 
 
 def terms(model: HookedTransformer, result: Run, position: int, token: int) -> dict[str, float]:
-    """What the logit of `token` at `position` is the sum of: "direct", every head ("0.5"), and "bias" if there is one.
+    """What the logit of `token` at `position` is the sum of: "direct", every head ("0.5"), and
+    "bias" if there is one.
 
-    "direct" is what the embedding adds (with the position vector where positions are in the stream). In a model of one
-    layer without LayerNorm these are `path_terms`. LayerNorm's scale is held at what it is, so the terms still
-    sum to the logit; with it, "bias" is what the biases add.
+    "direct" is what the embedding adds (with the position vector where positions are in the
+    stream). In a model of one layer without LayerNorm these are `path_terms`. LayerNorm's scale is
+    held at what it is, so the terms still sum to the logit; with it, "bias" is what the biases add.
     """
     direction, constant = _direction(model, result.stream[-1, position], token)
     parts = {"direct": (result.stream[0, position] @ direction).item()}
-    for (layer, head), value in zip(_heads(model), (result.written[:, :, position] @ direction).flatten(), strict=True):
+    for (layer, head), value in zip(
+        all_heads(model), (result.written[:, :, position] @ direction).flatten(), strict=True
+    ):
         parts[f"{layer}.{head}"] = value.item()
     constant += sum((model.b_O[layer] @ direction).item() for layer in range(model.cfg.n_layers))
     return parts | ({"bias": constant} if constant else {})
 
 
-def pairs(model: HookedTransformer, result: Run, position: int, token: int) -> Float[Tensor, "later source"]:
-    """The terms of layer 1's heads, each divided by what its values are made from: the embedding, then 0.0, 0.1, ….
+def pairs(
+    model: HookedTransformer, result: Run, position: int, token: int
+) -> Float[Tensor, "later source"]:
+    """The terms of layer 1's heads, each divided by what its values are made from: the embedding,
+    then 0.0, 0.1, ….
 
-    The entry of head h after head g is the *virtual head* of the two: h moves on what g wrote. A row sums to the head's
-    term. Raises ValueError unless the model has two layers and no LayerNorm. Elhage et al. 2021, "Virtual Attention
-    Heads".
+    The entry of head h after head g is the *virtual head* of the two: h moves on what g wrote. A
+    row sums to the head's term. Raises ValueError unless the model has two layers and no LayerNorm.
+    Elhage et al. 2021, "Virtual Attention Heads".
     """
     if model.cfg.n_layers != 2 or model.cfg.normalization_type is not None:
         raise ValueError("Only two layers without LayerNorm fall apart into pairs of heads.")
@@ -191,7 +169,3 @@ def pairs(model: HookedTransformer, result: Run, position: int, token: int) -> F
             case (1, later):
                 gives[later] = 0
     return torch.einsum("hsp,hp->hs", gives, result.pattern[1, :, position])
-
-
-def _heads(model: HookedTransformer) -> list[Head]:
-    return [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]

@@ -1,6 +1,8 @@
-"""Pictures in one style: matplotlib for print and GitHub, CircuitsVis for the mouse; nothing asks the network.
+"""Pictures in one style: matplotlib for print and GitHub, CircuitsVis for the mouse; nothing asks
+the network.
 
-Here stands what several lessons draw. What only one lesson draws is in the file of its name: `plots.lesson_04`.
+Here stands what several lessons draw. What only one lesson draws is in the file of its name:
+`plots.lesson_04`.
 """
 
 import base64
@@ -21,20 +23,23 @@ from matplotlib.axes import Axes
 from PIL import Image
 from torch import Tensor
 
-from course_utils._arguments import Count, checked
+from course_utils._arguments import Count, validated
+from course_utils._words import true_minus
 from course_utils.text import visible
 
 Matrix = Shaped[Tensor, "row column"] | Shaped[np.ndarray, "row column"]
 Pattern = Float[Tensor, "dest src"] | Float[np.ndarray, "dest src"]
 Patterns = Float[Tensor, "head dest src"] | Float[np.ndarray, "head dest src"]
-# At least 3 : 1 on white, and on a dark page, where DARK turns them round; ΔE (CIEDE2000) of 20 between any two, for
-# people with any of the three kinds of colour-blindness, too (Machado et al. 2009). A test measures both.
+# At least 3 : 1 on white, and on a dark page, where DARK turns them round; ΔE (CIEDE2000) of 20
+# between any two, for people with any of the three kinds of colour-blindness, too (Machado et al.
+# 2009). A test measures both.
 COLOURS = ("#0078B4", "#E15A0F", "#694B5A", "#870000", "#0F000F", "#000F87", "#968787")
 DARK = (  # on a dark page light becomes dark and hues stay: in JupyterLab, in VS Code, on the site
     "<style>:is([data-jp-theme-light=false],.vscode-dark,[data-theme=dark]) img.figure"
     "{filter:invert(.9) hue-rotate(180deg)}</style>"
 )
-# Hue is never the only difference: the n-th line, set of points or set of bars also has its own of these.
+# Hue is never the only difference: the n-th line, set of points or set of bars also has its own of
+# these.
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (9, 3)))
 MARKERS = "osD^v*P"
 HATCHES = ("", "///", "...", "xxx")
@@ -57,25 +62,29 @@ plt.rcParams.update(
 )
 
 
-@checked
+@validated
 def alt_texts(file: str) -> dict[str, str]:
-    """What a lesson's figures show, in words, for those who can't see them: `alt.json` beside its figures.py."""
+    """What a lesson's figures show, in words, for those who can't see them: `alt.json` beside its
+    figures.py.
+    """
     return json.loads(Path(file).with_name("alt.json").read_text(encoding="utf-8"))
 
 
-@checked
+@validated
 def show(alt: str, canvas: DisplayHandle | None = None) -> None:
-    """Show the figure drawn last, sharp on any screen; `alt` says what it shows to those who can't see it.
+    """Show the figure drawn last, sharp on any screen; `alt` says what it shows to those who can't
+    see it.
 
-    `canvas` is what `display(figure, display_id=True)` gave for a figure drawn while you watched: it takes its place.
-    Raises ValueError when nothing has been drawn, or when `alt` is empty.
+    `canvas` is what `display(figure, display_id=True)` gave for a figure drawn while you watched:
+    it takes its place. Raises ValueError when nothing has been drawn, or when `alt` is empty.
     """
     (display if canvas is None else canvas.update)(picture(alt), raw=True)
 
 
-@checked
+@validated
 def picture(alt: str, sharp: bool = True) -> dict[str, str]:
-    """The figure drawn last as a cell's output, and close it: what `show` displays, for a figure that is redrawn.
+    """The figure drawn last as a cell's output, and close it: what `show` displays, for a figure
+    that is redrawn.
 
     Not `sharp` takes a quarter of the time, for the pictures on the way to the last one.
     """
@@ -88,28 +97,38 @@ def picture(alt: str, sharp: bool = True) -> dict[str, str]:
     figure.savefig(file, dpi=scale * figure.dpi, bbox_inches="tight")
     plt.close(figure)
     drawn = Image.open(file).convert("RGB")
-    if sharp:  # 112 colours, chosen with care (k-means), take a third of the bytes, and no reader sees a difference
+    # 112 colours, chosen with care (k-means), take a third of the bytes, and no reader sees a
+    # difference
+    if sharp:
         drawn = drawn.quantize(112, kmeans=1, dither=Image.Dither.NONE)
     file = io.BytesIO()
     drawn.save(file, "PNG", optimize=sharp)
     source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
     look = f'width="{drawn.width // scale}" class="figure" style="max-width: 100%"'
     html = f'{DARK}<img src="{source}" {look} alt="{escape(alt)}">'
-    return {"text/html": html, "text/plain": alt}  # an image/png output has no alt text in JupyterLab
+    # an image/png output has no alt text in JupyterLab
+    return {"text/html": html, "text/plain": alt}
 
 
-@checked
+@validated
 def written(value: float, spec: str = ".2f") -> str:
-    """A number as it stands in a figure, with a minus sign for a minus, and none before zero; `spec` as in `format`."""
-    said = f"{value:{spec}}"
-    return said.replace("-", "−") if float(said) else said.lstrip("+-")
+    """A number as it stands in a figure, with a minus sign for a minus, and none before zero;
+    `spec` as in `format`.
+    """
+    return true_minus(f"{value:{spec}}")
 
 
-@checked
+@validated
 def bars(
-    values: Mapping[str, float], title: str, unit: str, highlight: Sequence[str] = (), axes: Axes | None = None
+    values: Mapping[str, float],
+    title: str,
+    unit: str,
+    highlight: Sequence[str] = (),
+    axes: Axes | None = None,
 ) -> Axes:
-    """Horizontal bars in the order given, the number beside each; those that `highlight` names stand out."""
+    """Horizontal bars in the order given, the number beside each; those that `highlight` names
+    stand out.
+    """
     axes = axes or plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))[1]
     colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
     hatches = [HATCHES[1] if name in highlight else HATCHES[0] for name in values]
@@ -121,7 +140,7 @@ def bars(
     return axes
 
 
-@checked
+@validated
 def grouped_bars(
     groups: Mapping[str, Sequence[float] | Float[Tensor, " place"]],
     places: Sequence[str],
@@ -132,7 +151,8 @@ def grouped_bars(
     numbers: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
-    """Upright bars side by side: at each of the `places` one for every group; `numbers` stand on top of the bars.
+    """Upright bars side by side: at each of the `places` one for every group; `numbers` stand on
+    top of the bars.
 
     Raises ValueError when a group has not one value for each place.
     """
@@ -142,7 +162,14 @@ def grouped_bars(
         if len(values) != len(places):
             raise ValueError(f'"{name}" has {len(values)} values for {len(places)} places.')
         at = np.arange(len(places)) + (i - (len(groups) - 1) / 2) * width
-        drawn = axes.bar(at, np.asarray(values), width, label=name, color=COLOURS[i], hatch=HATCHES[i % len(HATCHES)])
+        drawn = axes.bar(
+            at,
+            np.asarray(values),
+            width,
+            label=name,
+            color=COLOURS[i],
+            hatch=HATCHES[i % len(HATCHES)],
+        )
         if numbers:
             axes.bar_label(drawn, fmt=written, fontsize=7)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
@@ -150,7 +177,7 @@ def grouped_bars(
     return axes
 
 
-@checked
+@validated
 def curves(
     by_name: Mapping[str, Any],
     title: str,
@@ -166,17 +193,22 @@ def curves(
     axes: Axes | None = None,
     **settings: Any,
 ) -> Axes:
-    """A curve for each name, told apart by colour, dash and, with `markers`, points; without `lines`, points alone.
+    """A curve for each name, told apart by colour, dash and, with `markers`, points; without
+    `lines`, points alone.
 
-    A curve is its heights, over `x` or over 0, 1, 2, …, or a dictionary of height by place. With two or more a legend
-    names them; `size` is the points', and `settings` go to the axes, as `ylim=(0, 1)`.
+    A curve is its heights, over `x` or over 0, 1, 2, …, or a dictionary of height by place. With
+    two or more a legend names them; `size` is the points', and `settings` go to the axes, as
+    `ylim=(0, 1)`.
     """
     axes = axes or plt.subplots(figsize=figsize)[1]
     for i, (name, curve) in enumerate(by_name.items()):
         at = list(curve) if isinstance(curve, Mapping) else range(len(curve)) if x is None else x
         heights = list(curve.values()) if isinstance(curve, Mapping) else curve
         style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
-        dash, marker = LINES[i % len(LINES)] if lines else "none", MARKERS[i % len(MARKERS)] if markers else ""
+        dash, marker = (
+            LINES[i % len(LINES)] if lines else "none",
+            MARKERS[i % len(MARKERS)] if markers else "",
+        )
         axes.plot(np.asarray(at), np.asarray(heights), linestyle=dash, marker=marker, **style)
     if legend and len(by_name) > 1:
         axes.legend()
@@ -184,16 +216,23 @@ def curves(
     return axes
 
 
-@checked
+@validated
 def panels(
-    named: Mapping[str, Any], size: Sequence[float], xlabel: str = "", ylabel: str = "", rows: Count = 1
+    named: Mapping[str, Any],
+    size: Sequence[float],
+    xlabel: str = "",
+    ylabel: str = "",
+    rows: Count = 1,
 ) -> list[tuple[Axes, Any]]:
-    """A panel for each name, with one scale and the name above it: its axes, and what is to be drawn there.
+    """A panel for each name, with one scale and the name above it: its axes, and what is to be
+    drawn there.
 
     `size` is the figure's, in inches; the labels of the axes stand at the outer panels alone.
     """
     columns = -(-len(named) // rows)
-    _, drawn = plt.subplots(rows, columns, figsize=tuple(size), sharex=rows > 1, sharey=True, squeeze=False)
+    _, drawn = plt.subplots(
+        rows, columns, figsize=tuple(size), sharex=rows > 1, sharey=True, squeeze=False
+    )
     for axes in drawn.flat[len(named) :]:
         axes.axis("off")
     for axes, title in zip(drawn.flat, named, strict=False):
@@ -202,19 +241,7 @@ def panels(
     return list(zip(drawn.flat, named.values(), strict=False))
 
 
-@checked
-def density(
-    x: Float[Tensor, " n"], y: Float[Tensor, " n"], title: str, xlabel: str, ylabel: str, axes: Axes | None = None
-) -> Axes:
-    """Many points as a map of how many fall where (logarithmic), over equal ranges of both axes."""
-    axes = axes or plt.subplots(figsize=(4.6, 4))[1]
-    drawn = axes.hexbin(x.numpy(), y.numpy(), gridsize=60, bins="log", mincnt=1, cmap="viridis", linewidths=0.1)
-    plt.colorbar(drawn, ax=axes, label="pairs")
-    axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
-    return axes
-
-
-@checked
+@validated
 def heatmap(
     matrix: Matrix,
     rows: Sequence[str],
@@ -234,14 +261,16 @@ def heatmap(
 ) -> Axes:
     """A small matrix with a token on every row and column; `label` says what the colours measure.
 
-    `centred` puts white at zero, blue and a minus sign below, red above; `limit` is the value of the strongest colour
-    (the largest entry's size). Entries of at least `numbers_from`, either side of zero, have their number written in,
-    as `spec` says. `colours` is another map for what is not centred; without `bar` no colour bar stands beside it.
+    `centred` puts white at zero, blue and a minus sign below, red above; `limit` is the value of
+    the strongest colour (the largest entry's size). Entries of at least `numbers_from`, either side
+    of zero, have their number written in, as `spec` says. `colours` is another map for what is not
+    centred; without `bar` no colour bar stands beside it.
     """
     matrix = np.asarray(matrix)
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(
-            f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row and {len(columns)} column names."
+            f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row and "
+            f"{len(columns)} column names."
         )
     axes = axes or plt.subplots(figsize=(2.2 + 0.34 * len(columns), 1.4 + 0.28 * len(rows)))[1]
     limit = limit or np.abs(matrix).max()
@@ -253,43 +282,64 @@ def heatmap(
         is_written = numbers_from is not None and abs(value) >= numbers_from
         if is_written or (centred and value < -limit / 5):
             is_dark = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11)) < 0.5
-            said, colour = written(float(value), spec) if is_written else "−", "white" if is_dark else "black"
+            said, colour = (
+                written(float(value), spec) if is_written else "−",
+                "white" if is_dark else "black",
+            )
             axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
     axes.set_xticks(
-        range(len(columns)), [visible(c) for c in columns], rotation=90, family="monospace", parse_math=False
+        range(len(columns)),
+        [visible(c) for c in columns],
+        rotation=90,
+        family="monospace",
+        parse_math=False,
     )
-    axes.set_yticks(range(len(rows)), [visible(r) for r in rows], family="monospace", parse_math=False)
+    axes.set_yticks(
+        range(len(rows)), [visible(r) for r in rows], family="monospace", parse_math=False
+    )
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.spines[:].set_visible(False)
     return axes
 
 
-@checked
-def attention(pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | None = None) -> Axes:
-    """One head's attention pattern, the query (destination) on the rows and the key (source) on the columns."""
+@validated
+def attention(
+    pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | None = None
+) -> Axes:
+    """One head's attention pattern, the query (destination) on the rows and the key (source) on the
+    columns.
+    """
     return heatmap(pattern, tokens, tokens, title, ylabel="destination", xlabel="source", axes=axes)
 
 
-@checked
-def attention_heads(patterns: Patterns, tokens: Sequence[str], first: int = 0, layer: int | None = None) -> HTML:
+@validated
+def attention_heads(
+    patterns: Patterns, tokens: Sequence[str], first: int = 0, layer: int | None = None
+) -> HTML:
     """The patterns of a layer's heads, for the mouse: CircuitsVis, with its JavaScript inline.
 
-    It opens on the head `first`; `layer` gives the heads their names ("1.6"). Show a static picture of the same pattern
-    beside it: authoring keeps this one out of the stored notebook. Raises ValueError for a `first` that is no head.
+    It opens on the head `first`; `layer` gives the heads their names ("1.6"). Show a static picture
+    of the same pattern beside it: authoring keeps this one out of the stored notebook. Raises
+    ValueError for a `first` that is no head.
     """
     from circuitsvis.attention import attention_heads as render
 
     patterns = torch.as_tensor(patterns)
     n = len(tokens)
     if patterns.shape[1:] != (n, n):
-        raise ValueError(f"Patterns must have shape [head, {n}, {n}] for {n} tokens, not {list(patterns.shape)}.")
+        raise ValueError(
+            f"Patterns must have shape [head, {n}, {n}] for {n} tokens, not {list(patterns.shape)}."
+        )
     if not 0 <= first < len(patterns):
         raise ValueError(f"There is no head {first} among {len(patterns)}: count from 0.")
     names = [f"Head {h}" if layer is None else f"{layer}.{h}" for h in range(len(patterns))]
     drawn = render(tokens=list(tokens), attention=patterns, attention_head_names=names).local_src
     (place,) = re.findall(r'id="(circuits-vis-[^"]*)"', drawn)
     opened = _OPEN.format(place=place, first=first)
-    said = f"Attention patterns of {len(patterns)} heads on {n} tokens, for the mouse: run this cell to see them."
+    said = (
+        f"Attention patterns of {len(patterns)} heads on {n} tokens, for the mouse: run this "
+        f"cell to see them."
+    )
     return _Live(f"{_WHITE}{opened}{drawn}</div>", said)  # its own repr would ask the network first
 
 
@@ -304,7 +354,8 @@ class _Live(HTML):
         return self.said
 
 
-# A white ground as our figures have, on a dark page too; names in black on white, not in white on lime
+# A white ground as our figures have, on a dark page too; names in black on white, not in white on
+# lime
 _WHITE = '<div style="background: white; color: black; color-scheme: light; padding: 1px 12px">'
 _OPEN = """<style>#{place} [style*="background"] {{ background: white !important; color: black !important }}</style>
 <script>(() => {{  // one click would lock the head: with two it is shown until the mouse is on another
@@ -318,7 +369,7 @@ _OPEN = """<style>#{place} [style*="background"] {{ background: white !important
 }})();</script>"""
 
 
-@checked
+@validated
 def score_to_logit(
     sources: Sequence[str],
     score: Mapping[str, Float[Tensor, " src"]],
@@ -327,10 +378,12 @@ def score_to_logit(
     others: Mapping[str, float],
     logit: str,
 ) -> None:
-    """From a head's scores for one destination to one logit, a column for each source, from top to bottom.
+    """From a head's scores for one destination to one logit, a column for each source, from top to
+    bottom.
 
-    `score` holds the parts of each score, by name; their sum goes through the softmax. `effects` is what a source says
-    about the logit if it gets all the attention, and `others` what other paths add to it.
+    `score` holds the parts of each score, by name; their sum goes through the softmax. `effects` is
+    what a source says about the logit if it gets all the attention, and `others` what other paths
+    add to it.
     """
     whole = torch.stack([*score.values()]).sum(0)
     looks = whole.softmax(0)
@@ -340,12 +393,25 @@ def score_to_logit(
     for (name, values), axes in zip(rows.items(), grid[:, 0], strict=True):
         parts, below = score if name == "score" else {name: values}, [torch.zeros(len(values))] * 2
         for i, (part, heights) in enumerate(parts.items()):
-            look: Any = {"color": COLOURS[6] if i else COLOURS[0], "hatch": HATCHES[i], "label": part}
+            look: Any = {
+                "color": COLOURS[6] if i else COLOURS[0],
+                "hatch": HATCHES[i],
+                "label": part,
+            }
             up = (heights > 0).int()
-            axes.bar(range(len(heights)), heights, 0.6, torch.where(up > 0, below[1], below[0]), **look)
+            axes.bar(
+                range(len(heights)), heights, 0.6, torch.where(up > 0, below[1], below[0]), **look
+            )
             below = [below[0] + heights * (1 - up), below[1] + heights * up]
         for place, value in enumerate(values.tolist()):
-            axes.text(place, float(below[1][place]), f" {written(value)}", ha="center", va="bottom", fontsize=8)
+            axes.text(
+                place,
+                float(below[1][place]),
+                f" {written(value)}",
+                ha="center",
+                va="bottom",
+                fontsize=8,
+            )
         axes.set_ylabel(name, rotation=0, ha="right", va="center")
         axes.set(yticks=[])
         axes.margins(y=0.3)
@@ -356,29 +422,53 @@ def score_to_logit(
     for axes in grid[:3, 1]:
         axes.axis("off")
     added = {head: float((looks * effects).sum())} | dict(others)
-    bars(added | {logit: sum(added.values())}, "the sum of the row, and the rest", "", [head], grid[3, 1])
+    bars(
+        added | {logit: sum(added.values())},
+        "the sum of the row, and the rest",
+        "",
+        [head],
+        grid[3, 1],
+    )
     grid[3, 1].set_position([0.8, 0.11, 0.15, 0.27])
 
 
-@checked
+@validated
 def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
     """Draw a token in its box."""
     style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
-    axes.text(x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False)
+    axes.text(
+        x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False
+    )
 
 
-@checked
+@validated
 def arrow(
-    axes: Axes, start: tuple[float, float], end: tuple[float, float], colour: str, line: str = "-", bend: float = 0
+    axes: Axes,
+    start: tuple[float, float],
+    end: tuple[float, float],
+    colour: str,
+    line: str = "-",
+    bend: float = 0,
 ) -> None:
-    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` lifts it off the straight line."""
-    style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line, "shrinkA": 5, "shrinkB": 5}
+    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` lifts it off the
+    straight line.
+    """
+    style = {
+        "arrowstyle": "-|>",
+        "color": colour,
+        "lw": 2,
+        "linestyle": line,
+        "shrinkA": 5,
+        "shrinkB": 5,
+    }
     axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
 
 
-@checked
+@validated
 def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
-    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what is to come at n."""
+    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what
+    is to come at n.
+    """
     axes = plt.subplots(figsize=(9.6, height))[1]
     for x, token, place in zip((1, 3.4, 8), tokens, ("j", "j + 1", "n"), strict=True):
         axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
@@ -388,7 +478,9 @@ def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
     axes.text(5.7, 0, "· · ·", ha="center", va="center")
     for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
         axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
-        axes.text(-0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555")
+        axes.text(
+            -0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555"
+        )
     axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
     axes.axis("off")
     return axes

@@ -1,7 +1,8 @@
 """How fast the course is, as ratios measured side by side: `python -m tests.benchmark`.
 
-Every row sets one piece of work against another way to do it, or against a part of it that nobody can leave out. Both
-run in turns in the same process, and both must give the same numbers. No row promises seconds.
+Every row sets one piece of work against another way to do it, or against a part of it that nobody
+can leave out. Both run in turns in the same process, and both must give the same numbers. No row
+promises seconds.
 """
 
 import argparse
@@ -31,8 +32,9 @@ from transformer_lens import FactoredMatrix, HookedTransformer
 from course_utils import circuits, composition, models
 from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, write_checksums, write_text
 from course_utils.course import microscope, utf8_output
-from course_utils.course.microscope.widget import Microscope
-from course_utils.making import train
+from course_utils.course.microscope.live_in_kernel import Microscope
+from course_utils.models import all_heads
+from course_utils.training import train
 
 K = 100  # entries
 REACHED = 0.4  # the prefix-matching score that `--long` trains up to
@@ -50,9 +52,12 @@ class Scale:
     repetitions: int = 4
 
     def model(self, **changes: int) -> HookedTransformer:
-        """A random attention-only model of this size: what the work costs does not depend on the weights."""
+        """A random attention-only model of this size: what the work costs does not depend on the
+        weights.
+        """
         config: dict[str, Any] = {
-            name: getattr(self, name) for name in ("d_vocab", "d_model", "n_heads", "d_head", "n_layers")
+            name: getattr(self, name)
+            for name in ("d_vocab", "d_model", "n_heads", "d_head", "n_layers")
         }
         config |= {"n_ctx": 16, "attn_only": True, "normalization_type": None, "seed": 0}
         config |= {"positional_embedding_type": "shortformer"}
@@ -67,11 +72,15 @@ QUICK = Scale(d_vocab=1_024, d_model=32, n_heads=4, d_head=8, n_layers=8, repeti
 def side_by_side(
     ways: dict[Name, Callable[[], Any]], repetitions: int
 ) -> tuple[dict[Name, Any], dict[Name, list[float]]]:
-    """Run each of the ways in turn, again and again: their (last) results, and the seconds of every repetition."""
+    """Run each of the ways in turn, again and again: their (last) results, and the seconds of every
+    repetition.
+    """
     results: dict[Name, Any] = {}
     seconds: dict[Name, list[float]] = {name: [] for name in ways}
     for repetition in range(repetitions):
-        for name in list(ways)[:: 1 if repetition % 2 else -1]:  # there and back, so that none profits from its place
+        for name in list(ways)[
+            :: 1 if repetition % 2 else -1
+        ]:  # there and back, so that none profits from its place
             results[name] = None  # free the last one first
             started = time.perf_counter()
             results[name] = ways[name]()
@@ -119,7 +128,9 @@ def faster(seconds: dict[str, list[float]], name: str) -> list[float]:
 
 
 def same(ours: Tensor, other: Tensor, tolerance: float, what: str) -> None:
-    """Raise AssertionError unless the two ways gave the same numbers, to `tolerance` of the largest."""
+    """Raise AssertionError unless the two ways gave the same numbers, to `tolerance` of the
+    largest.
+    """
     assert ours.shape == other.shape, f"{what}: shapes {list(ours.shape)} and {list(other.shape)}"
     error = (ours - other).abs().max().item() / max(1e-30, other.abs().max().item())
     assert error <= tolerance, f"{what}: the two ways differ by {error:.1e} of the largest number"
@@ -129,7 +140,9 @@ def same(ours: Tensor, other: Tensor, tolerance: float, what: str) -> None:
 
 
 def bare_product(*matrices: FactoredMatrix) -> None:
-    """The limit: the products alone, in the same pieces, each forgotten at once. (Blocks of whole rows are slower.)"""
+    """The limit: the products alone, in the same pieces, each forgotten at once. (Blocks of whole
+    rows are slower.)
+    """
     for matrix in matrices:
         for rows in matrix.A.split(circuits.SIDE):
             for columns in matrix.B.split(circuits.SIDE, dim=1):
@@ -146,8 +159,10 @@ def naive_top(matrix: FactoredMatrix, k: int) -> Tensor:
 
 
 def copying_loop(model: HookedTransformer) -> Tensor:
-    """Copying scores [head] of all heads by TransformerLens's `FactoredMatrix.eigenvalues`, one after the other."""
-    heads = [(layer, head) for layer in range(model.cfg.n_layers) for head in range(model.cfg.n_heads)]
+    """Copying scores [head] of all heads by TransformerLens's `FactoredMatrix.eigenvalues`, one
+    after the other.
+    """
+    heads = all_heads(model)
     values = torch.stack([circuits.full_ov(model, *head).eigenvalues for head in heads])
     return values.sum(-1).real / values.abs().sum(-1)
 
@@ -172,25 +187,38 @@ def top_entries(scale: Scale) -> list[dict[str, Any]]:
 
     ratios, _ = against(matrix, bare_product, scale.repetitions)
     rows = [row(work, "the bare product, piece by piece (the limit)", ratios, least=0.8)]
-    eighth = FactoredMatrix(matrix.A[: scale.d_vocab // 8], matrix.B)  # the naive way needs as long for every row
+    # the naive way needs as long for every row
+    eighth = FactoredMatrix(matrix.A[: scale.d_vocab // 8], matrix.B)
     ratios, results = against(eighth, lambda part: naive_top(part, K), min(3, scale.repetitions))
     same(results["ours"], results["other"], 1e-5, work)
-    rows.append(row(work, "a ranking of every block of rows (an eighth of the rows)", ratios, least=5))
+    rows.append(
+        row(work, "a ranking of every block of rows (an eighth of the rows)", ratios, least=5)
+    )
     corner = FactoredMatrix(matrix.A[: scale.d_vocab // 4], matrix.B[:, : scale.d_vocab // 4])
     ratios, results = against(
         corner, lambda part: (part.A @ part.B).flatten().topk(K).values, min(3, scale.repetitions)
     )
     same(results["ours"], results["other"], 1e-5, work)
-    rows.append(row(work, f"the whole table and topk ({corner.shape[0]:,} tokens, where it fits)", ratios))
+    rows.append(
+        row(work, f"the whole table and topk ({corner.shape[0]:,} tokens, where it fits)", ratios)
+    )
     peak = _child(f"from tests.benchmark import Scale, peak_memory; peak_memory({scale})")
     rows.append(
-        row(work, "peak memory of the process, its imports and the model included", [float(peak)], most=1, unit="GB")
+        row(
+            work,
+            "peak memory of the process, its imports and the model included",
+            [float(peak)],
+            most=1,
+            unit="GB",
+        )
     )
     return rows
 
 
 def peak_memory(scale: Scale) -> None:
-    """Print the largest memory of this process, in GB, after the work of `top_entries`: for a process of its own."""
+    """Print the largest memory of this process, in GB, after the work of `top_entries`: for a
+    process of its own.
+    """
     circuits.top_entries(circuits.full_ov(scale.model(n_layers=1), 0, 0), K)
     if sys.platform == "linux":  # getrusage would also count what the parent held when it forked
         status = Path("/proc/self/status").read_text(encoding="utf-8")
@@ -221,7 +249,10 @@ def composition_scores(scale: Scale) -> list[dict[str, Any]]:
         ratios += faster(seconds, "other")
         total = {name: total[name] + seconds[name][0] for name in total}
     found = row(work, "TransformerLens's all_composition_scores", ratios, least=8)
-    return [found | {"value": total["other"] / total["ours"], "reached": total["other"] >= 8 * total["ours"]}]
+    return [
+        found
+        | {"value": total["other"] / total["ours"], "reached": total["other"] >= 8 * total["ours"]}
+    ]
 
 
 def copying(scale: Scale) -> list[dict[str, Any]]:
@@ -229,7 +260,10 @@ def copying(scale: Scale) -> list[dict[str, Any]]:
     model = scale.model()
     heads = f"eigenvalue copying of {scale.n_layers * scale.n_heads} heads"
     work = f"{heads}, {scale.d_vocab:,} tokens"
-    ways = {"ours": lambda: circuits.copying_scores(model).flatten(), "other": lambda: copying_loop(model)}
+    ways = {
+        "ours": lambda: circuits.copying_scores(model).flatten(),
+        "other": lambda: copying_loop(model),
+    }
     results, seconds = side_by_side(ways, min(2, scale.repetitions))
     same(results["ours"], results["other"], 1e-4, work)
     rows = [row(work, "FactoredMatrix.eigenvalues in a loop", faster(seconds, "other"), least=3)]
@@ -237,18 +271,26 @@ def copying(scale: Scale) -> list[dict[str, Any]]:
     small = replace(scale, d_vocab=min(500, scale.d_vocab)).model(n_layers=1)
 
     def dense() -> Tensor:
-        values = torch.stack([torch.linalg.eigvals(circuits.full_ov(small, 0, head).AB) for head in range(2)])
+        values = torch.stack(
+            [torch.linalg.eigvals(circuits.full_ov(small, 0, head).AB) for head in range(2)]
+        )
         return values.sum(-1).real / values.abs().sum(-1)
 
     ways = {"ours": lambda: circuits.copying_scores(small)[0, :2], "other": dense}
     results, seconds = side_by_side(ways, min(2, scale.repetitions))
-    same(results["ours"], results["other"], 1e-2, work)  # dense eigenvalues that should be 0 are only nearly so
+    # dense eigenvalues that should be 0 are only nearly so
+    same(results["ours"], results["other"], 1e-2, work)
     work = f"eigenvalue copying of {scale.n_heads} heads, {small.cfg.d_vocab:,} tokens"
-    return [*rows, row(work, "eigenvalues of the whole table, of 2 heads", faster(seconds, "other"))]
+    return [
+        *rows,
+        row(work, "eigenvalues of the whole table, of 2 heads", faster(seconds, "other")),
+    ]
 
 
 class Plain(train.OnText):
-    """The same model as one would train it without a thought: float32, and AdamW for everything (see `plain`)."""
+    """The same model as one would train it without a thought: float32, and AdamW for everything
+    (see `plain`).
+    """
 
     fused = False
 
@@ -263,26 +305,50 @@ def plain(recipe: train.TextRecipe) -> train.TextRecipe:
 
 
 def training_step(scale: Scale) -> list[dict[str, Any]]:
-    """Tokens per second of the two-layer model's training; `--long` measures how many tokens it takes."""
+    """Tokens per second of the two-layer model's training; `--long` measures how many tokens it
+    takes.
+    """
     recipe = train.RECIPES["two-layer"]
     if scale != PAPER:
         recipe = replace(recipe, batch=2)
-    noise = torch.randint(1, 4096, (100_000,), generator=torch.Generator().manual_seed(0))  # costs the same as a corpus
-    trained = {"ours": train.OnText(recipe, stream=noise), "other": Plain(plain(recipe), stream=noise)}
-    loops = {name: train.loop(training, train.State(recipe.steps)) for name, training in trained.items()}
-    ways: dict[str, Callable[[], Tensor]] = {name: partial(next, loop) for name, loop in loops.items()}
+    # costs the same as a corpus
+    noise = torch.randint(1, 4096, (100_000,), generator=torch.Generator().manual_seed(0))
+    trained = {
+        "ours": train.OnText(recipe, stream=noise),
+        "other": Plain(plain(recipe), stream=noise),
+    }
+    loops = {
+        name: train.loop(training, train.State(recipe.steps)) for name, training in trained.items()
+    }
+    ways: dict[str, Callable[[], Tensor]] = {
+        name: partial(next, loop) for name, loop in loops.items()
+    }
     work = "training the two-layer model"
     results, _ = side_by_side(ways, 1)
-    same(results["ours"].float(), results["other"], 0.01, work)  # the same weights, the same batch; ours in bfloat16
+    # the same weights, the same batch; ours in bfloat16
+    same(results["ours"].float(), results["other"], 0.01, work)
     gradients = [training.model.get_parameter("unembed.W_U").grad for training in trained.values()]
     ours, other = (gradient.flatten() for gradient in gradients if gradient is not None)
     assert torch.cosine_similarity(ours, other, dim=0) > 0.99, f"{work}: the gradients differ"
     _, seconds = side_by_side(ways, 8 * scale.repetitions)  # one step is short, and its time varies
     against = "a plain float32 AdamW loop"
-    least = 2.5 if trained["ours"].precision == "bfloat16" else None  # what float32 leaves to gain is not speed
+    # what float32 leaves to gain is not speed
+    least = 2.5 if trained["ours"].precision == "bfloat16" else None
     return [
-        row(f"{work}: tokens per second", against, faster(seconds, "other"), least=least, note=_profile(ways["ours"])),
-        row(f"{work}: tokens up to prefix matching {REACHED}", against, [], least=3, note=_tokens_of_the_recipe()),
+        row(
+            f"{work}: tokens per second",
+            against,
+            faster(seconds, "other"),
+            least=least,
+            note=_profile(ways["ours"]),
+        ),
+        row(
+            f"{work}: tokens up to prefix matching {REACHED}",
+            against,
+            [],
+            least=3,
+            note=_tokens_of_the_recipe(),
+        ),
     ]
 
 
@@ -295,8 +361,10 @@ def _profile(step: Callable[[], Any]) -> str:
     products = sum(seconds.get(f"aten::{name}", 0) for name in ("mm", "addmm", "bmm", "baddbmm"))
     masks = sum(seconds.get(f"aten::{name}", 0) for name in ("where", "ne", "copy_", "fill_"))
     return (
-        f"Of our step, {products / sum(seconds.values()):.0%} are matrix products, Muon's included, and "
-        f"{masks / sum(seconds.values()):.0%} masks and copies; of all but the products, bfloat16 speeds up little."
+        f"Of our step, {products / sum(seconds.values()):.0%} are matrix products, Muon's "
+        f"included, and "
+        f"{masks / sum(seconds.values()):.0%} masks and copies; of all but the products, "
+        f"bfloat16 speeds up little."
     )
 
 
@@ -311,7 +379,9 @@ def _tokens_of_the_recipe() -> str:
 
 
 def long_training(folder: Path, cap: int) -> list[dict[str, Any]]:
-    """Train with our recipe and with the plain loop until a head's prefix matching is 0.4, or for `cap` steps."""
+    """Train with our recipe and with the plain loop until a head's prefix matching is 0.4, or for
+    `cap` steps.
+    """
     recipe = replace(train.RECIPES["two-layer"], snapshots=())
     pairs = {"ours": (train.OnText, recipe), "plain": (Plain, replace(plain(recipe), steps=cap))}
     steps = {}
@@ -321,7 +391,10 @@ def long_training(folder: Path, cap: int) -> list[dict[str, Any]]:
             train.train(kind, its_recipe, folder / name, until=_is_reached)
         last = json.loads(history.read_text(encoding="utf-8"))[-1]
         steps[name] = last["step"], _is_reached(last)
-    note = ", ".join(f"{name}: {step:,} steps{'' if done else ', not reached'}" for name, (step, done) in steps.items())
+    note = ", ".join(
+        f"{name}: {step:,} steps{'' if done else ', not reached'}"
+        for name, (step, done) in steps.items()
+    )
     ratios = [steps["plain"][0] / steps["ours"][0]] if steps["ours"][1] else []
     work = f"training the two-layer model: tokens up to prefix matching {REACHED}"
     return [row(work, "a plain float32 AdamW loop", ratios, least=3, note=note)]
@@ -333,7 +406,9 @@ def _is_reached(history_row: dict[str, Any]) -> bool:
 
 def imports(scale: Scale) -> list[dict[str, Any]]:
     """What a learner waits for first; in processes of their own."""
-    marvel, picture = (_first_picture(lesson) for lesson in ("00_solution_start", "03_solution_zero_layers"))
+    marvel, picture = (
+        _first_picture(lesson) for lesson in ("00_solution_start", "03_solution_zero_layers")
+    )
     ways = {
         "package": lambda: _child("import course_utils"),
         "marvel": lambda: _child(marvel),
@@ -351,7 +426,9 @@ def imports(scale: Scale) -> list[dict[str, Any]]:
     return [
         row("import course_utils", against, shares["package"], most=0.1),
         row("from the start of lesson 00 to its live picture", against, shares["marvel"], most=1.6),
-        row("from the start of lesson 03 to its first picture", against, shares["picture"], most=1.6),
+        row(
+            "from the start of lesson 03 to its first picture", against, shares["picture"], most=1.6
+        ),
     ]
 
 
@@ -367,26 +444,51 @@ def answers(scale: Scale) -> list[dict[str, Any]]:
     """How long the microscope takes to answer a press of a button: each head cut, twice."""
     model, words = models.load("two-layer"), "lantern keeper sleeps. Wake lantern"
     figure = microscope.figure(model, words)
-    tokens, presses = model.to_tokens(words), 2 * [f"{layer}.{head}" for layer in range(2) for head in range(8)]
+    tokens, presses = (
+        model.to_tokens(words),
+        2 * [f"{layer}.{head}" for layer in range(2) for head in range(8)],
+    )
 
     def press() -> None:
-        live = Microscope(microscope.figure(model, words).source, figure.facts)  # without the runs of before
+        # without the runs of before
+        live = Microscope(microscope.figure(model, words).source, figure.facts)
         for head in presses:
             live.answer({**figure.facts, "cuts": [head]})
 
-    ways: dict[str, Callable[[], Any]] = {"ours": press, "other": lambda: [model(tokens) for _ in presses]}
+    ways: dict[str, Callable[[], Any]] = {
+        "ours": press,
+        "other": lambda: [model(tokens) for _ in presses],
+    }
     side_by_side(ways, 1)  # from now on, both are warm
     _, seconds = side_by_side(ways, scale.repetitions)
     ratios = [ours / other for ours, other in zip(seconds["ours"], seconds["other"], strict=True)]
     each = 1000 * median(seconds["ours"]) / len(presses)
-    note = f"{each:.0f} ms here for a press, as the mean of {len(presses)}; a screen shows it later."
-    return [row("the microscope's answer to a press", "one run of the two-layer model", ratios, note=note)]
+    note = (
+        f"{each:.0f} ms here for a press, as the mean of {len(presses)}; a screen shows it later."
+    )
+    return [
+        row(
+            "the microscope's answer to a press",
+            "one run of the two-layer model",
+            ratios,
+            note=note,
+        )
+    ]
 
 
 def suite() -> list[dict[str, Any]]:
     """The whole test suite, against nothing but the execution of the notebooks; both two at a time."""
     notebooks = sorted(ROOT.glob("notebooks/**/[0-9]*.ipynb"))
-    execute = [sys.executable, "-m", "nbconvert", "--to", "notebook", "--execute", "--stdout", "--log-level=ERROR"]
+    execute = [
+        sys.executable,
+        "-m",
+        "nbconvert",
+        "--to",
+        "notebook",
+        "--execute",
+        "--stdout",
+        "--log-level=ERROR",
+    ]
 
     def quiet(command: list[str]) -> None:
         environment = os.environ | {"OMP_NUM_THREADS": "1"}
@@ -404,7 +506,10 @@ def suite() -> list[dict[str, Any]]:
 
     results, seconds = side_by_side({"ours": tests, "other": bare}, 1)
     ours, other = seconds["ours"][0], seconds["other"][0]
-    notes = (_where_the_suite_goes(results["ours"]), f"The bare execution alone takes {other / 60:.0f} minutes here.")
+    notes = (
+        _where_the_suite_goes(results["ours"]),
+        f"The bare execution alone takes {other / 60:.0f} minutes here.",
+    )
     return [
         row(work, against, [ours / time_], most=most, note=note)
         for (work, against, most), time_, note in zip(SUITE, (other, 600), notes, strict=True)
@@ -415,21 +520,29 @@ def _where_the_suite_goes(report: str) -> str:
     """The shares of the suite's parts, from pytest's report in JUnit's format."""
     spent: dict[str, float] = defaultdict(float)
     for case in ElementTree.fromstring(report).iter("testcase"):
-        part = case.attrib["classname"].rsplit(".", 1)[-1]  # notebooks.03_….ipynb, tests.course.test_untrained
+        # notebooks.03_….ipynb, tests.course.test_untrained
+        part = case.attrib["classname"].rsplit(".", 1)[-1]
         spent[part] += float(case.attrib["time"])
     notebooks, claims, browser = (
         spent[part] / sum(spent.values()) for part in ("ipynb", "test_untrained", "test_browser")
     )
     return (
-        f"Of the suite's time, {notebooks:.0%} are the notebooks, {claims:.0%} the lessons once more on untrained"
-        f" weights, {browser:.0%} JupyterLab in a browser; the first alone can be as fast as the bare execution."
+        f"Of the suite's time, {notebooks:.0%} are the notebooks, {claims:.0%} the lessons once "
+        f"more on untrained"
+        f" weights, {browser:.0%} JupyterLab in a browser; the first alone can be as fast as "
+        f"the bare execution."
     )
 
 
 def _child(code: str) -> str:
     """What a Python process of its own prints."""
-    environment = os.environ | {"MPLBACKEND": "agg", "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    environment = os.environ | {
+        "MPLBACKEND": "agg",
+        "OMP_NUM_THREADS": str(torch.get_num_threads()),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True
+    )
     if done.returncode:
         raise RuntimeError(f"A process of the benchmark failed:\n{done.stderr[-2000:]}")
     return done.stdout
@@ -441,8 +554,8 @@ def _child(code: str) -> str:
 def growth(scale: Scale) -> dict[str, dict[str, Any]]:
     """The first four pieces of work at four sizes each: see `grown`.
 
-    The operations are the multiplications of all products, and 25 n³ for the eigenvalues of an n × n matrix. Where two
-    terms add up, their exponent is no whole number.
+    The operations are the multiplications of all products, and 25 n³ for the eigenvalues of an n ×
+    n matrix. Where two terms add up, their exponent is no whole number.
     """
     V, D, d, h, L = scale.d_vocab, scale.d_model, scale.d_head, scale.n_heads, scale.n_layers
     vocabularies = [V // 8, V // 4, V // 2, V]
@@ -460,7 +573,9 @@ def growth(scale: Scale) -> dict[str, dict[str, Any]]:
         "Q-composition scores": grown(
             "layers",
             layers,
-            lambda n: n * (n - 1) / 2 * (h * d) ** 2 * D + 6 * n * h * D * d * d,  # pairs of layers; the factors
+            lambda n: (
+                n * (n - 1) / 2 * (h * d) ** 2 * D + 6 * n * h * D * d * d
+            ),  # pairs of layers; the factors
             lambda n: scale.model(n_layers=n, d_vocab=100),
             lambda model: composition.scores(model, "Q"),
         ),
@@ -481,7 +596,8 @@ def grown(
     model: Callable[[int], HookedTransformer],
     work: Callable[[HookedTransformer], Any],
 ) -> dict[str, Any]:
-    """How long a piece of work takes on a model of each size: times as shares of the longest, and their exponent.
+    """How long a piece of work takes on a model of each size: times as shares of the longest, and
+    their exponent.
 
     The expected exponent is that of the number of operations, fitted over the same sizes.
     """
@@ -513,7 +629,9 @@ WORK: tuple[Work, ...] = (top_entries, composition_scores, copying, training_ste
 
 
 def measured(work: Work, scale: Scale) -> list[dict[str, Any]]:
-    """The rows about one piece of work, printed; only at the paper's scale are they held to their targets."""
+    """The rows about one piece of work, printed; only at the paper's scale are they held to their
+    targets.
+    """
     rows = [found if scale == PAPER else found | {"reached": None} for found in work(scale)]
     print(*map(line, rows), sep="\n", flush=True)
     return rows
@@ -575,13 +693,26 @@ def save(file: Path, results: dict[str, Any]) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmark", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="small sizes, in seconds; is stored only with --out")
+    parser.add_argument(
+        "--quick", action="store_true", help="small sizes, in seconds; is stored only with --out"
+    )
     names = [work.__name__ for work in WORK]
     one = parser.add_mutually_exclusive_group()
-    one.add_argument("--only", choices=names, metavar="WORK", help=f"only one piece of work: {', '.join(names)}")
-    one.add_argument("--suite", action="store_true", help="only the row about the test suite: half an hour")
-    one.add_argument("--long", type=Path, metavar="FOLDER", help="only the row about tokens: hours; can be resumed")
-    parser.add_argument("--cap", type=int, default=24_000, help="most steps of the plain loop in --long (24000)")
+    one.add_argument(
+        "--only", choices=names, metavar="WORK", help=f"only one piece of work: {', '.join(names)}"
+    )
+    one.add_argument(
+        "--suite", action="store_true", help="only the row about the test suite: half an hour"
+    )
+    one.add_argument(
+        "--long",
+        type=Path,
+        metavar="FOLDER",
+        help="only the row about tokens: hours; can be resumed",
+    )
+    parser.add_argument(
+        "--cap", type=int, default=24_000, help="most steps of the plain loop in --long (24000)"
+    )
     parser.add_argument("--threads", type=int, help="of torch (its own choice)")
     parser.add_argument("--out", type=Path, help="the file for the results (data/benchmark.json)")
     options = parser.parse_args(arguments)
@@ -590,11 +721,16 @@ def main(arguments: list[str] | None = None) -> None:
         torch.set_num_threads(options.threads)
     scale = QUICK if options.quick else PAPER
     file = options.out or (None if options.quick else DATA / "benchmark.json")
-    print("Ratios, the median of repetitions side by side (spread), what they should reach.", machine())
+    print(
+        "Ratios, the median of repetitions side by side (spread), what they should reach.",
+        machine(),
+    )
     stored = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else None
     if options.only or options.suite or options.long:
         if not stored:
-            parser.error("--only, --suite and --long change results, which must be there first: see --out.")
+            parser.error(
+                "--only, --suite and --long change results, which must be there first: see --out."
+            )
         if options.only:
             rows = measured(WORK[names.index(options.only)], scale)
         else:
@@ -603,11 +739,18 @@ def main(arguments: list[str] | None = None) -> None:
         results = stored | {"rows": merged(stored["rows"], rows)}
     else:
         results = run(scale)
-        if stored and stored["scale"] == results["scale"]:  # what --suite and --long have found stays
+        if (
+            stored and stored["scale"] == results["scale"]
+        ):  # what --suite and --long have found stays
             gaps = {found["work"] for found in results["rows"] if found["value"] is None}
-            results["rows"] = merged(results["rows"], [found for found in stored["rows"] if found["work"] in gaps])
+            results["rows"] = merged(
+                results["rows"], [found for found in stored["rows"] if found["work"] in gaps]
+            )
         for name, found in results["growth"].items():
-            print(f"{name}: cost ~ {found['unit']}^{found['exponent']:.2f}, expected {found['expected']:.2f}")
+            print(
+                f"{name}: cost ~ {found['unit']}^{found['exponent']:.2f}, expected "
+                f"{found['expected']:.2f}"
+            )
     if file:
         save(file, results)
 

@@ -1,6 +1,8 @@
-"""In tests, what a `@checked` function of the package returns is held to its annotation, shapes included.
+"""In tests, what a `@validated` function of the package returns is held to its annotation, shapes
+included.
 
-An axis name means one length in arguments and result. Lessons do without: it takes time, and what it finds is our bug.
+An axis name means one length in arguments and result. Lessons do without: it takes time, and what
+it finds is our bug.
 """
 
 from beartype.door import die_if_unbearable

@@ -1,11 +1,13 @@
-"""Do the unit tests notice when the mathematics is wrong? Breaks a module in every small way, one at a time.
+"""Do the unit tests notice when the mathematics is wrong? Breaks a module in every small way, one
+at a time.
 
     python tests/mutation.py                # circuits, heads, composition, interventions, paths
     python tests/mutation.py heads paths
 
-A mutant is the module with one expression or statement changed: another operator, a constant one off, a transpose, a
-call, a keyword, an annotation, a decorator or a `raise` left out. It is killed if the module's tests fail or hang. One
-that survives must stand in EXPLAINED with its reason, else the exit status is 1.
+A mutant is the module with one expression or statement changed: another operator, a constant one
+off, a transpose, a call, a keyword, an annotation, a decorator or a `raise` left out. It is killed
+if the module's tests fail or hang. One that survives must stand in EXPLAINED with its reason, else
+the exit status is 1.
 """
 
 import ast
@@ -34,66 +36,214 @@ UNIT = {  # what stands for "its tests"; the last file is limited to the module'
 }
 SECONDS = 60  # of processor time for each mutant
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
-    **{ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.FloorDiv: ast.Mod},
-    **{ast.Mod: ast.FloorDiv, ast.Pow: ast.Mult, ast.And: ast.Or, ast.Or: ast.And, ast.In: ast.NotIn},
-    **{ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt},
+    **{
+        ast.Add: ast.Sub,
+        ast.Sub: ast.Add,
+        ast.Mult: ast.Div,
+        ast.Div: ast.Mult,
+        ast.FloorDiv: ast.Mod,
+    },
+    **{
+        ast.Mod: ast.FloorDiv,
+        ast.Pow: ast.Mult,
+        ast.And: ast.Or,
+        ast.Or: ast.And,
+        ast.In: ast.NotIn,
+    },
+    **{
+        ast.Eq: ast.NotEq,
+        ast.NotEq: ast.Eq,
+        ast.Lt: ast.LtE,
+        ast.LtE: ast.Lt,
+        ast.Gt: ast.GtE,
+        ast.GtE: ast.Gt,
+    },
     **{ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is},
 }
-RENAMED = {"sum": "mean", "amax": "amin", "maximum": "minimum", "max": "min", "min": "max", "real": "imag"}
-RENAMED |= {"W_Q": "W_K", "W_K": "W_Q", "W_V": "W_K", "d_head": "d_model", "d_model": "d_head", "n_layers": "n_heads"}
-EXPLAINED = {  # the function, and a part of the change that no other change has: why no test can or need notice it
-    ("circuits.module", "SIDE = «1024"): "every size gives the same numbers; it is chosen for speed",
-    ("circuits.module", "BLOCK = «2 → (3)"): "every size gives the same numbers; it is chosen for speed",
-    ("circuits.module", "BLOCK = 2**«22"): "every size gives the same numbers; it is chosen for speed",
-    ("circuits.full_qk", "«layer: int"): "qk, which it calls first, checks the layer in the same words",
-    ("circuits.full_qk", "«head: int"): "qk, which it calls first, checks the head in the same words",
-    ("circuits.full_ov", "«layer: int"): "ov, which it calls first, checks the layer in the same words",
-    ("circuits.full_ov", "«head: int"): "ov, which it calls first, checks the head in the same words",
-    ("circuits.copying_score", "«@checked"): "eigenvalues, which it calls first, checks the matrix in the same words",
-    ("circuits.copying_score", "«matrix: "): "eigenvalues, which it calls first, checks the matrix in the same words",
+RENAMED = {
+    "sum": "mean",
+    "amax": "amin",
+    "maximum": "minimum",
+    "max": "min",
+    "min": "max",
+    "real": "imag",
+}
+RENAMED |= {
+    "W_Q": "W_K",
+    "W_K": "W_Q",
+    "W_V": "W_K",
+    "d_head": "d_model",
+    "d_model": "d_head",
+    "n_layers": "n_heads",
+}
+# the function, and a part of the change that no other change has: why no test can or need notice it
+EXPLAINED = {
+    (
+        "circuits.module",
+        "SIDE = «1024",
+    ): "every size gives the same numbers; it is chosen for speed",
+    (
+        "circuits.module",
+        "BLOCK = «2 → (3)",
+    ): "every size gives the same numbers; it is chosen for speed",
+    (
+        "circuits.module",
+        "BLOCK = 2**«22",
+    ): "every size gives the same numbers; it is chosen for speed",
+    (
+        "circuits.full_qk",
+        "«layer: int",
+    ): "qk, which it calls first, checks the layer in the same words",
+    (
+        "circuits.full_qk",
+        "«head: int",
+    ): "qk, which it calls first, checks the head in the same words",
+    (
+        "circuits.full_ov",
+        "«layer: int",
+    ): "ov, which it calls first, checks the layer in the same words",
+    (
+        "circuits.full_ov",
+        "«head: int",
+    ): "ov, which it calls first, checks the head in the same words",
+    (
+        "circuits.copying_score",
+        "«@validated",
+    ): "eigenvalues, which it calls first, checks the matrix in the same words",
+    (
+        "circuits.copying_score",
+        "«matrix: ",
+    ): "eigenvalues, which it calls first, checks the matrix in the same words",
     ("circuits.self_rate", "table.shape[-«2 → (1)"): "the table is square",
-    ("circuits.row_maxima", "maxima.split(SIDE)))»"): "both are split alike, so they are always equally many",
-    ("circuits.row_maxima", "strict=«True → False"): "both are split alike, so they are always equally many",
-    ("circuits.top_entries", "→ (torch.empty(0, dtype=torch.long))»"): "counts on a GPU only; there is none in CI",
+    (
+        "circuits.row_maxima",
+        "maxima.split(SIDE)))»",
+    ): "both are split alike, so they are always equally many",
+    (
+        "circuits.row_maxima",
+        "strict=«True → False",
+    ): "both are split alike, so they are always equally many",
+    (
+        "circuits.top_entries",
+        "→ (torch.empty(0, dtype=torch.long))»",
+    ): "counts on a GPU only; there is none in CI",
     ("circuits.top_entries", "max(«1 → (2)»"): "every size of the pieces gives the same numbers",
-    ("circuits.top_entries", "→ (BLOCK % n_columns)»"): "every size of the pieces gives the same numbers",
-    ("circuits.lead", "«@checked"): "leads, which it calls first, checks both in the same words",
-    ("circuits.lead", "«matrix: "): "leads, which it calls first, checks the matrix in the same words",
-    ("circuits.lead", "«pairs: "): "leads, which it calls first, checks the pairs in the same words",
+    (
+        "circuits.top_entries",
+        "→ (BLOCK % n_columns)»",
+    ): "every size of the pieces gives the same numbers",
+    ("circuits.lead", "«@validated"): "leads, which it calls first, checks both in the same words",
+    (
+        "circuits.lead",
+        "«matrix: ",
+    ): "leads, which it calls first, checks the matrix in the same words",
+    (
+        "circuits.lead",
+        "«pairs: ",
+    ): "leads, which it calls first, checks the pairs in the same words",
     ("circuits.leads", "sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     ("circuits.leads", "B.mean(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
-    ("composition.match_matrix", "«model: "): "qk, which it calls first, checks the model in the same words",
-    ("composition.scores", "«mode: str → mode»"): "_reading, which it calls first, refuses what is no mode",
-    ("composition.null", "«mode: str → mode»"): "_reading, which it calls first, refuses what is no mode",
-    ("composition.scores", "range(«n_layers - 1 → (n_layers"): "after the last layer there is none to go through",
-    ("composition.scores", "range(n_layers - «1 → (0)"): "after the last layer there is none to go through",
-    ("heads.patterns", "run_with_cache(tokens, names_filter"): "saves the time for the logits, which are thrown away",
-    ("heads.patterns", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
-    ("heads.value_weighted", "«@checked"): "patterns, which it calls first, checks the tokens in the same words",
-    ("heads.value_weighted", "«tokens: "): "patterns, which it calls first, checks the tokens in the same words",
-    ("heads.value_weighted", "run_with_cache(tokens, names_filter"): "saves the time for the logits, not used here",
-    ("heads.value_weighted", "run_with_cache(tokens, return_type=None))»"): "saves memory; other entries are not read",
-    ("heads.value_weighted", "«model: "): "patterns, which it calls first, checks the model in the same words",
-    ("interventions.module", "ROWS = «4 → "): "every number of rows gives the same numbers; it is chosen for memory",
-    ("interventions.cut", "*«cuts: Cut"): "a cut of a wrong kind is refused in one sentence without it, too",
-    ("interventions.move", "«return z → return None"): "z is changed in place, and TransformerLens keeps it",
+    (
+        "composition.match_matrix",
+        "«model: ",
+    ): "qk, which it calls first, checks the model in the same words",
+    (
+        "composition.scores",
+        "«mode: str → mode»",
+    ): "_reading, which it calls first, refuses what is no mode",
+    (
+        "composition.null",
+        "«mode: str → mode»",
+    ): "_reading, which it calls first, refuses what is no mode",
+    (
+        "composition.scores",
+        "range(«n_layers - 1 → (n_layers",
+    ): "after the last layer there is none to go through",
+    (
+        "composition.scores",
+        "range(n_layers - «1 → (0)",
+    ): "after the last layer there is none to go through",
+    (
+        "heads.patterns",
+        "run_with_cache(tokens, names_filter",
+    ): "saves the time for the logits, which are thrown away",
+    (
+        "heads.patterns",
+        "run_with_cache(tokens, return_type=None))»",
+    ): "saves memory; other entries are not read",
+    (
+        "heads.value_weighted",
+        "«@validated",
+    ): "patterns, which it calls first, checks the tokens in the same words",
+    (
+        "heads.value_weighted",
+        "«tokens: ",
+    ): "patterns, which it calls first, checks the tokens in the same words",
+    (
+        "heads.value_weighted",
+        "run_with_cache(tokens, names_filter",
+    ): "saves the time for the logits, not used here",
+    (
+        "heads.value_weighted",
+        "run_with_cache(tokens, return_type=None))»",
+    ): "saves memory; other entries are not read",
+    (
+        "heads.value_weighted",
+        "«model: ",
+    ): "patterns, which it calls first, checks the model in the same words",
+    (
+        "interventions.module",
+        "ROWS = «4 → ",
+    ): "every number of rows gives the same numbers; it is chosen for memory",
+    (
+        "interventions.cut",
+        "*«cuts: Cut",
+    ): "a cut of a wrong kind is refused in one sentence without it, too",
+    (
+        "interventions.move",
+        "«return z → return None",
+    ): "z is changed in place, and TransformerLens keeps it",
     (
         "interventions.hide",
         "«return scores → return None",
     ): "scores are changed in place, and TransformerLens keeps them",
     ("interventions._check_cut", "«return → return None»"): "both return None",
-    ("interventions.stand_ins", "«@torch.no_grad()"): "the course's models have no gradients; it saves time for others",
-    ("interventions.stand_ins", "check_head(model, layer, «0 → (1)»)"): "only the layer is in question",
-    ("interventions.stand_ins", "run_with_cache(some, names_filter"): "saves the time for the logits, not used here",
-    ("interventions.stand_ins", "run_with_cache(some, return_type=None))»"): "saves memory; other entries are not read",
+    (
+        "interventions.stand_ins",
+        "«@torch.no_grad()",
+    ): "the course's models have no gradients; it saves time for others",
+    (
+        "interventions.stand_ins",
+        "require_head(model, layer, «0 → (1)»)",
+    ): "only the layer is in question",
+    (
+        "interventions.stand_ins",
+        "run_with_cache(some, names_filter",
+    ): "saves the time for the logits, not used here",
+    (
+        "interventions.stand_ins",
+        "run_with_cache(some, return_type=None))»",
+    ): "saves memory; other entries are not read",
     ("heads.prefix_matching_score", "shape[-«1 → (2)»"): "the pattern is square",
     ("heads.score_parts", "allowed.sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     ("heads.score_parts", "strict=«True → False»"): "a layer has as many queries as keys",
     ("heads.score_parts", "model.W_K[0]))»:"): "a layer has as many queries as keys",
-    ("composition.find_and_copy", "«@checked"): "match_matrix, which it calls first, checks all in the same words",
-    ("composition.find_and_copy", "«model: "): "match_matrix, which it calls first, checks the model in the same words",
-    ("composition.find_and_copy", "«later: "): "match_matrix, which it calls first, checks it in the same words",
-    ("composition.find_and_copy", "«earlier: "): "match_matrix, which it calls first, checks it in the same words",
+    (
+        "composition.find_and_copy",
+        "«@validated",
+    ): "match_matrix, which it calls first, checks all in the same words",
+    (
+        "composition.find_and_copy",
+        "«model: ",
+    ): "match_matrix, which it calls first, checks the model in the same words",
+    (
+        "composition.find_and_copy",
+        "«later: ",
+    ): "match_matrix, which it calls first, checks it in the same words",
+    (
+        "composition.find_and_copy",
+        "«earlier: ",
+    ): "match_matrix, which it calls first, checks it in the same words",
     ("composition.find_and_copy_null", "(zip(sizes, drawn))»"): "there is a matrix for each size",
     ("composition.find_and_copy_null", "strict=«True → False»"): "there is a matrix for each size",
     ("paths.of_tables", "QK.shape[«-1 → (1)»]"): "each table is square",
@@ -101,15 +251,30 @@ EXPLAINED = {  # the function, and a part of the change that no other change has
     ("paths.of_tables", "scores[«0 → (-1)»]"): "all heads have scores of one shape",
     ("paths.to_logit", "[:, :, «0 → (-1)»]"): "there is one text: the first is the last",
     ("paths.to_logit", "model.W_U.mean(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
-    ("paths.to_logit", "(x @ read)[..., «0 → (-1)»]"): "the axis has the length one: the first is the last",
-    ("paths.to_logit", "read[..., «0 → (-1)»])"): "the axis has the length one: the first is the last",
-    ("paths.run", "*«cuts: Cut"): "a cut of a wrong kind is refused in one sentence without it, too",
-    ("paths.run", "run_with_cache(tokens[None], names_filter"): "saves memory; other entries are not read",
+    (
+        "paths.to_logit",
+        "(x @ read)[..., «0 → (-1)»]",
+    ): "the axis has the length one: the first is the last",
+    (
+        "paths.to_logit",
+        "read[..., «0 → (-1)»])",
+    ): "the axis has the length one: the first is the last",
+    (
+        "paths.run",
+        "*«cuts: Cut",
+    ): "a cut of a wrong kind is refused in one sentence without it, too",
+    (
+        "paths.run",
+        "run_with_cache(tokens[None], names_filter",
+    ): "saves memory; other entries are not read",
     ("paths.run", "logits[«0 → (-1)»], none"): "there is one text: the first is the last",
     ("paths.run", "logits=logits[«0 → (-1)»]"): "there is one text: the first is the last",
     ("paths.terms", "«zip(_heads(model)"): "there are as many heads as there are rows",
     ("paths.terms", "strict=«True → False»"): "there are as many heads as there are rows",
-    ("paths.pairs", "stream[«-1 → (1)»"): "without LayerNorm the direction is the same at every stream",
+    (
+        "paths.pairs",
+        "stream[«-1 → (1)»",
+    ): "without LayerNorm the direction is the same at every stream",
     ("paths.pairs", "stream[-«1 → "): "without LayerNorm the direction is the same at every stream",
     ("paths.path_terms", "[«0 → (-1)», :, 0]"): "the model has one layer: the first is the last",
     ("paths.path_terms", "[0, :, «0 → (-1)»]"): "there is one text: the first is the last",
@@ -131,7 +296,9 @@ def _variants(node: ast.AST) -> Iterator[str]:
     """What may stand in the place of one expression or statement."""
     match node:
         case ast.BinOp(left=left, op=op, right=right):
-            if type(op) in SWAPPED:  # of a matrix product no side is left out: its shape would give it away
+            if (
+                type(op) in SWAPPED
+            ):  # of a matrix product no side is left out: its shape would give it away
                 yield _changed(node, op=SWAPPED[type(op)]())
                 yield from (f"({ast.unparse(side)})" for side in (left, right))
         case ast.BoolOp(op=op, values=values):
@@ -169,7 +336,9 @@ def _variants(node: ast.AST) -> Iterator[str]:
             for name, bound in (("lower", lower), ("upper", upper)):
                 if bound is not None:
                     yield _changed(node, **{name: None})[1:-1]
-                    yield _changed(node, **{name: ast.BinOp(bound, ast.Add(), ast.Constant(1))})[1:-1]
+                    yield _changed(node, **{name: ast.BinOp(bound, ast.Add(), ast.Constant(1))})[
+                        1:-1
+                    ]
         case ast.Return(value=ast.Tuple(elts=elts)):
             yield f"return {ast.unparse(ast.Tuple([*elts[1:], elts[0]]))}"
             yield "return None"
@@ -180,13 +349,21 @@ def _variants(node: ast.AST) -> Iterator[str]:
 
 
 def _places(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.AST]]:
-    """Every node that computes something, with the function it is in: no docstrings, messages or type names."""
+    """Every node that computes something, with the function it is in: no docstrings, messages or
+    type names.
+    """
     if isinstance(node, ast.FunctionDef):
         owner = node.name
         for decorator in node.decorator_list:
             yield owner, decorator
-        if any(ast.unparse(decorator) == "checked" for decorator in node.decorator_list):  # else nobody reads them
-            yield from ((owner, a) for a in [*node.args.args, node.args.vararg] if a is not None and a.annotation)
+        if any(
+            ast.unparse(decorator) == "validated" for decorator in node.decorator_list
+        ):  # else nobody reads them
+            yield from (
+                (owner, a)
+                for a in [*node.args.args, node.args.vararg]
+                if a is not None and a.annotation
+            )
         children = [*node.args.defaults, *node.body]
     elif isinstance(node, ast.Raise):
         children = []
@@ -207,15 +384,21 @@ def mutants(module: str) -> Iterator[tuple[int, str, str]]:
     """Of a module: the line, what is changed (function: old → new), and the whole mutated source."""
     source = (ROOT / "course_utils" / f"{module}.py").read_text(encoding="utf-8")
     tree = ast.parse(source)
-    decorators = {id(d) for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) for d in n.decorator_list}
+    decorators = {
+        id(d) for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) for d in n.decorator_list
+    }
     starts = [0]
     for line in source.encode().splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for owner, node in _places(tree, "module"):
         if not isinstance(node, ast.stmt | ast.expr | ast.arg):  # an operator, a list of arguments
             continue
-        assert node.end_lineno is not None and node.end_col_offset is not None  # the parser sets them
-        start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        # the parser sets them
+        assert node.end_lineno is not None and node.end_col_offset is not None
+        start, end = (
+            starts[node.lineno - 1] + node.col_offset,
+            starts[node.end_lineno - 1] + node.end_col_offset,
+        )
         old = source.encode()[start:end].decode()
         variants: Iterable[str]
         if id(node) in decorators:
@@ -236,7 +419,10 @@ def mutants(module: str) -> Iterator[tuple[int, str, str]]:
 
 
 def _passes(module: str, source: str) -> bool:
-    """Do the module's tests pass with this source in its place? Asked in a child process, which ends with it."""
+    """Do the module's tests pass with this source in its place?
+
+    Asked in a child process, which ends with it.
+    """
     target = importlib.import_module(f"course_utils.{module}")
     exec(compile(source, str(target.__file__), "exec"), vars(target))
     options = [
@@ -252,7 +438,9 @@ def _passes(module: str, source: str) -> bool:
         "--noconftest",
     ]
     own = pytest.main([*options, *(str(TESTS / file) for file in UNIT[module])])
-    return not own and not pytest.main([*options, str(TESTS / "test_arguments.py"), "-k", f"{module}."])
+    return not own and not pytest.main(
+        [*options, str(TESTS / "test_arguments.py"), "-k", f"{module}."]
+    )
 
 
 def survives(module: str, source: str) -> bool:
@@ -279,7 +467,9 @@ def main(modules: list[str]) -> int:
     gc.disable()
     failures = 0
     for module in modules or UNIT:
-        if not survives(module, (ROOT / "course_utils" / f"{module}.py").read_text(encoding="utf-8")):
+        if not survives(
+            module, (ROOT / "course_utils" / f"{module}.py").read_text(encoding="utf-8")
+        ):
             raise SystemExit(f"The tests of {module} fail without any mutation.")
         reasons = {key: 0 for key in EXPLAINED if key[0].startswith(f"{module}.")}
         mutated = survived = 0
@@ -287,19 +477,30 @@ def main(modules: list[str]) -> int:
             mutated += 1
             if survives(module, source):
                 survived += 1
-                key = next((key for key in reasons if change.startswith(f"{key[0]}: ") and key[1] in change), None)
+                key = next(
+                    (
+                        key
+                        for key in reasons
+                        if change.startswith(f"{key[0]}: ") and key[1] in change
+                    ),
+                    None,
+                )
                 if key is None:
                     failures += 1
                 else:
                     reasons[key] += 1
                 print(
-                    f"{module}.py:{line} {change}\n    {EXPLAINED[key] if key else 'SURVIVED, AND NOBODY KNOWS WHY'}",
+                    f"{module}.py:{line} {change}\n    "
+                    f"{EXPLAINED[key] if key else 'SURVIVED, AND NOBODY KNOWS WHY'}",
                     flush=True,
                 )
         for key in (key for key, times in reasons.items() if not times):
             failures += 1
             print(f"EXPLAINED has {key}, which no survivor needs.")
-        print(f"{module}: {mutated} mutants, {mutated - survived} killed, {survived} survived", flush=True)
+        print(
+            f"{module}: {mutated} mutants, {mutated - survived} killed, {survived} survived",
+            flush=True,
+        )
     return int(failures > 0)
 
 

@@ -1,7 +1,9 @@
-"""Kernels for the lessons under test that have imported the libraries already: a process forks one for each notebook.
+"""Kernels for the lessons under test that have imported the libraries already: a process forks one
+for each notebook.
 
-Importing torch, TransformerLens and matplotlib takes a kernel five seconds of a processor. As a script this module is
-that process: for each line it reads, it forks a kernel, which says its number. Nothing of ours is imported beforehand.
+Importing torch, TransformerLens and matplotlib takes a kernel five seconds of a processor. As a
+script this module is that process: for each line it reads, it forks a kernel, which says its
+number. Nothing of ours is imported beforehand.
 """
 
 import atexit
@@ -17,7 +19,13 @@ from pathlib import Path
 from jupyter_client.provisioning import local_provisioner
 
 LESSONS = Path(__file__).parents[1] / "notebooks"
-READ_AT_ONCE = ("ATEN_CPU_CAPABILITY", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA", "MKL_CBWR", "OMP_NUM_THREADS")
+READ_AT_ONCE = (
+    "ATEN_CPU_CAPABILITY",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+    "MKL_CBWR",
+    "OMP_NUM_THREADS",
+)
 
 
 class Forked:
@@ -51,19 +59,31 @@ class Forked:
 
 
 def use():
-    """From now on, the kernels of lessons that this process starts are forked; on Windows they can't be."""
+    """From now on, the kernels of lessons that this process starts are forked; on Windows they
+    can't be.
+    """
     cold, sources = local_provisioner.launch_kernel, {}
 
     def launch_kernel(cmd, cwd=None, env=None, **options):
         if "COVERAGE_RUN" in os.environ or not Path(cwd or ".").resolve().is_relative_to(LESSONS):
             return cold(cmd, cwd=cwd, env=env, **options)
         kind = tuple(env.get(name) for name in READ_AT_ONCE)
-        if kind not in sources:  # what libraries read when they are imported can't be changed afterwards
-            pipe = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        if (
+            kind not in sources
+        ):  # what libraries read when they are imported can't be changed afterwards
+            pipe = {
+                "stdin": subprocess.PIPE,
+                "stdout": subprocess.PIPE,
+                "stderr": subprocess.DEVNULL,
+            }
             sources[kind] = subprocess.Popen([sys.executable, __file__], env=env, text=True, **pipe)
             atexit.register(sources[kind].kill)
         source = sources[kind]
-        print(json.dumps({"arguments": cmd[3:], "cwd": str(cwd), "env": dict(env)}), file=source.stdin, flush=True)
+        print(
+            json.dumps({"arguments": cmd[3:], "cwd": str(cwd), "env": dict(env)}),
+            file=source.stdin,
+            flush=True,
+        )
         return Forked(int(source.stdout.readline()))
 
     if os.name == "posix":

@@ -1,14 +1,15 @@
-"""Bets: `predict` asks for a guess before the number comes, on a card; the claim that says `predicted=` answers it.
+"""Bets: `predict` asks for a guess before the number comes, on a card; the claim that says
+`predicted=` answers it.
 
-`my_predictions.json` beside the notebook keeps for each name "question", "guess", "confidence" (1 to 3), how the guess
-is judged ("between" or "within"), and, once the claim came, "truth", "right" and "because". Somebody who bets again
-when the truth is known keeps the bet made before it under "first"; what is counted is that one.
+`my_predictions.json` beside the notebook keeps for each name "question", "guess", "confidence" (1
+to 3), how the guess is judged ("between" or "within"), and, once the claim came, "truth", "right"
+and "because". Somebody who bets again when the truth is known keeps the bet made before it under
+"first"; what is counted is that one.
 """
 
 import itertools
 import json
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -18,25 +19,30 @@ from typing import Any
 import anywidget
 import traitlets
 
-from course_utils._arguments import checked
+from course_utils._arguments import validated
 from course_utils._files import write_text
-from course_utils.course.microscope import web
+from course_utils._words import true_minus
+from course_utils.course.microscope import scripts
+from course_utils.course.values import is_recorded, shown
 
 HERE = Path(__file__).resolve().parent
 PREDICTIONS = "my_predictions.json"  # beside the notebook that asks
 STEPS = ("a guess", "likely", "sure")  # of confidence, 1 to 3
-# The still card stands above the live one. JupyterLab puts an error in the place of a widget whose kernel is gone.
+# The still card stands above the live one. JupyterLab puts an error in the place of a widget whose
+# kernel is gone.
 STYLE = (
     "<style>.jp-OutputArea-child:has(.bet-still)+.jp-OutputArea-child:has(.jupyter-widgets):not(:has(.bet-live))"
-    "{display:none}.bet-still{max-width:44rem;box-sizing:border-box;border:1px solid #8886;border-radius:8px;"
+    "{display:none}.bet-still{max-width:44rem;box-sizing:border-box;border:1px solid "
+    "#8886;border-radius:8px;"
     "padding:.7em 1em;margin:0 0 8px}.bet-still>*{margin:.4em 0!important}</style>"
 )
 EMPHASIS = {r"\*\*(.+?)\*\*": "b", r"\*(.+?)\*": "i"}  # Markdown → tag
-SCRIPTS = {r"_\{(.+?)\}": "sub", r"_(\w)": "sub", r"\^\{(.+?)\}": "sup", r"\^(\w)": "sup"}  # in formulas
+# in formulas
+SCRIPTS = {r"_\{(.+?)\}": "sub", r"_(\w)": "sub", r"\^\{(.+?)\}": "sup", r"\^(\w)": "sup"}
 _cards: dict[str, "Card"] = {}  # of this kernel, by name
 
 
-@checked
+@validated
 def predict(
     name: str,
     question: str,
@@ -46,27 +52,32 @@ def predict(
     bands: Sequence[float] = (),
     within: float | None = None,
 ) -> None:
-    """Ask for a guess before the number comes: one of the `options`, one of the `bands`, or a number in the `unit`.
+    """Ask for a guess before the number comes: one of the `options`, one of the `bands`, or a
+    number in the `unit`.
 
-    `bands` are the edges between choices: (0.2, 0.5) and "%" ask for "under 20 %", "20 to 50 %" or "over 50 %".
-    `within` is how far a number may be off, in the claim's own units (0.1 for ten percentage points); without it, a
-    quarter of the truth. Leaving the card blank stops nothing. Raises ValueError for what can't be bet on.
+    `bands` are the edges between choices: (0.2, 0.5) and "%" ask for "under 20 %", "20 to 50 %" or
+    "over 50 %". `within` is how far a number may be off, in the claim's own units (0.1 for ten
+    percentage points); without it, a quarter of the truth. Leaving the card blank stops nothing.
+    Raises ValueError for what can't be bet on.
     """
     from IPython.display import display
 
     if (options or bands) and within is not None:
-        raise ValueError("within is for a number that is typed: an option or a band is right or wrong.")
+        raise ValueError(
+            "within is for a number that is typed: an option or a band is right or wrong."
+        )
     if within is not None and not 0 < within < math.inf:
         raise ValueError(f"within must be above 0, not {within!r}.")
     card = _cards[name] = Card(name, question, _choices(options, bands, unit), unit, bands, within)
     card.still = display(card.drawn(), raw=True, display_id=True)
-    display(web.view(card), raw=True)
+    display(scripts.view(card), raw=True)
 
 
 def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:
     """What a claim's row says of a bet, as "your bet 30 % ✗"; nothing where none was made.
 
-    Keeps the truth and whether the bet was right, and shows both on the card. `because` is Markdown: why it is so.
+    Keeps the truth and whether the bet was right, and shows both on the card. `because` is
+    Markdown: why it is so.
     """
     if is_recorded():
         return ""
@@ -84,7 +95,9 @@ def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:
 
 
 def _choices(options: Sequence[str], bands: Sequence[float], unit: str) -> list[dict]:
-    """The bets that one can choose from: "guess", and for a band what it is "between", None where it has no end."""
+    """The bets that one can choose from: "guess", and for a band what it is "between", None where
+    it has no end.
+    """
     if options and bands:
         raise ValueError("Give options or bands, not both.")
     if len(options) == 1 or len({*options}) < len(options):
@@ -109,7 +122,13 @@ class Card(anywidget.AnyWidget):
     state = traitlets.Dict().tag(sync=True)  # what has become of it
 
     def __init__(
-        self, name: str, text: str, choices: list[dict], unit: str, edges: Sequence[float], within: float | None
+        self,
+        name: str,
+        text: str,
+        choices: list[dict],
+        unit: str,
+        edges: Sequence[float],
+        within: float | None,
     ):
         super().__init__()
         self.name, self.text, self.choices = name, text, choices
@@ -117,12 +136,26 @@ class Card(anywidget.AnyWidget):
         self.still: Any = None  # the handle of the output that is stored
         self.guesses = [choice["guess"] for choice in choices]
         kept = {} if is_recorded() else guesses().get(name, {})
-        fits = kept.get("guess") in self.guesses if choices else isinstance(kept.get("guess"), int | float)
-        self.bet: dict = kept if fits else {}  # the kept one may be of another question; a truth may be without a guess
-        self.may_again, self.again = "truth" in self.bet, False  # whether one may bet on what is known, and does
+        fits = (
+            kept.get("guess") in self.guesses
+            if choices
+            else isinstance(kept.get("guess"), int | float)
+        )
+        # the kept one may be of another question; a truth may be without a guess
+        self.bet: dict = kept if fits else {}
+        # whether one may bet on what is known, and does
+        self.may_again, self.again = ("truth" in self.bet, False)
         points = " percentage points" if unit == "%" else ""
-        off = f"±\N{NO-BREAK SPACE}{_plain_number(within, unit)}{points}" if within else "a quarter of the answer"
-        form = {"question": markup(text), "choices": [*map(markup, self.guesses)], "about": f"right within {off}"}
+        off = (
+            f"±\N{NO-BREAK SPACE}{_plain_number(within, unit)}{points}"
+            if within
+            else "a quarter of the answer"
+        )
+        form = {
+            "question": markup(text),
+            "choices": [*map(markup, self.guesses)],
+            "about": f"right within {off}",
+        }
         self.asked = form | {"name": name, "unit": unit, "steps": STEPS}
         self._draw()
         self.on_msg(lambda _, content, __: self.lock(**content))
@@ -166,7 +199,11 @@ class Card(anywidget.AnyWidget):
     def _draw(self, complaint: str = "") -> None:
         answer, confidence = self.bet.get("guess"), self.bet.get("confidence")
         if answer is not None:
-            answer = str(self.guesses.index(answer)) if self.choices else _plain_number(answer, self.unit)
+            answer = (
+                str(self.guesses.index(answer))
+                if self.choices
+                else _plain_number(answer, self.unit)
+            )
         self.state = {
             "open": self.again or not self.bet,
             "again": self.may_again and not self.again,
@@ -185,7 +222,13 @@ class Card(anywidget.AnyWidget):
         for choice in self.choices:
             mine = choice["guess"] == self.bet.get("guess")
             came = "truth" in self.bet and _is_right(choice, self.bet["truth"])
-            marks.append("✓ your bet came true" if mine and came else "✓ the answer" if came else "your bet" * mine)
+            marks.append(
+                "✓ your bet came true"
+                if mine and came
+                else "✓ the answer"
+                if came
+                else "your bet" * mine
+            )
         return marks
 
     def _said(self) -> str:
@@ -196,7 +239,10 @@ class Card(anywidget.AnyWidget):
         if "truth" not in bet:
             return f"<p>Locked: {mine}. Now run the next cells.</p>" if mine else ""
         verdict = f"<b>{'✓ Right.' if bet.get('right') else '✗ Not this time.'}</b> You bet {mine}."
-        said = f"<p>{verdict if mine else 'You made no bet.'} The answer: {markup(_shown(bet['truth'], unit))}.</p>"
+        said = (
+            f"<p>{verdict if mine else 'You made no bet.'} The answer: "
+            f"{markup(_shown(bet['truth'], unit))}.</p>"
+        )
         if isinstance(bet["truth"], int | float) and (self.edges or not self.choices):
             said += scale(bet, unit, self.edges)
         return said + (f"<p>{markup(bet['because'])}</p>" if bet.get("because") else "")
@@ -205,7 +251,9 @@ class Card(anywidget.AnyWidget):
         """The card where no kernel runs: what a stored notebook, GitHub and a printer show."""
         number = f"a number{f' in {self.unit}' if self.unit else ''}"
         marked = zip(self.asked["choices"], self._marks(), strict=True)
-        items = "".join(f"<li>{choice}{f' – <b>{mark}</b>' if mark else ''}</li>" for choice, mark in marked)
+        items = "".join(
+            f"<li>{choice}{f' – <b>{mark}</b>' if mark else ''}</li>" for choice, mark in marked
+        )
         form = f"<ul>{items}</ul>" if items else f"<p>{escape(number)}, {self.asked['about']}</p>"
         html = f"<p><b>Predict:</b> {self.asked['question']}</p>{form}{self._said()}"
         text = f"Predict: {self.text}\n" + (" · ".join(self.guesses) or number)
@@ -214,7 +262,9 @@ class Card(anywidget.AnyWidget):
 
 
 def scale(bet: Mapping, unit: str, edges: Sequence[float] = ()) -> str:
-    """A bet and the truth on a line, as SVG of any width; shaded is the band, or what counts as right."""
+    """A bet and the truth on a line, as SVG of any width; shaded is the band, or what counts as
+    right.
+    """
     truth, guess = bet["truth"], bet.get("guess")
     typed: list[float] = [guess] if isinstance(guess, int | float) else []
     off = _margin(bet, truth)
@@ -235,7 +285,10 @@ def scale(bet: Mapping, unit: str, edges: Sequence[float] = ()) -> str:
         return f'<text x="{x}%" y="{y}" text-anchor="{anchor}"{more}>{escape(text)}</text>'
 
     def line(x: float, x2: float, y: int, y2: int, width: int = 1) -> str:
-        return f'<line x1="{x}%" x2="{x2}%" y1="{y}" y2="{y2}" stroke="currentColor" stroke-width="{width}"/>'
+        return (
+            f'<line x1="{x}%" x2="{x2}%" y1="{y}" y2="{y2}" stroke="currentColor" '
+            f'stroke-width="{width}"/>'
+        )
 
     parts, last = [line(2, 98, 34, 34)], -math.inf
     for tick in sorted({*edges, *((0, 1) if is_share else ())}):
@@ -244,15 +297,25 @@ def scale(bet: Mapping, unit: str, edges: Sequence[float] = ()) -> str:
             last = at(tick)
             parts.append(label(last, 78, _shown(tick, unit), ' font-size="11" fill-opacity=".75"'))
     if shaded:
-        left, right = (at(bound if n is None else n) for n, bound in zip(shaded, (start, end), strict=True))
-        parts.append(f'<rect x="{left}%" width="{right - left:.1f}%" y="26" height="16" rx="3" fill-opacity=".16"/>')
+        left, right = (
+            at(bound if n is None else n) for n, bound in zip(shaded, (start, end), strict=True)
+        )
+        parts.append(
+            f'<rect x="{left}%" width="{right - left:.1f}%" y="26" height="16" rx="3" '
+            f'fill-opacity=".16"/>'
+        )
         middle = at(*typed) if typed else round((left + right) / 2, 1)
         parts.append(label(middle, 16, f"your bet: {_shown(guess, unit)}"))
     for x in map(at, typed):
-        parts.append(f'<circle cx="{x}%" cy="34" r="6" fill="none" stroke="currentColor" stroke-width="2"/>')
+        parts.append(
+            f'<circle cx="{x}%" cy="34" r="6" fill="none" stroke="currentColor" stroke-width="2"/>'
+        )
     parts.append(line(at(truth), at(truth), 22, 46, width=4))
     parts.append(label(at(truth), 60, f"the answer: {_shown(truth, unit)}", ' font-weight="600"'))
-    return f'<svg width="100%" height="84" font-size="13" fill="currentColor" aria-hidden="true">{"".join(parts)}</svg>'
+    return (
+        f'<svg width="100%" height="84" font-size="13" fill="currentColor" '
+        f'aria-hidden="true">{"".join(parts)}</svg>'
+    )
 
 
 def markup(text: str) -> str:
@@ -274,7 +337,9 @@ def _is_right(bet: Mapping, truth: Any) -> bool:
     guess, is_number = bet["guess"], isinstance(truth, int | float)
     if "between" in bet:
         low, high = bet["between"]
-        return is_number and (truth < high if low is None else truth > low if high is None else low <= truth <= high)
+        return is_number and (
+            truth < high if low is None else truth > low if high is None else low <= truth <= high
+        )
     if isinstance(guess, int | float):
         return is_number and abs(guess - truth) <= _margin(bet, truth) + 1e-9
     return guess == str(truth)
@@ -297,12 +362,10 @@ def _number(typed: str) -> float:
 
 
 def _plain_number(value: float, unit: str) -> str:
-    return f"{100 * value if unit == '%' else value:,.6g}".replace("-", "−")
+    return true_minus(f"{100 * value if unit == '%' else value:,.6g}")
 
 
 def _shown(value: Any, unit: str) -> str:
-    from course_utils.course.claims import shown  # which imports this module
-
     return value if isinstance(value, str) else shown(value, unit)
 
 
@@ -312,19 +375,16 @@ def guesses() -> dict[str, dict]:
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
-def is_recorded() -> bool:
-    """Whether authors or CI run this: then no bet of theirs is shown, for what is shown may be stored."""
-    from course_utils.course.claims import MODE
-
-    return MODE in os.environ
-
-
 def _keep(name: str, bet: Mapping) -> None:
-    write_text(Path(PREDICTIONS), json.dumps(guesses() | {name: bet}, indent=1, ensure_ascii=False) + "\n")
+    write_text(
+        Path(PREDICTIONS), json.dumps(guesses() | {name: bet}, indent=1, ensure_ascii=False) + "\n"
+    )
 
 
 def summary(bets: Mapping[str, Mapping]) -> str:
-    """How many bets came true, for each step of confidence; of two bets on one question, the first counts."""
+    """How many bets came true, for each step of confidence; of two bets on one question, the first
+    counts.
+    """
     judged = [first for bet in bets.values() if "right" in (first := bet.get("first", bet))]
     if not judged:
         return f"Predictions: {len(bets) or 'none'} made."
@@ -332,20 +392,32 @@ def summary(bets: Mapping[str, Mapping]) -> str:
     def share(some: Sequence[Mapping]) -> str:
         return f"{sum(bet['right'] for bet in some)} of {len(some)}"
 
-    groups = {step: [bet for bet in judged if bet.get("confidence") == n] for n, step in enumerate(STEPS, 1)}
+    groups = {
+        step: [bet for bet in judged if bet.get("confidence") == n]
+        for n, step in enumerate(STEPS, 1)
+    }
     steps = [f"{step}: {share(some)}" for step, some in reversed(groups.items()) if some]
-    return f"Predictions: {len(bets)} made, {share(judged)} came true so far{' – ' * bool(steps)}{', '.join(steps)}."
+    return (
+        f"Predictions: {len(bets)} made, {share(judged)} came true so "
+        f"far{' – ' * bool(steps)}{', '.join(steps)}."
+    )
 
 
 def mistakes(bets: Mapping[str, Mapping]) -> dict[str, str]:
     """The questions, by name, of bets that were sure and wrong, and were not made again and won."""
     lost = {name: bet.get("first", bet) for name, bet in bets.items() if not bet.get("right")}
-    sure = {name: bet for name, bet in lost.items() if bet.get("confidence") == len(STEPS) and "right" in bet}
+    sure = {
+        name: bet
+        for name, bet in lost.items()
+        if bet.get("confidence") == len(STEPS) and "right" in bet
+    }
     return {name: bet["question"] for name, bet in sure.items() if not bet["right"]}
 
 
 def calibration() -> None:
-    """Print how many of your bets came true so far, by how sure you were, and where you were sure and wrong."""
+    """Print how many of your bets came true so far, by how sure you were, and where you were sure
+    and wrong.
+    """
     bets = {} if is_recorded() else guesses()
     print(summary(bets) if bets else "No predictions yet.")
     for name, question in mistakes(bets).items():

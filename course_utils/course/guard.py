@@ -1,7 +1,8 @@
 """The guard around every call of a learner's function.
 
-It tells what a call leaves behind: a changed argument, a hook on a model, a switch of torch. It ends a call that takes
-too long, tells an exception with the learner's own line, and keeps what the function prints to show it once.
+It tells what a call leaves behind: a changed argument, a hook on a model, a switch of torch. It
+ends a call that takes too long, tells an exception with the learner's own line, and keeps what the
+function prints to show it once.
 """
 
 import contextlib
@@ -24,8 +25,8 @@ import torch
 from torch import Tensor, nn
 from transformer_lens import ActivationCache, FactoredMatrix
 
-from course_utils.course.questions import Wrong
-from course_utils.course.reader import BLANK
+from course_utils.course.expectations import Wrong
+from course_utils.course.saved_notebook import BLANK
 
 SECONDS = 10.0  # of a processor's time that one call may take; ours take less than one
 SLOWED = 6  # so much longer it may wait, on a machine that is busy with something else
@@ -39,17 +40,23 @@ class Blank(Exception):
 
 
 class TooLong(BaseException):
-    """Raised inside a call that takes too long; no Exception, so that a learner's `except Exception` lets it pass."""
+    """Raised inside a call that takes too long; no Exception, so that a learner's `except
+    Exception` lets it pass.
+    """
 
 
 class Guarded:
-    """A learner's function; a call raises Blank, or Wrong with one sentence, where the function itself misbehaves."""
+    """A learner's function; a call raises Blank, or Wrong with one sentence, where the function
+    itself misbehaves.
+    """
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.printed = ""  # by the first call that printed, or by one that failed
-        self.converted = False  # whether it returned numpy arrays or float64, with which a later cell would stop
+        self.converted = (
+            False  # whether it returned numpy arrays or float64, with which a later cell would stop
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         given = self._named(args, kwargs)
@@ -62,7 +69,8 @@ class Guarded:
             except TooLong:
                 self.printed = output.getvalue()
                 raise Wrong(
-                    f"after {SECONDS:g} seconds it was still running, and was stopped: is there a loop without an end?"
+                    f"after {SECONDS:g} seconds it was still running, and was stopped: is there "
+                    f"a loop without an end?"
                 ) from None
             except (Exception, SystemExit) as error:
                 self.printed = output.getvalue()
@@ -86,11 +94,15 @@ class Guarded:
             return dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
             count = len(args) + len(kwargs)
-            raise Wrong(f"the check calls your function with {count} arguments, and that fails: {error}.") from None
+            raise Wrong(
+                f"the check calls your function with {count} arguments, and that fails: {error}."
+            ) from None
 
 
 def as_tensors(result: Any) -> Any:
-    """What an answer returned, as torch's other tensors are: numpy arrays of numbers as tensors, float64 as float32."""
+    """What an answer returned, as torch's other tensors are: numpy arrays of numbers as tensors,
+    float64 as float32.
+    """
     if isinstance(result, Tensor) and result.dtype == torch.float64:
         return result.to(torch.get_default_dtype())
     if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "fiubc":
@@ -106,7 +118,9 @@ def as_tensors(result: Any) -> Any:
 
 
 def notebook_data(function: Callable[..., Any]) -> list[str]:
-    """Tensors, models and caches of the notebook that the function reads, itself or through functions it calls."""
+    """Tensors, models and caches of the notebook that the function reads, itself or through
+    functions it calls.
+    """
     found, seen, waiting = [], set(), [inspect.unwrap(function)]
     while waiting:
         code, space = getattr(waiting[0], "__code__", None), getattr(waiting[0], "__globals__", {})
@@ -116,7 +130,9 @@ def notebook_data(function: Callable[..., Any]) -> list[str]:
             if name in seen:
                 continue
             seen.add(name)
-            if isinstance(value, Tensor | nn.Module | ActivationCache | FactoredMatrix | np.ndarray):
+            if isinstance(
+                value, Tensor | nn.Module | ActivationCache | FactoredMatrix | np.ndarray
+            ):
                 found.append(name)
             elif isinstance(value, types.FunctionType) and value.__globals__ is space:
                 waiting.append(value)
@@ -135,7 +151,9 @@ def global_names(code: types.CodeType) -> Iterator[str]:
 
 
 def _told(error: BaseException, function: Callable[..., Any]) -> Exception:
-    """What to raise for an exception of the learner's function: Blank for our own stub, else a sentence."""
+    """What to raise for an exception of the learner's function: Blank for our own stub, else a
+    sentence.
+    """
     if isinstance(error, Wrong):  # from something that the check handed to the function
         return error
     code = getattr(inspect.unwrap(function), "__code__", None)
@@ -157,17 +175,23 @@ def _told(error: BaseException, function: Callable[..., Any]) -> Exception:
 
 
 def _in_time(call: Callable[[], Any], seconds: float) -> Any:
-    """What `call()` returns; raises TooLong inside it after some seconds at work, and each second while it is caught.
+    """What `call()` returns; raises TooLong inside it after some seconds at work, and each second
+    while it is caught.
 
-    It comes between two steps of Python: one long step of C, as `time.sleep(9999)`, is not cut short, and what waits
-    in another thread is not reached; nor, in Python 3.10, a loop that holds a `try` and calls nothing.
+    It comes between two steps of Python: one long step of C, as `time.sleep(9999)`, is not cut
+    short, and what waits in another thread is not reached; nor, in Python 3.10, a loop that holds a
+    `try` and calls nothing.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
     lock, over, ended = threading.Lock(), threading.Event(), False
 
     def watch() -> None:
-        until, last, wait = time.process_time() + seconds, time.monotonic() + SLOWED * seconds, seconds
+        until, last, wait = (
+            time.process_time() + seconds,
+            time.monotonic() + SLOWED * seconds,
+            seconds,
+        )
         while not over.wait(wait):
             wait = min(1.0, seconds)
             if time.process_time() < until and time.monotonic() < last:
@@ -203,7 +227,9 @@ class _Capped(io.StringIO):
 
 # --- what a call leaves behind ---
 
-SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [  # what reads each, and what sets it back
+SWITCHES: list[
+    tuple[Callable[[], Any], Callable[[Any], Any]]
+] = [  # what reads each, and what sets it back
     (torch.is_grad_enabled, torch.set_grad_enabled),
     (torch.get_default_dtype, torch.set_default_dtype),
     (torch.get_default_device, torch.set_default_device),
@@ -212,18 +238,25 @@ SWITCHES: list[tuple[Callable[[], Any], Callable[[Any], Any]]] = [  # what reads
     (torch.initial_seed, lambda seed: None),  # `randomness_kept` sets back the whole generator
 ]
 SWITCHED = [  # what is said of each, in the same order
-    "it leaves gradients switched on or off for the whole notebook: write `with torch.no_grad():` instead.",
-    "it leaves torch with another default dtype for the whole notebook: give `dtype=` where it is needed.",
-    "it leaves torch with another default device for the whole notebook: give `device=` where it is needed.",
+    "it leaves gradients switched on or off for the whole notebook: write `with "
+    "torch.no_grad():` instead.",
+    "it leaves torch with another default dtype for the whole notebook: give `dtype=` where it "
+    "is needed.",
+    "it leaves torch with another default device for the whole notebook: give `device=` where "
+    "it is needed.",
     "it leaves torch with another number of threads for the whole notebook: leave that as it is.",
-    "it leaves torch's deterministic algorithms switched for the whole notebook: leave them as they are.",
-    "it seeds torch's random numbers for the whole notebook: draw from a torch.Generator of its own.",
+    "it leaves torch's deterministic algorithms switched for the whole notebook: leave them as "
+    "they are.",
+    "it seeds torch's random numbers for the whole notebook: draw from a torch.Generator of its "
+    "own.",
 ]
 
 
 @contextlib.contextmanager
 def _torch_restored() -> Iterator[list[str]]:
-    """Set torch's switches back; the list is filled, at the end, with a sentence for each that was changed."""
+    """Set torch's switches back; the list is filled, at the end, with a sentence for each that was
+    changed.
+    """
     before = [read() for read, _ in SWITCHES]
     changed: list[str] = []
     try:
@@ -237,7 +270,9 @@ def _torch_restored() -> Iterator[list[str]]:
 
 @contextlib.contextmanager
 def randomness_kept() -> Iterator[None]:
-    """Leave the random numbers that come next, of torch, numpy and Python, as if the block had drawn none."""
+    """Leave the random numbers that come next, of torch, numpy and Python, as if the block had
+    drawn none.
+    """
     python, numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng():
@@ -260,14 +295,20 @@ def _state(value: Any) -> dict[str, Any]:
         if isinstance(value, Tensor):
             found[path] = value.detach().to_dense().clone()
             found[f"{path}.requires_grad"] = value.requires_grad
-            found[f"{path}.grad"] = None if not value.is_leaf or value.grad is None else value.grad.clone()
+            found[f"{path}.grad"] = (
+                None if not value.is_leaf or value.grad is None else value.grad.clone()
+            )
         elif isinstance(value, np.ndarray):
             found[path] = value.copy()
         elif isinstance(value, nn.Module):
             waiting += _module_parts(path, value)
         else:
             parts = list(_parts(value))
-            found[path] = value if not parts and not isinstance(value, list | dict | set) else (type(value), len(parts))
+            found[path] = (
+                value
+                if not parts and not isinstance(value, list | dict | set)
+                else (type(value), len(parts))
+            )
             waiting += [(f"{path}{step}", part) for step, part in parts]
     return found
 
@@ -282,7 +323,11 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"{{{reprlib.repr(part)}}}", part) for part in sorted(value, key=repr))
     elif isinstance(value, FactoredMatrix):
         yield from ((".A", value.A), (".B", value.B))
-    elif hasattr(value, "__dict__") and not isinstance(value, type | types.ModuleType) and not callable(value):
+    elif (
+        hasattr(value, "__dict__")
+        and not isinstance(value, type | types.ModuleType)
+        and not callable(value)
+    ):
         yield from ((f".{name}", part) for name, part in vars(value).items())
 
 
@@ -292,26 +337,42 @@ def _module_parts(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
     yield from ((f"{path}.{name}", tensor) for name, tensor in module.named_buffers())
     for name, part in module.named_modules():
         place = f"{path}.{name}".rstrip(".")
-        yield f"{place}.hooks", (*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks)
+        yield (
+            f"{place}.hooks",
+            (*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks),
+        )
         yield f"{place}.training", part.training
     yield f"{path}.cfg", getattr(module, "cfg", None)
 
 
 def _compare(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise Wrong with a sentence that names what was changed, if anything was."""
-    changed = [path for path in before | after if not _same(before.get(path, ABSENT), after.get(path, ABSENT))]
+    changed = [
+        path
+        for path in before | after
+        if not _same(before.get(path, ABSENT), after.get(path, ABSENT))
+    ]
     if not changed:
         return
     path = min(changed, key=len)
     place = f"`{name}{path}`" if path else f"`{name}`"
     if ".hooks" in path:
         at = path.split(".hooks")[0].lstrip(".")
-        raise Wrong(f"it leaves a hook on `{name}`, at {at}: use `run_with_hooks`, which takes it off again.")
+        raise Wrong(
+            f"it leaves a hook on `{name}`, at {at}: use `run_with_hooks`, which takes it off "
+            f"again."
+        )
     if path.startswith(".cfg."):
-        raise Wrong(f"it leaves {place} set to {after.get(path)!r}: set it back, others use the model too.")
+        raise Wrong(
+            f"it leaves {place} set to {after.get(path)!r}: set it back, others use the model too."
+        )
     if path.endswith(".grad"):
-        raise Wrong(f"it leaves a gradient in `{name}{path[:-5]}`: take gradients with torch.autograd.grad.")
-    raise Wrong(f"it changes {place}, which it was given: leave arguments as they are, and work on a copy.")
+        raise Wrong(
+            f"it leaves a gradient in `{name}{path[:-5]}`: take gradients with torch.autograd.grad."
+        )
+    raise Wrong(
+        f"it changes {place}, which it was given: leave arguments as they are, and work on a copy."
+    )
 
 
 def _same(a: Any, b: Any) -> bool:

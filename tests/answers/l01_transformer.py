@@ -4,9 +4,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from course_lessons.fixtures import random
+from course_lessons.l01_transformer.checks import _model
 from course_utils.course.exercises import Answer
-from course_utils.course.fixtures import random
-from course_utils.lessons.l01_transformer.checks import _model
 
 
 def _causal(scores: Tensor, value: float = -torch.inf, diagonal: int = 1) -> Tensor:
@@ -41,36 +41,55 @@ def _turned(W_pos: Tensor) -> tuple[Tensor, Tensor]:
 
 RIGHT_ANSWERS = {
     "attention_scores": {
-        "each divided before": lambda q, k: (q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT,
+        "each divided before": lambda q, k: (
+            (q / q.shape[-1] ** 0.25) @ (k / k.shape[-1] ** 0.25).mT
+        ),
         "einsum": lambda q, k: torch.einsum("...id,...jd->...ij", q, k) * q.shape[-1] ** -0.5,
-        "products, then a sum": lambda q, k: (q[..., None, :] * k[..., None, :, :]).sum(-1) / q.shape[-1] ** 0.5,
-        "float64, in numpy": lambda q, k: q.double().numpy() @ k.mT.double().numpy() / q.shape[-1] ** 0.5,
+        "products, then a sum": lambda q, k: (
+            (q[..., None, :] * k[..., None, :, :]).sum(-1) / q.shape[-1] ** 0.5
+        ),
+        "float64, in numpy": lambda q, k: (
+            q.double().numpy() @ k.mT.double().numpy() / q.shape[-1] ** 0.5
+        ),
     },
     "masked": {
         "a sum": lambda scores: scores + torch.full(scores.shape[-2:], -torch.inf).triu(1),
         "where": lambda s: torch.where(torch.ones_like(s).tril() > 0, s, -torch.inf),
-        "row by row": lambda s: _by_loop(s.movedim((-2, -1), (0, 1)), s.shape[-1]).movedim((0, 1), (-2, -1)),
-        "float64, in numpy": lambda s: (s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)).numpy(),
+        "row by row": lambda s: _by_loop(s.movedim((-2, -1), (0, 1)), s.shape[-1]).movedim(
+            (0, 1), (-2, -1)
+        ),
+        "float64, in numpy": lambda s: (
+            s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)
+        ).numpy(),
     },
     "moved": {
         "einsum": lambda A, v: torch.einsum("...ij,...jd->...ijd", A, v),
         "source by source": lambda A, v: torch.stack(
             [A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])], dim=-2
         ),
-        "float64, in numpy": lambda A, v: A.double().numpy()[..., None] * v.double().numpy()[..., None, :, :],
+        "float64, in numpy": lambda A, v: (
+            A.double().numpy()[..., None] * v.double().numpy()[..., None, :, :]
+        ),
     },
     "previous_token_head": {
         "the keys shifted": lambda W_pos: [99 * W_pos.T, W_pos.roll(1, 0).T],
         "both turned": _turned,
-        "the large factor in the keys, float64": lambda W_pos: (W_pos.double().roll(-1, 0).T, 200 * W_pos.double().T),
+        "the large factor in the keys, float64": lambda W_pos: (
+            W_pos.double().roll(-1, 0).T,
+            200 * W_pos.double().T,
+        ),
     },
     "transformer": {
-        "one-hot rows": _model(start=lambda t, E, P: F.one_hot(t, len(E)).float() @ E + P[: t.shape[1]]),
+        "one-hot rows": _model(
+            start=lambda t, E, P: F.one_hot(t, len(E)).float() @ E + P[: t.shape[1]]
+        ),
         "embeddings, einsum": _model(
             start=lambda t, E, P: F.embedding(t, E) + F.embedding(torch.arange(t.shape[1]), P),
             end=lambda x, ln, E, P, U: torch.einsum("bnd,dv->bnv", ln(x), U).double(),
         ),
-        "attention twice": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))),
+        "attention twice": _model(
+            lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x + attn(ln1(x))))
+        ),
         "text by text": lambda t, *others: torch.cat([_model()(one[None], *others) for one in t]),
     },
 }
@@ -96,11 +115,18 @@ WRONG_ANSWERS = {
             lambda scores: torch.ones_like(scores).triu(1).bool(),
         ),
         "hides a source that comes *before*": lambda scores: _causal(scores.mT).mT,
-        "a score like any other; use −∞": (lambda scores: scores.tril(), lambda s: _causal(s).softmax(-1)),
+        "a score like any other; use −∞": (
+            lambda scores: scores.tril(),
+            lambda s: _causal(s).softmax(-1),
+        ),
         "large, but not −∞": lambda scores: _causal(scores, -1e9),
-        "that are no numbers: 0 · ∞": lambda scores: scores + torch.ones(scores.shape[-2:]).triu(1) * -torch.inf,
+        "that are no numbers: 0 · ∞": lambda scores: (
+            scores + torch.ones(scores.shape[-2:]).triu(1) * -torch.inf
+        ),
         "it fails for scores of shape [2, 5, 5]": lambda scores: _by_loop(scores, len(scores)),
-        "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(scores, scores.shape[-1]),
+        "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(
+            scores, scores.shape[-1]
+        ),
     },
     "moved": {
         "it should be [5, 5, 3]": lambda A, v: A @ v,

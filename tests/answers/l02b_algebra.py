@@ -1,4 +1,6 @@
-"""Answers to the exercises of lesson 02b: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 02b: others that are right, and wrong ones with what they
+hear.
+"""
 
 import copy
 from collections.abc import Callable
@@ -7,10 +9,10 @@ import torch
 from torch import Tensor
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
+from course_lessons.fixtures import TOKENS, random
+from course_lessons.l02b_algebra.checks import Model, _rope
 from course_utils import transforms
 from course_utils.course.exercises import Answer
-from course_utils.course.fixtures import TOKENS, random
-from course_utils.lessons.l02b_algebra.checks import Model, _rope
 
 WRITES, READS = ("W_E", "W_pos", "W_O"), ("W_Q", "W_K", "W_V", "W_U")
 
@@ -21,7 +23,9 @@ def _turned(
     read: Callable[[Tensor, Tensor], Tensor] = lambda W, Q: Q.T @ W,
     new: Callable[[Model], Model] = copy.deepcopy,
 ) -> Answer:
-    """The right answer, with something to get wrong in each keyword; `left` are weights that stay as they are."""
+    """The right answer, with something to get wrong in each keyword; `left` are weights that stay
+    as they are.
+    """
 
     def answer(model: Model, Q: Tensor) -> Model:
         model = new(model)
@@ -58,7 +62,9 @@ def _silent(model: Model) -> Model:
 def _complex(v: Tensor) -> Tensor:
     a, b = v.chunk(2, -1)
     rates = 10_000.0 ** (-2 * torch.arange(a.shape[-1]) / v.shape[-1])
-    z = torch.complex(a, b) * torch.polar(torch.ones(1), torch.outer(torch.arange(v.shape[1]), rates))
+    z = torch.complex(a, b) * torch.polar(
+        torch.ones(1), torch.outer(torch.arange(v.shape[1]), rates)
+    )
     return torch.cat([z.real, z.imag], -1)
 
 
@@ -73,14 +79,24 @@ def _matrices(v: Tensor) -> Tensor:
 
 
 def _library(v: Tensor) -> Tensor:
-    angles = torch.outer(torch.arange(v.shape[1]), 10_000.0 ** (-torch.arange(0, v.shape[-1], 2) / v.shape[-1]))
+    angles = torch.outer(
+        torch.arange(v.shape[1]), 10_000.0 ** (-torch.arange(0, v.shape[-1], 2) / v.shape[-1])
+    )
     both = torch.cat([angles, angles], -1)[None]
     return apply_rotary_pos_emb(v[None], v[None], both.cos(), both.sin())[0][0]
 
 
 RIGHT_ANSWERS = {
-    "rotate": {"the course's own": transforms.rotated, "a state dict": _loaded, "in two turns": _doubly},
-    "rope": {"complex numbers": _complex, "matrices, float64": _matrices, "the library's": _library},
+    "rotate": {
+        "the course's own": transforms.rotated,
+        "a state dict": _loaded,
+        "in two turns": _doubly,
+    },
+    "rope": {
+        "complex numbers": _complex,
+        "matrices, float64": _matrices,
+        "the library's": _library,
+    },
 }
 
 
@@ -89,7 +105,11 @@ WRONG_ANSWERS = {
         "the embedding still writes as it did": (_turned(("W_E",)), _turned(WRITES)),
         "W_pos is not turned": _turned(("W_pos",)),
         "what the heads write is not turned": (_turned(("W_O",)), _turned(("blocks.1.attn.W_O",))),
-        "W_U does not undo the turn": (_turned(("W_U",)), _turned(READS), _turned(read=lambda W, Q: Q @ W)),
+        "W_U does not undo the turn": (
+            _turned(("W_U",)),
+            _turned(READS),
+            _turned(read=lambda W, Q: Q @ W),
+        ),
         "W_V does not undo the turn": _turned(("W_V",)),
         "queries do not undo the turn": _turned(("W_Q", "W_K")),
         "keys do not undo the turn": _turned(("W_K",)),
@@ -99,7 +119,9 @@ WRONG_ANSWERS = {
         "it returns the model that it was given": lambda model, Q: model,
         "which it was given: leave arguments": _turned(new=lambda model: model),
         "it should return a model, not Tensor": lambda model, Q: model(TOKENS),
-        "the turned model's stream or logits": lambda model, Q: _silent(transforms.rotated(model, Q)),
+        "the turned model's stream or logits": lambda model, Q: _silent(
+            transforms.rotated(model, Q)
+        ),
     },
     "rope": {
         "the vectors are not turned as they should be": lambda v: _rope(v.flip(1)).flip(1),

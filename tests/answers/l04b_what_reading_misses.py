@@ -1,4 +1,6 @@
-"""Answers to the exercises of lesson 04b: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 04b: others that are right, and wrong ones with what they
+hear.
+"""
 
 from collections.abc import Callable
 
@@ -6,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils import paths
-from course_utils.lessons.l04b_what_reading_misses.checks import (
+from course_lessons.l04b_what_reading_misses.checks import (
     _AT,
     _BAY,
     _IN,
@@ -16,12 +17,17 @@ from course_utils.lessons.l04b_what_reading_misses.checks import (
     _normalised,
     _without,
 )
+from course_utils import paths
 
 _BOTH, _AS_IN, _AS_AT = {_IN: 10.0, _AT: 10.0}, {_IN: 10.0, _AT: -10.0}, {_IN: -10.0, _AT: 10.0}
 
 
-def _heads(*looks_and_says: tuple[dict[int, float], dict[int, float]]) -> Callable[[], tuple[Tensor, Tensor]]:
-    """A head for each pair: how strongly each destination looks for keep, and what keep adds to each out."""
+def _heads(
+    *looks_and_says: tuple[dict[int, float], dict[int, float]],
+) -> Callable[[], tuple[Tensor, Tensor]]:
+    """A head for each pair: how strongly each destination looks for keep, and what keep adds to
+    each out.
+    """
 
     def answer() -> tuple[Tensor, Tensor]:
         QK, OV = torch.zeros(2, len(looks_and_says), 6, 6)
@@ -50,17 +56,27 @@ def _fading(strings: list[str], rate: float = 0.5) -> Tensor:
 
 RIGHT_ANSWERS = {
     "keep_in_mind": {
-        "scores of 0 for the other": _heads(({_IN: 30.0}, {_MIND: 30.0}), ({_AT: 30.0}, {_BAY: 30.0})),
-        "three heads": _heads((_AS_IN, {_MIND: 9.0}), (_AS_AT, {_BAY: 5.0}), (_AS_AT, {_BAY: 4.0, _MIND: -9.0})),
+        "scores of 0 for the other": _heads(
+            ({_IN: 30.0}, {_MIND: 30.0}), ({_AT: 30.0}, {_BAY: 30.0})
+        ),
+        "three heads": _heads(
+            (_AS_IN, {_MIND: 9.0}), (_AS_AT, {_BAY: 5.0}), (_AS_AT, {_BAY: 4.0, _MIND: -9.0})
+        ),
         "in numpy, the wrong outs lowered": lambda: [
-            table.numpy() for table in _heads((_AS_IN, dict.fromkeys((0, 1, 2, 3, 5), -9.0)), (_AS_AT, {_BAY: 9.0}))()
+            table.numpy()
+            for table in _heads(
+                (_AS_IN, dict.fromkeys((0, 1, 2, 3, 5), -9.0)), (_AS_AT, {_BAY: 9.0})
+            )()
         ],
     },
     "without_heads": {
         "a mask": lambda m, t, r: m.run_with_hooks(
             t,
             fwd_hooks=[
-                ("blocks.0.attn.hook_z", lambda z, hook: z * torch.tensor([[h not in r] for h in range(z.shape[2])]))
+                (
+                    "blocks.0.attn.hook_z",
+                    lambda z, hook: z * torch.tensor([[h not in r] for h in range(z.shape[2])]),
+                )
             ],
         ),
         "heads cut": _without,
@@ -71,7 +87,9 @@ RIGHT_ANSWERS = {
     "attention_program": {
         "fading": _fading,
         "the start token, numpy": lambda s: np.eye(len(s))[[0] * len(s)],
-        "tokens as long": lambda s: _normalised(torch.tensor([[1.0 + 5 * (len(a) == len(b)) for b in s] for a in s])),
+        "tokens as long": lambda s: _normalised(
+            torch.tensor([[1.0 + 5 * (len(a) == len(b)) for b in s] for a in s])
+        ),
     },
 }
 

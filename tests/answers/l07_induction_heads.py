@@ -8,20 +8,28 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_lessons.fixtures import random
+from course_lessons.l07_induction_heads.checks import FUTURE, ITSELF, NUMBERS, _marks
 from course_utils.course.exercises import Answer
-from course_utils.course.fixtures import random
-from course_utils.lessons.l07_induction_heads.checks import FUTURE, ITSELF, NUMBERS, _marks
 
 
-def _by_hand(back: int = -1, sharp: float = 30, match: float = 30, loud: float = 2, **to: Any) -> Answer:
+def _by_hand(
+    back: int = -1, sharp: float = 30, match: float = 30, loud: float = 2, **to: Any
+) -> Answer:
     """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
-    OV1, QK2, OV2 = ({"OV1": ("token", "label"), "QK2": ("token", "label"), "OV2": ("token", "token")} | to).values()
+    OV1, QK2, OV2 = (
+        {"OV1": ("token", "label"), "QK2": ("token", "label"), "OV2": ("token", "token")} | to
+    ).values()
 
     def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
         part = {"token": slice(V), "place": slice(V, V + n_ctx), "label": slice(V + n_ctx, None)}
         made = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
-        made[0, part["place"], part["place"]] = sharp * torch.diag(torch.ones(n_ctx - abs(back)), back)
-        for matrix, (rows, columns), size in zip(made[1:], (OV1, QK2, OV2), (1, match, loud), strict=True):
+        made[0, part["place"], part["place"]] = sharp * torch.diag(
+            torch.ones(n_ctx - abs(back)), back
+        )
+        for matrix, (rows, columns), size in zip(
+            made[1:], (OV1, QK2, OV2), (1, match, loud), strict=True
+        ):
             matrix[part[rows], part[columns]] = size * torch.eye(V)
         return tuple(made)
 
@@ -44,7 +52,9 @@ def _in_a_random_basis(V: int, n_ctx: int) -> tuple[np.ndarray, ...]:
     return QK1, OV1 @ basis, QK2 @ basis, OV2
 
 
-def _hooked(change: Callable[[Tensor, Tensor, int, int], Any], name: str = "blocks.1.attn.hook_k") -> Answer:
+def _hooked(
+    change: Callable[[Tensor, Tensor, int, int], Any], name: str = "blocks.1.attn.hook_k"
+) -> Answer:
     """An answer that makes `change(activation, what the keys read of the label, src, target)`."""
 
     def answer(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
@@ -56,7 +66,9 @@ def _hooked(change: Callable[[Tensor, Tensor, int, int], Any], name: str = "bloc
 
 def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k") -> Answer:
     def move(x: Tensor, read: Tensor, src: int, target: int) -> Tensor:
-        return x.index_add(1, torch.tensor([src, target]), torch.stack([-away * read, there * read], 1))
+        return x.index_add(
+            1, torch.tensor([src, target]), torch.stack([-away * read, there * read], 1)
+        )
 
     return _hooked(move, name)
 
@@ -67,29 +79,44 @@ def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int)
     def move(k: Tensor, hook: Any) -> Tensor:
         at = torch.arange(k.shape[1])
         sign = (at == target).double() - (at == src).double()
-        return (k + torch.einsum("p,bm,hmd->bphd", sign, label.double(), model.W_K[1].double())).float()
+        return (
+            k + torch.einsum("p,bm,hmd->bphd", sign, label.double(), model.W_K[1].double())
+        ).float()
 
     return ([lambda name: name == "blocks.1.attn.hook_k", move],)
 
 
 def _drawn(writer: tuple, readers: list[tuple]) -> list[tuple]:
-    ends = [[(writer, "k", r), ("embed", "q", r), ("embed", "v", r), (r, "logits")] for r in readers]
+    ends = [
+        [(writer, "k", r), ("embed", "q", r), ("embed", "v", r), (r, "logits")] for r in readers
+    ]
     return [("embed", "v", writer), *(door for some in ends for door in some)]
 
 
 def _lacking(which: int) -> Answer:
     """The drawing without one door of each reader."""
-    return lambda writer, readers: [d for i, d in enumerate(_drawn(writer, readers)) if not i or (i - 1) % 4 != which]
+    return lambda writer, readers: [
+        d for i, d in enumerate(_drawn(writer, readers)) if not i or (i - 1) % 4 != which
+    ]
 
 
 RIGHT_ANSWERS = {
     "induction_targets": {
         "entry by entry": lambda t: torch.tensor(
-            [[0 < src <= dest and bool(t[src - 1] == t[dest]) for src in range(len(t))] for dest in range(len(t))]
+            [
+                [0 < src <= dest and bool(t[src - 1] == t[dest]) for src in range(len(t))]
+                for dest in range(len(t))
+            ]
         ),
-        "numpy": lambda t: np.pad(np.tril(t.numpy()[:, None] == t.numpy(), -1)[:, :-1], ((0, 0), (1, 0))),
-        "the token before each source": lambda t: (t[:, None] == torch.cat([t[:1] - 1, t[:-1]])).tril(),
-        "one-hot rows": lambda t: (torch.eye(2101)[t] @ torch.eye(2101)[t].T).tril(-1).roll(1, 1).bool(),
+        "numpy": lambda t: np.pad(
+            np.tril(t.numpy()[:, None] == t.numpy(), -1)[:, :-1], ((0, 0), (1, 0))
+        ),
+        "the token before each source": lambda t: (
+            t[:, None] == torch.cat([t[:1] - 1, t[:-1]])
+        ).tril(),
+        "one-hot rows": lambda t: (
+            (torch.eye(2101)[t] @ torch.eye(2101)[t].T).tril(-1).roll(1, 1).bool()
+        ),
     },
     "induction_by_hand": {
         "louder and sharper": _by_hand(sharp=99, match=60, loud=9),
@@ -118,10 +145,14 @@ WRONG_ANSWERS = {
         NUMBERS: lambda t: _marks(t) / _marks(t).sum(1, keepdim=True).clamp(min=1),
         "which pick entries of a pattern, not 1 and 0": lambda t: _marks(t).long(),
         "the last 4 has two earlier copies": lambda t: _marks(t) & (_marks(t).cumsum(1) == 1),
-        "there is nothing to mark": lambda t: _marks(t) if _marks(t).any() else torch.eye(len(t)).bool(),
+        "there is nothing to mark": lambda t: (
+            _marks(t) if _marks(t).any() else torch.eye(len(t)).bool()
+        ),
         ITSELF: lambda t: _marks(t).tril(-1),
         "is an earlier copy like any other": lambda t: _marks(t) & (t != t[0])[:, None],
-        "in 14 random tokens something is marked": lambda t: _marks(t) & (torch.arange(len(t)) < 10),
+        "in 14 random tokens something is marked": lambda t: (
+            _marks(t) & (torch.arange(len(t)) < 10)
+        ),
     },
     "induction_by_hand": {
         "with d_model = 2 · V + n_ctx": lambda V, n_ctx: _by_hand()(7, n_ctx),
@@ -143,7 +174,9 @@ WRONG_ANSWERS = {
         "the signs are exchanged": (_moving(-1, -1), lambda m, x, s, t: _moving()(m, x, t, s)),
         'the "q" of layer 1 move too': _moving(name="blocks.1.attn.hook_q"),
         "layer 0 is changed": _moving(name="blocks.0.attn.hook_k"),
-        "by something else than what W_K[1] reads": lambda m, x, s, t: _moving()(m, x[:1].expand_as(x), s, t),
+        "by something else than what W_K[1] reads": lambda m, x, s, t: _moving()(
+            m, x[:1].expand_as(x), s, t
+        ),
         "keys at other positions": lambda m, x, s, t: _moving()(m, x, s, t - 1),
         "no key of layer 1 changes": _hooked(lambda k, *_: None),
         "the model with your hooks stops": _hooked(lambda k, read, *_: k + read),

@@ -1,4 +1,6 @@
-"""Answers to the exercises of lesson 07b: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 07b: others that are right, and wrong ones with what they
+hear.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from course_lessons.fixtures import random
 from course_utils.course.exercises import Answer
-from course_utils.course.fixtures import random
 
 
 def _text(order: str) -> Answer:
@@ -23,7 +25,12 @@ def _text(order: str) -> Answer:
 
 
 def _pointers(
-    alike: float = 30, near: float = -30, back: int = 0, step: int = 1, loud: float = 2, **to: tuple[str, str]
+    alike: float = 30,
+    near: float = -30,
+    back: int = 0,
+    step: int = 1,
+    loud: float = 2,
+    **to: tuple[str, str],
 ) -> Answer:
     """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
     ends = {"OV1": ("place", "pointer"), "QK2": ("pointer", "place")} | to
@@ -57,14 +64,28 @@ def _in_another_basis(basis: Callable[[int], Tensor], **settings: Any) -> Answer
 
 RIGHT_ANSWERS = {
     "two_occurrences": {
-        "one filler each": lambda A, same, other, filler: (0, *same, A, filler[0], *other, A, filler[-1], *same, A),
+        "one filler each": lambda A, same, other, filler: (
+            0,
+            *same,
+            A,
+            filler[0],
+            *other,
+            A,
+            filler[-1],
+            *same,
+            A,
+        ),
         "filler everywhere": _text("0 f same A F other A G same A"),
         "a tensor": lambda *given: torch.tensor(_text("0 same A f other A F G same A")(*given)),
     },
     "pointers_by_hand": {
         "it looks at itself, too": _pointers(near=0, loud=9),
-        "a pointer one further": _in_another_basis(lambda n: torch.eye(n).roll(1, 1), near=-60, alike=60),
-        "a pointer that is no position": _in_another_basis(lambda n: torch.linalg.qr(random(n, n))[0], loud=5),
+        "a pointer one further": _in_another_basis(
+            lambda n: torch.eye(n).roll(1, 1), near=-60, alike=60
+        ),
+        "a pointer that is no position": _in_another_basis(
+            lambda n: torch.linalg.qr(random(n, n))[0], loud=5
+        ),
     },
 }
 
@@ -74,7 +95,10 @@ WRONG_ANSWERS = {
         "it should return one list of tokens": lambda A, same, other, filler: A,
         "begins with the start token": _text("same A F other A G same A"),
         "it holds a token that it was not given": _text("0 same A 1 other A G same A"),
-        "the last token should be A": (_text("0 same A F other A G same"), _text("0 same A F other A same A G")),
+        "the last token should be A": (
+            _text("0 same A F other A G same"),
+            _text("0 same A F other A same A G"),
+        ),
         "A should stand twice, not 1 times": _text("0 same A F other G same A"),
         "A should stand twice, not 3 times": _text("0 same A F other A G A same A"),
         "should stand `same`, all of it and in its order": _text("0 same A F other A G emas A"),
@@ -90,7 +114,10 @@ WRONG_ANSWERS = {
     "pointers_by_hand": {
         "with d_model = V + 2 · n_ctx": lambda V, n_ctx: [torch.eye(2 * V + n_ctx)] * 4,
         "that is lesson 07's circuit": _pointers(alike=0, near=30, back=-1),
-        "QK1 should fit a token to the same token": (_pointers(alike=1, near=-1), _pointers(alike=0, near=0)),
+        "QK1 should fit a token to the same token": (
+            _pointers(alike=1, near=-1),
+            _pointers(alike=0, near=0),
+        ),
         "the first head brings nothing back": _pointers(OV1=("pointer", "place")),
         "where the pointer points": _pointers(step=0),
         "the shift goes the other way": _pointers(step=-1),

@@ -1,12 +1,14 @@
-"""Answers to the exercises of lesson 07c: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 07c: others that are right, and wrong ones with what they
+hear.
+"""
 
 from collections.abc import Callable
 
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_lessons.programs import Head, Look, Program, back, both, where
 from course_utils.course.exercises import Answer
-from course_utils.programs import Head, Look, Program, back, both, where
 
 OUT = {"token": "out"}
 ONE, TWO = Head(back(1), {"token": "one"}), Head(back(2), {"token": "two"})
@@ -24,7 +26,9 @@ def _found(writers: dict[str, Head], look: Look, *readers: str) -> Callable[[], 
 def _by_hooks() -> Answer:
     """The exchange with hooks of its own."""
 
-    def answer(model: HookedTransformer, tokens: Tensor, source: Tensor, heads: list[int], door: str) -> Tensor:
+    def answer(
+        model: HookedTransformer, tokens: Tensor, source: Tensor, heads: list[int], door: str
+    ) -> Tensor:
         own, other = (model.run_with_cache(one)[1]["z", 0] for one in (tokens, source))
         change = sum((other - own)[:, :, head] @ model.W_O[0, head] for head in heads)
 
@@ -44,7 +48,9 @@ POINTER = Head(where("token", equals="token", itself=False), {"place": "pointer"
 RIGHT_ANSWERS = {
     "two_tokens": {
         "the other way round": _two(both(where("two", equals="one"), where("one", equals="token"))),
-        "three layers": lambda: Program({"a": ONE}, {"b": Head(back(1), {"one": "two"})}, {"c": Head(AFTER_TWO, OUT)}),
+        "three layers": lambda: Program(
+            {"a": ONE}, {"b": Head(back(1), {"one": "two"})}, {"c": Head(AFTER_TWO, OUT)}
+        ),
         "with a head that nobody hears": _two(AFTER_TWO, d=Head(back(3), {"token": "three"})),
     },
     "interchange": {
@@ -73,18 +79,20 @@ WRONG_ANSWERS = {
         "as if one token counted": _two(where("one", equals="token")),
         "it should say": _two(both(where("one", equals="token"), where("two", equals="token"))),
     },
-    "interchange": {
-        "the logits differ": lambda *given: 2 * _by_hooks()(*given),
-    },
+    "interchange": {"the logits differ": lambda *given: 2 * _by_hooks()(*given)},
     "found": {
         "heads 0.0 and 0.1": _found({"previous": BEFORE}, AFTER, "reader"),
-        "it does not answer as the model does": _found({"0.0": BEFORE, "0.1": BEFORE}, back(1), "1.0", "1.1"),
+        "it does not answer as the model does": _found(
+            {"0.0": BEFORE, "0.1": BEFORE}, back(1), "1.0", "1.1"
+        ),
         "its queries read layer 0": _found(
             {"0.0": POINTER, "0.1": POINTER._replace(moves={"token": "same"})},
             where("place", equals="pointer", step=1),
             "1.0",
             "1.1",
         ),
-        "both readers hear both": _found({"0.0": BEFORE, "0.1": Head(back(2), {"token": "two"})}, AFTER, "1.0", "1.1"),
+        "both readers hear both": _found(
+            {"0.0": BEFORE, "0.1": Head(back(2), {"token": "two"})}, AFTER, "1.0", "1.1"
+        ),
     },
 }

@@ -8,16 +8,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_utils.course.exercises import Answer
-from course_utils.lessons.l08_how_induction_forms import events, runs
-from course_utils.lessons.l08_how_induction_forms.checks import (
+from course_lessons.l08_how_induction_forms import events, runs
+from course_lessons.l08_how_induction_forms.checks import (
     OBJECTIONS,
     RIGHT,
     WORDS,
     Numbers,
     _holding,
 )
-from course_utils.lessons.l08_how_induction_forms.forward import held_logits
+from course_lessons.l08_how_induction_forms.forward import held_logits
+from course_utils.course.exercises import Answer
 
 
 def _event(
@@ -31,7 +31,9 @@ def _event(
     def answer(steps: Numbers, values: Numbers, part: float) -> float:
         level = first(values) + share(part) * (final(values) - first(values))
         short = [v <= level if at_level else v < level for v in values]
-        i = [i for i, (here, there) in enumerate(itertools.pairwise(short)) if here and not there][last]
+        i = [i for i, (here, there) in enumerate(itertools.pairwise(short)) if here and not there][
+            last
+        ]
         rise = (level - values[i]) / (values[i + 1] - values[i]) if line else 1.0
         return steps[i] + rise * (steps[i + 1] - steps[i])
 
@@ -52,7 +54,9 @@ def _from_the_end(steps: Numbers, values: Numbers, share: float) -> Tensor:
 
 
 def _swapped(
-    first: Numbers, second: Numbers, far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9
+    first: Numbers,
+    second: Numbers,
+    far: Callable[[float, float], bool] = lambda d, o: abs(d) >= abs(o) - 1e-9,
 ) -> float:
     differences = [b - a for a, b in zip(first, second, strict=True)]
     ways = [sum(way) for way in itertools.product(*((d, -d) for d in differences))]
@@ -68,7 +72,8 @@ def _in_bits(first: Numbers, second: Numbers) -> Tensor:
 
 def _values_swapped(first: Numbers, second: Numbers) -> float:
     """Every way to swap, made of the values themselves."""
-    ways = np.array(list(itertools.product(*zip(first, second, strict=True))))  # [way, pair]: the first group then
+    # [way, pair]: the first group then
+    ways = np.array(list(itertools.product(*zip(first, second, strict=True))))
     apart = np.abs(np.mean([*first, *second]) - ways.mean(1))
     return np.isclose(apart, apart[0]).mean() + (apart > apart[0] + 1e-6).mean()
 
@@ -100,8 +105,16 @@ def _signs(first: list[float], second: list[float]) -> float:
 
 
 RIGHT_ANSWERS = {
-    "event_time": {"numpy": _with_numpy, "from the end": _from_the_end, "the package's": events.event_time},
-    "paired_test": {"a list of sums": _swapped, "bits": _in_bits, "values swapped": _values_swapped},
+    "event_time": {
+        "numpy": _with_numpy,
+        "from the end": _from_the_end,
+        "the package's": events.event_time,
+    },
+    "paired_test": {
+        "a list of sums": _swapped,
+        "bits": _in_bits,
+        "values swapped": _values_swapped,
+    },
     "smeared": {
         "the package's": runs.smeared,
         "a loop": _one_by_one,
@@ -109,12 +122,16 @@ RIGHT_ANSWERS = {
         "numpy": _keys_with_numpy,
     },
     "looks_held": {
-        "queries and keys held": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q", "0.attn.hook_k"),
+        "queries and keys held": lambda m, o, t: _holding(
+            m, o, t, "0.attn.hook_q", "0.attn.hook_k"
+        ),
         "scores held": lambda m, o, t: _holding(m, o, t, "0.attn.hook_attn_scores"),
         "without hooks": lambda m, o, t: held_logits(m, t, o, ["look"]),
     },
     "objections": {
-        "two loops": lambda: {letter: "fine" for letter in "AH"} | {k: WORDS["ABCDEFG".index(k)] for k in "BCDEFG"},
+        "two loops": lambda: (
+            {letter: "fine" for letter in "AH"} | {k: WORDS["ABCDEFG".index(k)] for k in "BCDEFG"}
+        ),
         "in another order": lambda: dict(reversed(RIGHT.items())),
         "with a note": lambda: RIGHT | {"note": "two are fine"},
     },
@@ -129,12 +146,22 @@ WRONG_ANSWERS = {
         "not at the curve's highest point": (_event(final=max), _event(first=min, final=max)),
         "gets there for good the second time only": _event(last=0),
         "not at the curve's lowest point": _event(first=min),
-        "of all the same": (_event(final=lambda v: sum(v[-3:]) / 3), _event(final=lambda v: sorted(v[-4:])[2])),
-        "with share 0.25 the time should be": (_event(share=lambda s: 0.5), _event(share=lambda s: 1 - s)),
-        "need not come at equal distances": lambda s, v, share: (s[-1] - s[-2]) * _event()(range(len(s)), v, share),
+        "of all the same": (
+            _event(final=lambda v: sum(v[-3:]) / 3),
+            _event(final=lambda v: sorted(v[-4:])[2]),
+        ),
+        "with share 0.25 the time should be": (
+            _event(share=lambda s: 0.5),
+            _event(share=lambda s: 1 - s),
+        ),
+        "need not come at equal distances": lambda s, v, share: (
+            (s[-1] - s[-2]) * _event()(range(len(s)), v, share)
+        ),
     },
     "paired_test": {
-        "so the share is never 0": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9),
+        "so the share is never 0": lambda a, b: _swapped(
+            a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9
+        ),
         "a share lies between 0 and 1": lambda a, b: abs(sum(a) - sum(b)) / len(a),
         "2 part 1 7 3 9 and 2 10 5 14": lambda a, b: 1 - _swapped(a, b),
         "exchanging the groups": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= o - 1e-9),
@@ -149,12 +176,18 @@ WRONG_ANSWERS = {
             lambda keys: 0.6 * runs.smeared(keys) + 0.4 * keys,
             lambda keys: runs.smeared(keys, (torch.arange(keys.shape[1]) - 2).clamp(min=0)),
         ),
-        "the last place's key in there": lambda keys: (keys + torch.cat([keys[:, -1:], keys[:, :-1]], 1)) / 2,
-        "the first stays as it is": lambda keys: torch.cat([keys[:, :1] / 2, runs.smeared(keys)[:, 1:]], 1),
+        "the last place's key in there": lambda keys: (
+            (keys + torch.cat([keys[:, -1:], keys[:, :-1]], 1)) / 2
+        ),
+        "the first stays as it is": lambda keys: torch.cat(
+            [keys[:, :1] / 2, runs.smeared(keys)[:, 1:]], 1
+        ),
     },
     "looks_held": {"that is not `model` with": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q")},
     "objections": {
-        f"case {letter}: think again: {asked}": (lambda letter=letter: RIGHT | {letter: WORDS[RIGHT[letter] == "fine"]})
+        f"case {letter}: think again: {asked}": (
+            lambda letter=letter: RIGHT | {letter: WORDS[RIGHT[letter] == "fine"]}
+        )
         for letter, asked in OBJECTIONS.items()
     },
 }

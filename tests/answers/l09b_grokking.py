@@ -1,4 +1,6 @@
-"""Answers to the exercises of lesson 09b: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 09b: others that are right, and wrong ones with what they
+hear.
+"""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from course_utils.lessons.l09b_grokking.checks import _waves
-from course_utils.making import fourier
+from course_lessons import fourier
+from course_lessons.l09b_grokking.checks import _waves
 
 
 def _sums(table: Tensor, sign: int = 1) -> Tensor:
@@ -23,7 +25,9 @@ def _means(table: Tensor, unseen: Tensor) -> Tensor:
 def _transform(table: Tensor, frequencies: Sequence[int], unseen: Tensor) -> Tensor:
     kept = torch.zeros(len(table))
     kept[[0, *frequencies, *(-f for f in frequencies)]] = 1
-    return torch.fft.ifft(torch.fft.fft(_means(table, unseen), dim=0) * kept[:, None], dim=0).real[_sums(table)]
+    return torch.fft.ifft(torch.fft.fft(_means(table, unseen), dim=0) * kept[:, None], dim=0).real[
+        _sums(table)
+    ]
 
 
 def _kernel(table: Tensor, frequencies: Sequence[int], unseen: Tensor) -> Tensor:
@@ -36,13 +40,17 @@ RIGHT_ANSWERS = {
         "a transform of the means": _transform,
         "each mean spread by a kernel": _kernel,
         "float64": lambda table, f, unseen: _waves(table, f, unseen).double(),
-    },
+    }
 }
 
 
 WRONG_ANSWERS = {
     "only_waves": {
-        "the same sum modulo 7": lambda table, f, unseen: fourier.projected(table.flatten(1), f).view_as(table),
-        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f, unseen: _waves(table, f[:1], unseen),
-    },
+        "the same sum modulo 7": lambda table, f, unseen: fourier.projected(
+            table.flatten(1), f
+        ).view_as(table),
+        "with 11 numbers and the frequencies [1, 4, 5]": lambda table, f, unseen: _waves(
+            table, f[:1], unseen
+        ),
+    }
 }

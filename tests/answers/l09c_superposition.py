@@ -1,4 +1,6 @@
-"""Answers to the exercises of lesson 09c: others that are right, and wrong ones with what they hear."""
+"""Answers to the exercises of lesson 09c: others that are right, and wrong ones with what they
+hear.
+"""
 
 import math
 import re
@@ -6,10 +8,12 @@ import re
 import numpy as np
 import torch
 
-from course_utils.lessons.l09c_superposition.checks import _without
+from course_lessons.l09c_superposition.checks import _without
 
 
-def _star(n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0) -> tuple:
+def _star(
+    n: int, gain: float | None = None, bias: float | None = None, turn: float = 1, start: float = 0
+) -> tuple:
     angle = 2 * math.pi * turn * torch.arange(n) / n + start
     gain = gain or 1 / (1 - math.cos(2 * math.pi / n))
     W = gain**0.5 * torch.stack([angle.cos(), angle.sin()], 1)
@@ -20,7 +24,8 @@ def _by_text(tokens: list[str]) -> list[bool]:
     """What stands before each token, as one text."""
     before = ["".join(tokens[max(0, i - 8) : i]) for i in range(len(tokens))]
     return [
-        token == "self" and bool(re.search(r"def \w+\($", said)) for token, said in zip(tokens, before, strict=True)
+        token == "self" and bool(re.search(r"def \w+\($", said))
+        for token, said in zip(tokens, before, strict=True)
     ]
 
 
@@ -30,7 +35,8 @@ RIGHT_ANSWERS = {
         "the other way round": lambda n: tuple(part.flip(0) for part in _star(n)),
         "longer arrows": lambda n: _star(n, 2 / (1 - math.cos(2 * math.pi / n))),
         "roots of one, in numpy": lambda n: (
-            np.exp(2j * np.pi * np.arange(n)[:, None] / n).view(float) / (1 - np.cos(2 * np.pi / n)) ** 0.5,
+            np.exp(2j * np.pi * np.arange(n)[:, None] / n).view(float)
+            / (1 - np.cos(2 * np.pi / n)) ** 0.5,
             np.full(n, 1 - 1 / (1 - np.cos(2 * np.pi / n))),
         ),
     },
@@ -39,12 +45,17 @@ RIGHT_ANSWERS = {
         "row by row, in numpy": lambda h, d: np.stack(
             [row - row @ d.numpy() / (d.numpy() @ d.numpy()) * d.numpy() for row in h.numpy()]
         ),
-        "least squares": lambda h, d: h - (d[:, None] @ torch.linalg.lstsq(d[:, None], h.T).solution).T,
+        "least squares": lambda h, d: (
+            h - (d[:, None] @ torch.linalg.lstsq(d[:, None], h.T).solution).T
+        ),
     },
     "about": {
         "the text before it": _by_text,
         "a bracket before it, numpy": lambda tokens: np.array(
-            [token == "self" and before.endswith("(") for before, token in zip(["", *tokens], tokens, strict=False)]
+            [
+                token == "self" and before.endswith("(")
+                for before, token in zip(["", *tokens], tokens, strict=False)
+            ]
         ),
         "0 and 1, as a tensor": lambda tokens: torch.tensor(
             [int(token == "self" and "(" in tokens[i - 1]) for i, token in enumerate(tokens)]
@@ -57,7 +68,10 @@ WRONG_ANSWERS = {
     "polygon": {
         "with directions of length 1 and no bias": lambda n: _star(n, 1.0, 0.0),
         "one that is on should come back as 1": lambda n: _star(n, 1.0, -math.cos(2 * math.pi / n)),
-        "comes as 1.65": lambda n: (_star(n)[0] / (1 - math.cos(2 * math.pi / n)) ** 0.5, _star(n)[1]),
+        "comes as 1.65": lambda n: (
+            _star(n)[0] / (1 - math.cos(2 * math.pi / n)) ** 0.5,
+            _star(n)[1],
+        ),
         "as far apart as they can": (
             lambda n: _star(n, turn=0.5),
             lambda n: (torch.eye(2)[torch.arange(n) % 2], torch.zeros(n)),
@@ -74,11 +88,15 @@ WRONG_ANSWERS = {
     "about": {
         "the neuron never fires": lambda tokens: [False] * len(tokens),
         "the neuron always fires": lambda tokens: [True] * len(tokens),
-        "a rule that says less should reach 70 %": lambda tokens: [token == "self" for token in tokens],
+        "a rule that says less should reach 70 %": lambda tokens: [
+            token == "self" for token in tokens
+        ],
         "a wider one should reach": lambda tokens: [
             token == "self" and tokens[i - 2 : i - 1] == ["init"] for i, token in enumerate(tokens)
         ],
-        "tokens need as many verdicts": lambda tokens: [i for i, token in enumerate(tokens) if token == "self"],
+        "tokens need as many verdicts": lambda tokens: [
+            i for i, token in enumerate(tokens) if token == "self"
+        ],
         "each verdict should be True or False": lambda tokens: tokens,
     },
 }

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from course_utils.lessons.l10_reading_critically import boxes
-from course_utils.lessons.l10_reading_critically.checks import _estimates
+from course_lessons.l10_reading_critically import boxes
+from course_lessons.l10_reading_critically.checks import _estimates
 
 
 def _gradient_at_z(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
@@ -31,12 +31,18 @@ def _by_backward(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
     for writer, path, reader in boxes.doors(model):
         moved = (new[writer] - z[writer]) @ boxes.through(model, (writer, path, reader))
         slope: Any = reads[path, reader[0]].grad
-        found[writer, path, reader] = torch.einsum("bph,bph->", slope[:, :, reader[1]], moved).item()
+        found[writer, path, reader] = torch.einsum(
+            "bph,bph->", slope[:, :, reader[1]], moved
+        ).item()
     return found
 
 
 RIGHT_ANSWERS = {
-    "attribution_patching": {"at z": _gradient_at_z, "backward": _by_backward, "the sum of a product": _estimates()},
+    "attribution_patching": {
+        "at z": _gradient_at_z,
+        "backward": _by_backward,
+        "the sum of a product": _estimates(),
+    }
 }
 
 
@@ -52,5 +58,5 @@ WRONG_ANSWERS = {
         "it ignores `at`": lambda model, clean, other, at=None: _estimates()(model, clean, other),
         "it should return a dictionary": lambda *given: [1.0, 2.0],
         "one number": lambda *given: {door: torch.ones(2) for door in _estimates()(*given)},
-    },
+    }
 }

@@ -1,6 +1,8 @@
-"""Wrong hypotheses about the sealed models of lesson 11, with what they hear; right ones stand in the solutions."""
+"""Wrong hypotheses about the sealed models of lesson 11, with what they hear; right ones stand in
+the solutions.
+"""
 
-from course_utils.programs import Head, back, where
+from course_lessons.programs import Head, back, where
 
 INDUCTION = Head(where("before", equals="token"), {"token": "out"})
 WRONG = {
@@ -13,7 +15,10 @@ WRONG = {
         "0.2": Head(back(1), {"token": "before"}),
         "1.1": Head(back(7), {"token": "out"}),
     },
-    "something in it is false": lambda: {"0.3": Head(back(6), {"token": "before"}), "1.0": INDUCTION},
+    "something in it is false": lambda: {
+        "0.3": Head(back(6), {"token": "before"}),
+        "1.0": INDUCTION,
+    },
 }
 
 RIGHT_ANSWERS: dict[str, dict] = {}

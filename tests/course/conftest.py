@@ -1,4 +1,6 @@
-"""The commands that README.md and notebooks/TEACHING.md print, as tests run them, and the JupyterLab of one."""
+"""The commands that README.md and notebooks/TEACHING.md print, as tests run them, and the
+JupyterLab of one.
+"""
 
 import re
 from collections.abc import Callable
@@ -11,7 +13,9 @@ from course_utils._files import ROOT
 
 @pytest.fixture(scope="session")
 def commands() -> Callable[[str, str], str]:
-    """`commands(document, name)`: the shell block below `<!-- name command -->` or `<!-- name commands -->`."""
+    """`commands(document, name)`: the shell block below `<!-- name command -->` or `<!-- name
+    commands -->`.
+    """
 
     def block(document: str, name: str) -> str:
         text = (ROOT / document).read_text(encoding="utf-8")

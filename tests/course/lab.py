@@ -1,4 +1,5 @@
-"""JupyterLab as the README's own command starts it, and a browser with the network cut: one server for all tests.
+"""JupyterLab as the README's own command starts it, and a browser with the network cut: one server
+for all tests.
 
 Without Chromium the tests that use them are skipped; `.ci/run` installs it.
 """
@@ -19,10 +20,12 @@ from urllib.request import Request, urlopen
 import pytest
 from nbformat import v4
 
-from course_utils.author import authoring
+from course_tools import authoring
 from course_utils.course import copies
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
+)
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on this machine"),
@@ -30,7 +33,8 @@ pytestmark = [
 NAME, LEFT_OUT = "02_residual_stream.ipynb", "## 4 · "  # what comes after it runs under nbval
 EXPLORER = "04_one_layer.ipynb"
 ASKED = [(" open", 6), ("assertEqual", 6), ("assertEqual", 2), (" for", 2), ("<", 2)]
-READY = "#jp-main-statusbar >> text=/ipykernel.* Idle/"  # before it says so, a dialog may ask for a kernel
+# before it says so, a dialog may ask for a kernel
+READY = "#jp-main-statusbar >> text=/ipykernel.* Idle/"
 PATIENCE = 400_000  # milliseconds, for what takes seconds on a quiet machine
 TRACKER = "notebook-extension/tracker"
 ALL_CELLS = {"windowingMode": "none"}  # they stay in the page, where a test finds them
@@ -44,7 +48,9 @@ SMALL = {  # notebooks of one cell
 
 def opening(notebook):
     """Of the lesson that is opened, the sections with the first two exercises."""
-    end = next(number for number, cell in enumerate(notebook.cells) if cell.source.startswith(LEFT_OUT))
+    end = next(
+        number for number, cell in enumerate(notebook.cells) if cell.source.startswith(LEFT_OUT)
+    )
     notebook.cells = notebook.cells[:end]
     return notebook
 
@@ -60,7 +66,9 @@ def printed(page):
     """The sizes of the pages that a browser prints, in points."""
     found = page.pdf(prefer_css_page_size=True)
     page.close()
-    return [tuple(map(float, box)) for box in re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", found)]
+    return [
+        tuple(map(float, box)) for box in re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", found)
+    ]
 
 
 @contextlib.contextmanager
@@ -78,7 +86,9 @@ def settings(home, name, chosen):
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory, commands):
-    """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the address."""
+    """JupyterLab as the README starts it, with a home of its own: the folder of the copies, and the
+    address.
+    """
     home = tmp_path_factory.mktemp("learner")
     (home / "config").mkdir()
     runtime = Path(tempfile.mkdtemp())  # pytest's own folders are too deep for a socket's name
@@ -92,7 +102,9 @@ def server(tmp_path_factory, commands):
         "JUPYTER_RUNTIME_DIR": str(runtime),
         "JUPYTERLAB_SETTINGS_DIR": str(home / "settings"),
     }
-    start = commands("README.md", "start").split(" && ")[-1].replace(".venv/bin/python", sys.executable)
+    start = (
+        commands("README.md", "start").split(" && ")[-1].replace(".venv/bin/python", sys.executable)
+    )
     folder = home / copies.FOLDER
     with open(home / "log", "w", encoding="utf-8") as log:
         process = subprocess.Popen(
@@ -100,14 +112,23 @@ def server(tmp_path_factory, commands):
         )
     try:
         deadline = time.monotonic() + PATIENCE / 1000
-        while not (found := [file for file in runtime.glob("jpserver-*.json") if file.stat().st_size]):
-            assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(encoding="utf-8")
+        while not (
+            found := [file for file in runtime.glob("jpserver-*.json") if file.stat().st_size]
+        ):
+            assert process.poll() is None and time.monotonic() < deadline, (home / "log").read_text(
+                encoding="utf-8"
+            )
             time.sleep(0.2)
-        (folder / NAME).write_text(v4.writes(opening(authoring.read(folder / NAME))), encoding="utf-8")
-        lesson = authoring.read(folder / EXPLORER)
+        (folder / NAME).write_text(
+            v4.writes(opening(authoring.read_notebook(folder / NAME))), encoding="utf-8"
+        )
+        lesson = authoring.read_notebook(folder / EXPLORER)
         (shown,) = (n for n, cell in enumerate(lesson.cells) if "explore.show(" in cell.source)
         lesson.cells = lesson.cells[: shown + 1]  # what comes after it runs under nbval
-        asked = f"import json\nprint(json.dumps([explore.rows(token, head) for token, head in {ASKED}]))"
+        asked = (
+            f"import json\nprint(json.dumps([explore.rows(token, head) for token, head in "
+            f"{ASKED}]))"
+        )
         lesson.cells.append(v4.new_code_cell(asked))
         (folder / EXPLORER).write_text(v4.writes(lesson), encoding="utf-8")
         for name, code in SMALL.items():
@@ -126,7 +147,8 @@ def browser():
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])  # CI may run as root
+        # CI may run as root
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         yield browser
         browser.close()
 
@@ -140,7 +162,9 @@ def memory(server):
         with urlopen(f"{info['url']}{path}?token={info['token']}") as answer:
             found = json.load(answer)
         for one in found:
-            urlopen(Request(f"{info['url']}{path}/{one['id']}?token={info['token']}", method="DELETE")).close()
+            urlopen(
+                Request(f"{info['url']}{path}/{one['id']}?token={info['token']}", method="DELETE")
+            ).close()
 
 
 @pytest.fixture
@@ -178,7 +202,9 @@ def menu(page, name, entry):
 
 
 def put_away(dialog):
-    """What JupyterLab says of a trouble of its own: that a kernel, its port taken by another, had to start again."""
+    """What JupyterLab says of a trouble of its own: that a kernel, its port taken by another, had
+    to start again.
+    """
     warnings.warn(f"JupyterLab said: {dialog.inner_text()}", stacklevel=1)
     dialog.locator("button").last.click()
 
@@ -196,7 +222,9 @@ def start_all(page):
 
 
 def run_all(page):
-    """Run all cells and wait until each has its number: folded cells show none, and the last may be one of them."""
+    """Run all cells and wait until each has its number: folded cells show none, and the last may be
+    one of them.
+    """
     start_all(page)
     page.wait_for_function("""[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)')]
         .every(prompt => /\\[\\d+\\]/.test(prompt.innerText))""")

@@ -1,6 +1,8 @@
-"""A bet where it is made: in JupyterLab, by keyboard; and after a reload, a restart and on the second day.
+"""A bet where it is made: in JupyterLab, by keyboard; and after a reload, a restart and on the
+second day.
 
-Without Chromium these tests are skipped. No request leaves the machine: `open_notebook` holds every page to that.
+Without Chromium these tests are skipped. No request leaves the machine: `open_notebook` holds every
+page to that.
 """
 
 import json
@@ -10,7 +12,7 @@ import pytest
 from lab import menu, put_away, wait_until
 from nbformat import v4
 
-from course_utils.author import authoring
+from course_tools import authoring
 from course_utils.course import bets
 
 pytestmark = lab.pytestmark
@@ -34,7 +36,9 @@ def page(server, open_notebook):
     folder, _ = server
     (folder / bets.PREDICTIONS).unlink(missing_ok=True)
     cells = [v4.new_code_cell(ASK), v4.new_code_cell(TELL)]
-    (folder / NAME).write_text(v4.writes(v4.new_notebook(cells=cells, metadata=authoring.METADATA)), encoding="utf-8")
+    (folder / NAME).write_text(
+        v4.writes(v4.new_notebook(cells=cells, metadata=authoring.METADATA)), encoding="utf-8"
+    )
     page = open_notebook(NAME)
     page.set_default_timeout(60_000)
     page.add_locator_handler(page.locator(".jp-Dialog"), put_away)
@@ -59,7 +63,8 @@ def still(name):
 
 def active(page):
     return page.evaluate(
-        "(e => e.closest('.bet-live')?.dataset.name + ' ' + (e.name || e.type))(document.activeElement)"
+        "(e => e.closest('.bet-live')?.dataset.name + ' ' + (e.name || "
+        "e.type))(document.activeElement)"
     )
 
 
@@ -76,14 +81,19 @@ def bet(page):
     press(page, "Tab", "Space", "ArrowRight", "Enter")
     page.wait_for_selector(f"{card('00_left')} >> text=Type a number, such as 50.")
     press(page, "Shift+Tab", "Control+A", *"30", "Enter")
-    page.wait_for_selector(f"{card('00_left')} >> text=Locked: 30 %, likely. Now run the next cells.")
+    page.wait_for_selector(
+        f"{card('00_left')} >> text=Locked: 30 %, likely. Now run the next cells."
+    )
     press(page, "Tab")
     assert active(page) == "00_part answer", active(page)
     press(page, "ArrowUp", "Tab", "Space", "ArrowLeft", "Tab")
     assert active(page) == "00_part submit"
-    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"  # it is seen
+    # it is seen
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     press(page, "Enter")
-    page.wait_for_selector(f"{card('00_part')} >> text=Locked: W_U itself, sure. Now run the next cells.")
+    page.wait_for_selector(
+        f"{card('00_part')} >> text=Locked: W_U itself, sure. Now run the next cells."
+    )
     assert page.locator(f"{card('00_part')} input:enabled").count() == 0
     assert page.locator(".jp-Cell").count() == 2  # no letter was a command of JupyterLab's
 
@@ -93,17 +103,20 @@ def test_a_bet_is_locked_by_keyboard_and_answered_on_its_card(page, server):
     bet(page)
     page.wait_for_selector(still("00_part"), state="hidden")  # only one of the two is seen
     run(page, 1)
-    page.wait_for_selector(f"{card('00_left')} >> text=✓ Right. You bet 30 %, likely. The answer: 32.1 %.")
+    page.wait_for_selector(
+        f"{card('00_left')} >> text=✓ Right. You bet 30 %, likely. The answer: 32.1 %."
+    )
     page.wait_for_selector(f"{card('00_left')} svg >> text=your bet: 30 %")
     page.wait_for_selector(f"{card('00_left')} i:text-is('writes')")
-    page.wait_for_selector(f"{card('00_part')} label:has-text('a head of layer 0') >> text=✓ the answer")
+    page.wait_for_selector(
+        f"{card('00_part')} label:has-text('a head of layer 0') >> text=✓ the answer"
+    )
     page.wait_for_selector(f"{card('00_band')} >> text=You made no bet. The answer: 87 %.")
     page.wait_for_selector("text=your bet 30 % ✓")
     kept = json.loads((folder / bets.PREDICTIONS).read_text(encoding="utf-8"))
-    assert {name: (bet["guess"], bet["confidence"], bet["right"]) for name, bet in kept.items()} == {
-        "00_left": (0.3, 2, True),
-        "00_part": ("`W_U` itself", 3, False),
-    }
+    assert {
+        name: (bet["guess"], bet["confidence"], bet["right"]) for name, bet in kept.items()
+    } == {"00_left": (0.3, 2, True), "00_part": ("`W_U` itself", 3, False)}
     run(page, 0)  # the same kernel, a new card: what was bet stands there, and one may bet again
     again = page.locator(f"{card('00_part')} button:text-is('Bet again')")
     again.click()
@@ -118,7 +131,10 @@ def test_a_card_survives_a_reload_a_restart_and_the_second_day(page, server, ope
     folder, _ = server
     bet(page)
     menu(page, "File", "Save Notebook")
-    saved = lambda: "Locked: 30 %, likely" in (folder / NAME).read_text(encoding="utf-8")  # noqa: E731
+
+    def saved():
+        return "Locked: 30 %, likely" in (folder / NAME).read_text(encoding="utf-8")
+
     wait_until(page, saved, lambda: "the guess was not saved")
     page.reload()  # the kernel lives on, and so does the card
     page.wait_for_selector(f"{card('00_left')} >> text=Locked: 30 %, likely.")
@@ -128,7 +144,9 @@ def test_a_card_survives_a_reload_a_restart_and_the_second_day(page, server, ope
     page.wait_for_selector(".jp-Notebook-ExecutionIndicator[data-status=unknown]", state="attached")
     page = open_notebook(NAME)  # the second day: a new kernel
     errors = page.locator("text=model not found")
-    wait_until(page, lambda: errors.count() == 3, lambda: f"JupyterLab found {errors.count()} dead widgets")
+    wait_until(
+        page, lambda: errors.count() == 3, lambda: f"JupyterLab found {errors.count()} dead widgets"
+    )
     assert not any(error.is_visible() for error in errors.all())
     page.wait_for_selector(f"{still('00_left')} >> text=Locked: 30 %, likely.")
     page.wait_for_selector(f"{still('00_part')} >> text=your bet")

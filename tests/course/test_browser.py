@@ -4,9 +4,20 @@ import json
 
 import lab
 import pytest
-from lab import ASKED, EXPLORER, NAME, THEMES, menu, opening, run_all, settings, start_all, wait_until
+from lab import (
+    ASKED,
+    EXPLORER,
+    NAME,
+    THEMES,
+    menu,
+    opening,
+    run_all,
+    settings,
+    start_all,
+    wait_until,
+)
 
-from course_utils.author import authoring
+from course_tools import authoring
 from course_utils.course import progress
 
 pytestmark = lab.pytestmark
@@ -26,9 +37,11 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
     run_all(page)
     outputs = page.locator(".jp-OutputArea-output")
     assert not page.locator("[data-mime-type$='.stderr'], [data-mime-type$='.error']").count()
-    solution = opening(authoring.read(authoring.solution_path(NAME)))
+    solution = opening(authoring.read_notebook(authoring.solution_path(NAME)))
     stored = [
-        output.get("data", {}).get("text/html", "") for cell in solution.cells for output in cell.get("outputs", [])
+        output.get("data", {}).get("text/html", "")
+        for cell in solution.cells
+        for output in cell.get("outputs", [])
     ]
     drawn = sum("<img" in html and "microscope-still" not in html for html in stored)
     assert page.locator(".jp-OutputArea-output img:not(.microscope-still *)").count() == drawn > 3
@@ -44,7 +57,8 @@ def test_a_lesson_runs_and_an_exercise_goes_from_blank_to_wrong_to_right(server,
 
     assert page.locator(".lm-TabBar-tab.jp-mod-dirty").count() == 1
     menu(page, "File", "Save Notebook")
-    page.locator(".lm-TabBar-tab.jp-mod-dirty").wait_for(state="detached")  # half of a file would be no notebook
+    # half of a file would be no notebook
+    page.locator(".lm-TabBar-tab.jp-mod-dirty").wait_for(state="detached")
     assert progress.marks(folder)["02"]["attribution"] == "✓"
 
 
@@ -68,7 +82,8 @@ def test_circuitsvis_answers_the_mouse(open_notebook):
     page.wait_for_selector("h3:text-is('0.1 Zoomed')")  # the head that the text is about
     page.hover("h4:text-is('0.2')")
     page.wait_for_selector("h3:text-is('0.2 Zoomed')")
-    assert page.locator(".jp-OutputArea-output canvas").count() == 4  # the heads to choose from, and the chosen one
+    # the heads to choose from, and the chosen one
+    assert page.locator(".jp-OutputArea-output canvas").count() == 4
     page.mouse.move(0, 0)
     page.wait_for_selector("h3:text-is('0.1 Zoomed')")
 
@@ -100,19 +115,35 @@ def test_labels_of_circuitsvis_can_be_read(server, open_notebook, theme):
 def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     page = open_notebook(EXPLORER)
     run_all(page)
-    expected = json.loads(page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text())
+    expected = json.loads(
+        page.locator(".jp-CodeCell").last.locator(".jp-OutputArea-output").inner_text()
+    )
     assert len({*map(str, expected)}) == len(ASKED)
     live = page.locator(".explorer-live")
-    box, said, source = live.locator("input"), live.locator("[role=status]"), live.locator(".source > code")
+    box, said, source = (
+        live.locator("input"),
+        live.locator("[role=status]"),
+        live.locator(".source > code"),
+    )
     assert page.locator(".explorer-still").is_hidden()
 
     def rows():
-        halves = [live.locator("table").nth(n).locator("tbody tr").all_inner_texts() for n in (0, 1)]
+        halves = [
+            live.locator("table").nth(n).locator("tbody tr").all_inner_texts() for n in (0, 1)
+        ]
         return ["\t".join(line).split("\t") for line in zip(*halves, strict=True)]
 
     def shows(number, word):
-        wait_until(page, lambda: source.inner_text() == word, lambda: f"{source.inner_text()!r} shown, not {word!r}")
-        wait_until(page, lambda: rows() == expected[number], lambda: f"{rows()} shown, not {expected[number]}")
+        wait_until(
+            page,
+            lambda: source.inner_text() == word,
+            lambda: f"{source.inner_text()!r} shown, not {word!r}",
+        )
+        wait_until(
+            page,
+            lambda: rows() == expected[number],
+            lambda: f"{rows()} shown, not {expected[number]}",
+        )
 
     box.fill(" open")
     live.locator("[data-head='6']").click()
@@ -122,7 +153,8 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     live.locator("[data-head='2']").focus()
     page.keyboard.press("Enter")
     shows(2, "assertEqual")
-    assert page.evaluate("document.activeElement.dataset.head") == "2"  # the drawing is new, the focus where it was
+    # the drawing is new, the focus where it was
+    assert page.evaluate("document.activeElement.dataset.head") == "2"
     for typed in (" for", "·for"):  # a leading space, as itself and as the lesson writes it
         box.fill("assertEqual")
         shows(2, "assertEqual")
@@ -131,7 +163,9 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     live.locator("[data-head='6']").hover()
     page.mouse.down()
     box.fill(" open")  # its answer comes, and the drawing is new, before the button is let go
-    wait_until(page, lambda: source.inner_text() == "·open", lambda: f"{source.inner_text()!r} shown")
+    wait_until(
+        page, lambda: source.inner_text() == "·open", lambda: f"{source.inner_text()!r} shown"
+    )
     page.mouse.up()
     shows(0, "·open")
     live.locator("[data-head='2']").click()
@@ -139,11 +173,19 @@ def test_the_explorer_of_lesson_04_answers_mouse_and_keyboard(open_notebook):
     shows(4, "<")
     for typed, sentence in (("", "Type one token"), ("nosuchthing", "That is 4 tokens")):
         box.fill(typed)
-        wait_until(page, lambda: sentence in said.inner_text(), lambda: f"{said.inner_text()!r} shown")  # noqa: B023
+        wait_until(
+            page,
+            lambda sentence=sentence: sentence in said.inner_text(),
+            lambda: f"{said.inner_text()!r} shown",
+        )
         assert rows() == expected[4]  # what was found last stays
     pressed = live.locator("table").last.locator("[data-source]").first
     word = pressed.inner_text()
     pressed.click()
-    wait_until(page, lambda: source.inner_text() == word, lambda: f"{source.inner_text()!r} shown, not {word!r}")
+    wait_until(
+        page,
+        lambda: source.inner_text() == word,
+        lambda: f"{source.inner_text()!r} shown, not {word!r}",
+    )
     wait_until(page, lambda: not said.inner_text(), lambda: said.inner_text())
     assert box.input_value() == word

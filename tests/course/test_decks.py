@@ -1,9 +1,11 @@
-"""Decks and handouts as a browser shows and prints them: nothing is shrunk, what does not fit is split."""
+"""Decks and handouts as a browser shows and prints them: nothing is shrunk, what does not fit is
+split.
+"""
 
 import lab
 import pytest
 
-from course_utils.author import authoring, export
+from course_tools import authoring, export
 
 pytestmark = lab.pytestmark
 SLIDES = """() => {
@@ -19,7 +21,9 @@ SLIDES = """() => {
 
 @pytest.fixture
 def opened(browser, tmp_path):
-    """A function that opens a lesson's deck or handout, on a computer without a network; no page may miss anything."""
+    """A function that opens a lesson's deck or handout, on a computer without a network; no page
+    may miss anything.
+    """
     context, faults = browser.new_context(viewport={"width": 1280, "height": 720}, offline=True), []
 
     def opened(kind, lesson, query=""):
@@ -43,7 +47,9 @@ def test_every_slide_fits_and_none_is_shrunk(opened, lesson):
     page = opened("slides", lesson)
     for slide in page.evaluate(SLIDES):
         assert slide["high"] <= 700 and slide["wide"] <= 1280, slide
-        assert min([*slide["zooms"], 1]) >= 0.85 and min([*slide["limits"], 590]) >= 0.84 * 590, slide
+        assert min([*slide["zooms"], 1]) >= 0.85 and min([*slide["limits"], 590]) >= 0.84 * 590, (
+            slide
+        )
         assert not slide["empty"], slide
     page.evaluate("document.body.classList.remove('measured')")
     for number in range(page.evaluate("Reveal.getTotalSlides()")):
@@ -71,8 +77,13 @@ def test_a_deck_has_a_presenters_view_and_prints_one_slide_a_page(opened):
 def test_no_exercise_of_a_handout_is_torn(opened):
     page = opened("handout", "07_induction_heads")
     page.emulate_media(media="print")
-    torn = "[...document.querySelectorAll('.exercise, .room')].map(e => getComputedStyle(e).breakInside)"
+    torn = (
+        "[...document.querySelectorAll('.exercise, .room')].map(e => "
+        "getComputedStyle(e).breakInside)"
+    )
     assert {*page.evaluate(torn)} == {"avoid"}
-    high = page.evaluate("Math.max(...[...document.querySelectorAll('.exercise')].map(e => e.offsetHeight))")
+    high = page.evaluate(
+        "Math.max(...[...document.querySelectorAll('.exercise')].map(e => e.offsetHeight))"
+    )
     assert high < 297 * 96 / 25.4 - 2 * 42, "an exercise that fits on no page breaks all the same"
     assert len(lab.printed(page)) <= 4

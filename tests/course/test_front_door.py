@@ -1,4 +1,5 @@
-"""The front door: README, the start command and `00_start`, as somebody meets them who has been told nothing.
+"""The front door: README, the start command and `00_start`, as somebody meets them who has been
+told nothing.
 
 The pages are JupyterLab's in a real browser; without Chromium those tests are skipped.
 """
@@ -16,12 +17,12 @@ import pytest
 from lab import READY, TRACKER, run_all, settings, start_all
 from nbformat import v4
 
+from course_lessons.l00_start import figures as lesson_00
+from course_tools import authoring, links
 from course_utils._files import NOTEBOOKS, ROOT, lesson_of
-from course_utils.author import authoring, links
 from course_utils.course import start
-from course_utils.lessons.l00_start import figures as lesson_00
 
-START = authoring.read(authoring.solution_path("00_start"))
+START = authoring.read_notebook(authoring.solution_path("00_start"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXERCISE = "witten_bell"  # of lesson 03
 
@@ -30,13 +31,17 @@ EXERCISE = "witten_bell"  # of lesson 03
 
 
 def test_readme_links_each_executed_lesson_in_its_order():
-    rows = re.findall(r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \| (.+\?) \| (\d+) \|$", README, flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| (\w+) \| \[(.+?)\]\((.+?)\) \| (.+\?) \| (\d+) \|$", README, flags=re.MULTILINE
+    )
     lessons = [path for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
     assert [(ROOT / row[2]).resolve() for row in rows] == lessons
     titles = authoring.titles()
     for number, title, target, _, minutes in rows:
         assert titles[lesson_of(ROOT / target)].startswith(f"{number} · {title}")
-        opening = "\n".join(cell.source for cell in authoring.read(ROOT / target).cells[:5])
+        opening = "\n".join(
+            cell.source for cell in authoring.read_notebook(ROOT / target).cells[:5]
+        )
         assert re.search(r"(\d+) minutes", opening)[1] == minutes
 
 
@@ -44,12 +49,18 @@ def test_every_link_and_picture_of_readme_is_there():
     found = [*re.findall(r"\]\(([^)#]+)\)", README), *re.findall(r'src="([^"]+)"', README)]
     assert "notebooks/microscope.svg" in found
     for target in found:
-        assert target.startswith("https://transformer-circuits.pub/") or (ROOT / target).exists(), target
+        assert target.startswith("https://transformer-circuits.pub/") or (ROOT / target).exists(), (
+            target
+        )
 
 
 def test_readme_says_what_it_is_and_how_to_start_on_its_first_screen():
     opening = README.split("## ")[0]
-    for needed in ('alt="A model with 2 layers', "For everyone who knows Python", "<!-- start command -->"):
+    for needed in (
+        'alt="A model with 2 layers',
+        "For everyone who knows Python",
+        "<!-- start command -->",
+    ):
         assert needed in opening
     assert len(re.sub(r"<img.*?>|https?://\S+", "", opening.split("```")[0]).split()) < 120
 
@@ -63,7 +74,7 @@ def test_the_start_is_short():
 
 
 def test_the_learners_start_shows_its_first_picture_before_anything_runs():
-    learner = authoring.read(NOTEBOOKS / start.FIRST)
+    learner = authoring.read_notebook(NOTEBOOKS / start.FIRST)
     first = next(cell for cell in learner.cells if cell.cell_type == "code")
     assert "microscope-still" in first.outputs[0].data["text/html"]
     assert not any(cell.get("outputs") for cell in learner.cells if cell.id != first.id)
@@ -81,14 +92,18 @@ def test_the_map_has_every_lesson_once():
     for lesson, title in authoring.titles().items():
         number, _, rest = title.partition(" · ")
         if f"{lesson}.ipynb" != links.CONTENTS:
-            assert number.rstrip("bc") in shown and f"{number} {rest}" in words.replace("&#x27;", "'")
+            assert number.rstrip("bc") in shown and f"{number} {rest}" in words.replace(
+                "&#x27;", "'"
+            )
     stored = [
         output.data.get("text/html", "")
         for cell in START.cells
         for output in cell.get("outputs", [])
         if "data" in output
     ]
-    assert any(words in page for page in stored), "the stored map is an old one: author 00_start anew"
+    assert any(words in page for page in stored), (
+        "the stored map is an old one: author 00_start anew"
+    )
 
 
 # The server
@@ -103,13 +118,24 @@ def test_it_starts_where_the_port_is_taken_and_touches_no_configuration(tmp_path
         config, runtime = tmp_path / ".jupyter", tmp_path / "runtime"
         config.mkdir()
         (config / "jupyter_server_config.json").write_text('{"ServerApp": {"allow_root": true}}')
-        own = {"HOME": str(tmp_path), "JUPYTER_CONFIG_DIR": str(config), "JUPYTER_RUNTIME_DIR": str(runtime)}
-        command = [sys.executable, *f"-m course_utils --folder mine --no-browser --port {port}".split()]
+        own = {
+            "HOME": str(tmp_path),
+            "JUPYTER_CONFIG_DIR": str(config),
+            "JUPYTER_RUNTIME_DIR": str(runtime),
+        }
+        command = [
+            sys.executable,
+            *f"-m course_utils --folder mine --no-browser --port {port}".split(),
+        ]
         with open(tmp_path / "log", "w", encoding="utf-8") as log:
-            process = subprocess.Popen(command, cwd=tmp_path, env=os.environ | own, stdout=log, stderr=log)
+            process = subprocess.Popen(
+                command, cwd=tmp_path, env=os.environ | own, stdout=log, stderr=log
+            )
         try:
             deadline = time.monotonic() + 120
-            while not (found := [file for file in runtime.glob("jpserver-*.json") if file.stat().st_size]):
+            while not (
+                found := [file for file in runtime.glob("jpserver-*.json") if file.stat().st_size]
+            ):
                 printed = (tmp_path / "log").read_text(encoding="utf-8")
                 assert process.poll() is None and time.monotonic() < deadline, printed
                 time.sleep(0.2)
@@ -118,7 +144,8 @@ def test_it_starts_where_the_port_is_taken_and_touches_no_configuration(tmp_path
         finally:
             process.terminate()
             process.wait(timeout=60)
-    assert {file.name for file in config.rglob("*")} <= {"jupyter_server_config.json", "migrated"}  # Jupyter's own mark
+    # Jupyter's own mark
+    assert {file.name for file in config.rglob("*")} <= {"jupyter_server_config.json", "migrated"}
 
 
 # The pages
@@ -130,7 +157,8 @@ def first_page(server, open_notebook):
     _, info = server
     page = open_notebook(start.FIRST)
     page.set_viewport_size({"width": 1366, "height": 768})
-    page.goto(f"{info['url']}?token={info['token']}")  # the root leads where JupyterLab's own browser would go
+    # the root leads where JupyterLab's own browser would go
+    page.goto(f"{info['url']}?token={info['token']}")
     page.wait_for_selector(READY)
     assert start.FIRST in page.url
     return page
@@ -142,7 +170,10 @@ def test_the_first_screen_has_a_picture_no_question_and_the_list_of_lessons(firs
     picture.wait_for()
     assert picture.bounding_box()["y"] < 768 * 0.6
     first_page.wait_for_timeout(2_000)
-    assert not first_page.locator(".jp-Dialog").count() and not first_page.locator(".jp-toastContainer button").count()
+    assert (
+        not first_page.locator(".jp-Dialog").count()
+        and not first_page.locator(".jp-toastContainer button").count()
+    )
     names = first_page.locator(".jp-DirListing-itemText").all_inner_texts()
     assert names[0] == start.FIRST and "04_one_layer.ipynb" in names
     assert [name for name in names if not name.endswith(".ipynb")] == ["GLOSSARY.md"]
@@ -188,9 +219,13 @@ LONGEST = """() => {  // the longest line of a paragraph, in characters
 
 
 def _shows(page, name, text, within=lab.PATIENCE / 1000):
-    """Whether the notebook of this name is in front and a heading with this text in sight, within so many seconds."""
+    """Whether the notebook of this name is in front and a heading with this text in sight, within
+    so many seconds.
+    """
     page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{name}')")
-    heading = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) :is(h1, h2, h3)", has_text=text).first
+    heading = page.locator(
+        ".jp-NotebookPanel:not(.lm-mod-hidden) :is(h1, h2, h3)", has_text=text
+    ).first
     heading.wait_for()
     deadline = time.monotonic() + within
     while not 0 <= (heading.bounding_box() or {"y": -1})["y"] < page.viewport_size["height"]:
@@ -212,21 +247,28 @@ def test_from_the_start_to_a_lesson_an_exercise_the_solution_and_back(first_page
     page.wait_for_selector(".lm-mod-current .lm-TabBar-tabLabel:text-is('03_zero_layers.ipynb')")
     lesson = page.locator(".jp-NotebookPanel:not(.lm-mod-hidden)")
     lesson.locator("a", has_text=links.SOLUTION).first.click()
-    assert _shows(page, "03_solution_zero_layers.ipynb", "03 · ")  # it opens, though the list of files does not show it
+    # it opens, though the list of files does not show it
+    assert _shows(page, "03_solution_zero_layers.ipynb", "03 · ")
     page.locator(".jp-NotebookPanel:not(.lm-mod-hidden) a", has_text="Contents").first.click()
     page.wait_for_selector(f".lm-mod-current .lm-TabBar-tabLabel:text-is('{start.FIRST}')")
 
 
 @lab.in_browser
-@pytest.mark.parametrize("exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")])
+@pytest.mark.parametrize(
+    "exercise, file", [(EXERCISE, "03_zero_layers.ipynb"), ("by_hand", "05_max_of_list.ipynb")]
+)
 def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, file):
     folder, _ = server
-    with settings(folder.parent, TRACKER, {}):  # as learners have it; with ALL_CELLS JupyterLab stays at the top
+    with settings(
+        folder.parent, TRACKER, {}
+    ):  # as learners have it; with ALL_CELLS JupyterLab stays at the top
         page = open_notebook(start.FIRST)
         start_all(page)
         link = page.locator(f".jp-OutputArea-output a[title^='{exercise}']")
         link.click()
-        if not _shows(page, file, exercise, within=60):  # JupyterLab, busy with opening it, may forget where
+        if not _shows(
+            page, file, exercise, within=60
+        ):  # JupyterLab, busy with opening it, may forget where
             page.click(f".lm-TabBar-tabLabel:text-is('{start.FIRST}')")
             link.click()
             assert _shows(page, file, exercise)
@@ -235,8 +277,12 @@ def test_an_exercises_link_leads_to_its_place(server, open_notebook, exercise, f
 @lab.in_browser
 def test_who_comes_back_goes_on_where_they_stopped(server, open_notebook):
     folder, _ = server
-    lesson = authoring.read(folder / "03_zero_layers.ipynb")
-    cells = {cell.source.splitlines()[0]: cell for cell in lesson.cells if "check.direct_path(" in cell.source}
+    lesson = authoring.read_notebook(folder / "03_zero_layers.ipynb")
+    cells = {
+        cell.source.splitlines()[0]: cell
+        for cell in lesson.cells
+        if "check.direct_path(" in cell.source
+    }
     (cell,) = cells.values()
     cell.update(execution_count=1, outputs=[v4.new_output("stream", text="✓ direct_path\n")])
     (folder / "03_zero_layers.ipynb").write_text(v4.writes(lesson), encoding="utf-8")

@@ -1,35 +1,44 @@
-"""Every link of every lesson leads somewhere, and from the first lesson each of the others is reached."""
+"""Every link of every lesson leads somewhere, and from the first lesson each of the others is
+reached.
+"""
 
 import re
 from urllib.parse import unquote
 
 import pytest
 
+from course_tools import authoring, links
 from course_utils._files import NOTEBOOKS, lesson_of
-from course_utils.author import authoring, links
 
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\(([^)\s]+)\)")
-ADDRESSES = {*links.SOURCES.values(), "https://distributed.dask.org"}  # sources, and what else lessons point at
-TERMS = {term.replace(" ", "-") for term in links.entries((NOTEBOOKS / links.GLOSSARY).read_text(encoding="utf-8"))}
+# sources, and what else lessons point at
+ADDRESSES = {*links.SOURCES.values(), "https://distributed.dask.org"}
+TERMS = {
+    term.replace(" ", "-")
+    for term in links.entries((NOTEBOOKS / links.GLOSSARY).read_text(encoding="utf-8"))
+}
 SOLUTIONS = authoring.lessons()
 COPIES = [copy for path in SOLUTIONS for copy in (path, authoring.learner_path(path))]
 copies = pytest.mark.parametrize("path", COPIES, ids=lambda path: path.stem)
 
 
-def _markdown(path):
-    return [cell for cell in authoring.read(path).cells if cell.cell_type == "markdown"]
+def _words(path):
+    return [cell for cell in authoring.read_notebook(path).cells if cell.cell_type == "markdown"]
 
 
 @copies
 def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
-    cells = _markdown(path)
+    cells = _words(path)
     headings = [line for cell in cells for line in cell.source.splitlines() if line.startswith("#")]
-    anchors = {"#" + line.lstrip("# ").replace(" ", "-") for line in headings}  # as JupyterLab has them
+    # as JupyterLab has them
+    anchors = {"#" + line.lstrip("# ").replace(" ", "-") for line in headings}
     found = [address for cell in cells for _, address in LINK.findall(cell.source)]
     assert found
     for address in found:
         if address.startswith("http"):
-            assert address in ADDRESSES, f"{address}: a source belongs into course_utils/author/sources.json"
+            assert address in ADDRESSES, (
+                f"{address}: a source belongs into course_tools/sources.json"
+            )
         elif address.startswith("#"):
             assert unquote(address) in anchors
         else:
@@ -41,15 +50,19 @@ def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
 
 @copies
 def test_first_and_last_line_lead_on(path):
-    """Below the title and at the end: what comes before and after, the other copy; `00_start` leads on at its end."""
-    cells = authoring.read(path).cells
+    """Below the title and at the end: what comes before and after, the other copy; `00_start` leads
+    on at its end.
+    """
+    cells = authoring.read_notebook(path).cells
     is_contents = f"{lesson_of(path)}.ipynb" == links.CONTENTS
     assert [cell.id for cell in cells if cell.id in links.IDS] == [*links.IDS][is_contents:]
     assert cells[-1].id == links.IDS[1] and (is_contents or cells[1].source == cells[-1].source)
     titles = authoring.titles()
     lesson, names = lesson_of(path), list(titles)
     before, after = links.neighbours(lesson, names)
-    targets = {words: (path.parent / target).resolve() for words, target in LINK.findall(cells[-1].source)}
+    targets = {
+        words: (path.parent / target).resolve() for words, target in LINK.findall(cells[-1].source)
+    }
     targets.pop("Contents", None)
     is_solution = path in SOLUTIONS
     copy_of = authoring.solution_path if is_solution else lambda name: NOTEBOOKS / f"{name}.ipynb"
@@ -57,7 +70,7 @@ def test_first_and_last_line_lead_on(path):
     expected = {f"← {titles[name]}": copy_of(name) for name in before}
     expected |= {} if is_contents else {links.LESSON if is_solution else links.SOLUTION: other}
     expected |= {f"{titles[name]} →": copy_of(name) for name in after}
-    assert targets == expected, "run python -m course_utils.author.authoring --links"
+    assert targets == expected, "run python -m course_tools.authoring --links"
 
 
 @pytest.mark.parametrize("folder", ["", "solutions"])
@@ -68,21 +81,26 @@ def test_every_lesson_is_reached_from_the_first(folder):
         path = ahead.pop()
         if path not in seen:
             seen.add(path)
-            found = LINK.findall(authoring.read(path).cells[-1].source)
+            found = LINK.findall(authoring.read_notebook(path).cells[-1].source)
             ahead += [here / address for words, address in found if words.endswith("→")]
     assert seen == {path for path in COPIES if path.parent == here}
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lesson_of)
 def test_every_source_that_a_lesson_names_is_a_link(path):
-    for cell in _markdown(path):
+    for cell in _words(path):
         for name, address in links.SOURCES.items():
             if re.search(r"\s+".join(map(re.escape, name.split())), cell.source):
-                assert f"]({address})" in cell.source, "run python -m course_utils.author.authoring --links"
+                assert f"]({address})" in cell.source, (
+                    "run python -m course_tools.authoring --links"
+                )
 
 
 @pytest.mark.parametrize("path", SOLUTIONS, ids=lesson_of)
 def test_a_name_with_its_year_has_an_address(path):
     """Who is cited like "Elhage et al. 2021" is in the table of sources."""
-    names = re.findall(r"[A-Z]\w+ (?:et al\.|& [A-Z]\w+)\s+(?:19|20)\d\d", "\n".join(c.source for c in _markdown(path)))
+    names = re.findall(
+        r"[A-Z]\w+ (?:et al\.|& [A-Z]\w+)\s+(?:19|20)\d\d",
+        "\n".join(c.source for c in _words(path)),
+    )
     assert {" ".join(name.split()) for name in names} <= set(links.SOURCES)

@@ -1,6 +1,7 @@
 """The microscope where it is used: in JupyterLab, by mouse and by keyboard; and reopened.
 
-Without Chromium these tests are skipped. No request leaves the machine: `open_notebook` holds every page to that.
+Without Chromium these tests are skipped. No request leaves the machine: `open_notebook` holds every
+page to that.
 """
 
 from statistics import median
@@ -10,8 +11,8 @@ import pytest
 from lab import menu, start_all, wait_until
 from nbformat import v4
 
+from course_tools import authoring
 from course_utils import load, paths
-from course_utils.author import authoring
 
 pytestmark = lab.pytestmark
 NAME = "microscope.ipynb"
@@ -58,7 +59,9 @@ def cuts(page):
 
 
 def becomes(page, found, expected):
-    wait_until(page, lambda: found(page) == expected, lambda: f"{found(page)!r} shown, not {expected!r}")
+    wait_until(
+        page, lambda: found(page) == expected, lambda: f"{found(page)!r} shown, not {expected!r}"
+    )
 
 
 def active(page):
@@ -79,7 +82,9 @@ def test_the_mouse_sees_asks_and_cuts(page, model):
     page.hover(f"{LIVE} .tok[data-key='12']")
     wait_until(page, lambda: arcs.first.get_attribute("d") != drawn, lambda: "the arcs stay")
     page.hover(f"{LIVE} .tabs")
-    wait_until(page, lambda: arcs.first.get_attribute("d") == drawn, lambda: "the arcs do not come back")
+    wait_until(
+        page, lambda: arcs.first.get_attribute("d") == drawn, lambda: "the arcs do not come back"
+    )
 
     page.click(f"{LIVE} .switch[data-key='0.5']")
     becomes(page, cuts, "head 0.5")
@@ -166,7 +171,9 @@ CLICK = """async key => {
 
 def test_a_cut_is_answered_at_once(page):
     seconds = [page.evaluate(CLICK, "0.5") for _ in range(15)]
-    assert min(seconds) < SECONDS, f"{min(seconds):.2f} s at best, {median(seconds):.2f} in the middle"
+    assert min(seconds) < SECONDS, (
+        f"{min(seconds):.2f} s at best, {median(seconds):.2f} in the middle"
+    )
 
 
 def test_a_reopened_notebook_shows_the_still_picture_and_no_error(page, server, open_notebook):
@@ -175,7 +182,9 @@ def test_a_reopened_notebook_shows_the_still_picture_and_no_error(page, server, 
     becomes(page, cuts, "head 0.5")
     menu(page, "File", "Save Notebook")
     wait_until(
-        page, lambda: "microscope-still" in (folder / NAME).read_text(encoding="utf-8"), lambda: "it was not saved"
+        page,
+        lambda: "microscope-still" in (folder / NAME).read_text(encoding="utf-8"),
+        lambda: "it was not saved",
     )
     assert len((folder / NAME).read_bytes()) < 200_000
     menu(page, "Kernel", "Shut Down Kernel")
@@ -184,7 +193,9 @@ def test_a_reopened_notebook_shows_the_still_picture_and_no_error(page, server, 
     picture = again.locator(".microscope-still > img")
     picture.wait_for()
     wait_until(
-        again, lambda: again.locator("text=model not found").count() == 1, lambda: "JupyterLab found the dead widget"
+        again,
+        lambda: again.locator("text=model not found").count() == 1,
+        lambda: "JupyterLab found the dead widget",
     )
     assert again.locator("text=model not found").is_hidden()
     assert picture.evaluate("image => image.naturalWidth") > 700
@@ -195,7 +206,9 @@ def test_a_reopened_notebook_shows_the_still_picture_and_no_error(page, server, 
 def stored(tmp_path_factory):
     """The lesson as it is stored."""
     heading = v4.new_markdown_cell("# The microscope")
-    notebook = v4.new_notebook(cells=[heading, v4.new_code_cell(SOURCE)], metadata=authoring.METADATA)
+    notebook = v4.new_notebook(
+        cells=[heading, v4.new_code_cell(SOURCE)], metadata=authoring.METADATA
+    )
     return authoring.execute(notebook, tmp_path_factory.mktemp("stored"))
 
 

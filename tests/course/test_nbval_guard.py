@@ -1,4 +1,6 @@
-"""Notebooks that must fail, and one that must pass, under the settings that plain `pytest` uses here."""
+"""Notebooks that must fail, and one that must pass, under the settings that plain `pytest` uses
+here.
+"""
 
 import re
 import subprocess
@@ -19,7 +21,10 @@ TIMEOUT = 3  # seconds for one cell of these notebooks
 
 def _cell(source, *outputs, executed=True, tags=()):
     return new_code_cell(
-        source, outputs=list(outputs), execution_count=1 if executed else None, metadata={"tags": list(tags)}
+        source,
+        outputs=list(outputs),
+        execution_count=1 if executed else None,
+        metadata={"tags": list(tags)},
     )
 
 
@@ -36,7 +41,10 @@ MUST_FAIL = {  # the cell, and what its failure must say
     "changed_stdout": (_cell("print('loss 2.84')", _printed("loss 2.85\n")), "Cell outputs differ"),
     "unstored_output": (_cell("print('loss 2.84')"), "Unexpected output fields"),
     "missing_output": (_cell("loss = 2.84", _printed("loss 2.84\n")), "Missing output fields"),
-    "unknown_magic": (_cell("%no_such_magic\nraise ValueError", executed=False), "stopped before its end: UsageError"),
+    "unknown_magic": (
+        _cell("%no_such_magic\nraise ValueError", executed=False),
+        "stopped before its end: UsageError",
+    ),
     "exit": (_cell("exit"), "shut down its kernel"),
     "exit_at_the_end": (_cell("print('done')\nexit()", _printed("done\n")), "shut down its kernel"),
     "system_exit": (_cell("import sys\nsys.exit()", executed=False), "SystemExit"),
@@ -62,30 +70,57 @@ MUST_PASS = [
     _cell("2 * 3", _result("6")),
     _cell("Out[4]", _result("6")),
     _cell("print('trained in 31.2 s')", _printed("trained in 29 s\n")),
-    _cell("assert 0, 'why'", new_output("error", ename="AssertionError", evalue="why"), tags=["raises-exception"]),
+    _cell(
+        "assert 0, 'why'",
+        new_output("error", ename="AssertionError", evalue="why"),
+        tags=["raises-exception"],
+    ),
     _cell("f()", executed=False, tags=["raises-exception"]),
-    _cell("from IPython.display import HTML\nHTML('<b>1</b>')", tags=["interactive", "nbval-ignore-output"]),
+    _cell(
+        "from IPython.display import HTML\nHTML('<b>1</b>')",
+        tags=["interactive", "nbval-ignore-output"],
+    ),
     _cell(ON_A_FILE, _result("True")),  # kernels side by side race for no port
 ]
 
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """For every notebook, by name: its cells' failures (None for a cell that passed) and durations in seconds."""
+    """For every notebook, by name: its cells' failures (None for a cell that passed) and durations
+    in seconds.
+    """
     folder = tmp_path_factory.mktemp("guarded")
     notebooks = {name: [cell] for name, (cell, _) in MUST_FAIL.items()} | {"good": MUST_PASS}
     for name, cells in notebooks.items():
         nbformat.write(new_notebook(cells=cells), folder / f"{name}.ipynb")
-    # one run for all; -c brings the project's own settings to a folder outside it, -p conftest brings the guard
-    options = ["-c", "pyproject.toml", "-p", "conftest", "-p", "no:cacheprovider", f"--nbval-cell-timeout={TIMEOUT}"]
+    # one run for all; -c brings the project's own settings to a folder outside it, -p conftest
+    # brings the guard
+    options = [
+        "-c",
+        "pyproject.toml",
+        "-p",
+        "conftest",
+        "-p",
+        "no:cacheprovider",
+        f"--nbval-cell-timeout={TIMEOUT}",
+    ]
     report = folder / "report.xml"
-    command = [sys.executable, "-m", "pytest", *options, f"--junitxml={report}", "--color=no", str(folder)]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        *options,
+        f"--junitxml={report}",
+        "--color=no",
+        str(folder),
+    ]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     assert run.returncode == 1, run.stdout + run.stderr
     found = {name: [] for name in notebooks}
     for case in ElementTree.parse(report).iter("testcase"):
         failure = next(iter(case), None)
-        name = Path(case.get("classname").replace(".", "/")).parent.name  # …/good.ipynb, with dots for slashes
+        # …/good.ipynb, with dots for slashes
+        name = Path(case.get("classname").replace(".", "/")).parent.name
         found[name].append((None if failure is None else failure.text, float(case.get("time"))))
     return found
 
@@ -104,7 +139,8 @@ def test_must_pass(verdicts):
 def test_every_sanitize_rule_is_in_force():
     text = SANITIZE.read_text(encoding="utf-8")
     rules = get_sanitize_patterns(text)
-    assert len(rules) == len(re.findall("^regex", text, re.MULTILINE)) > 0  # nbval drops a malformed rule silently
+    # nbval drops a malformed rule silently
+    assert len(rules) == len(re.findall("^regex", text, re.MULTILINE)) > 0
 
 
 @pytest.mark.parametrize(
@@ -112,7 +148,10 @@ def test_every_sanitize_rule_is_in_force():
     [
         ("trained in 31.2 s", "trained in SOME s"),
         ("loss 2.84 nats, 3 steps, 0x1f, d_head 32", "loss 2.84 nats, 3 steps, 0x1f, d_head 32"),
-        ('<img src="data:image/svg+xml;base64,PHN2Zz4=" alt="0.94">', '<img src="DRAWING" alt="0.94">'),
+        (
+            '<img src="data:image/svg+xml;base64,PHN2Zz4=" alt="0.94">',
+            '<img src="DRAWING" alt="0.94">',
+        ),
         ('<div data-facts="W3sieCI6MX1d">', '<div DRAWING">'),
     ],
 )

@@ -1,4 +1,6 @@
-"""The model that the page computes is the package's: held-out texts and random cuts through both, in a real browser."""
+"""The model that the page computes is the package's: held-out texts and random cuts through both,
+in a real browser.
+"""
 
 import base64
 import random
@@ -9,7 +11,7 @@ import pytest
 import torch
 
 from course_utils import load, paths, text
-from course_utils.course.microscope import web
+from course_utils.course.microscope import scripts
 from course_utils.course.microscope.facts import VIEWS, Source, cut_of
 
 pytestmark = lab.pytestmark
@@ -36,10 +38,10 @@ RUN = """([name, state]) => {
 @pytest.fixture(scope="module")
 def page(browser):
     """A page with the models in it; whatever it asks for fails the test."""
-    scripts = [web.page_script(), *map(web.model_script, web.MODELS)]
+    sources = [scripts.page_script(), *map(scripts.model_script, scripts.MODELS)]
     page, asked = browser.new_page(), []
     page.on("request", lambda request: asked.append(request.url))
-    page.set_content("".join(f"<script>{script}</script>" for script in scripts))
+    page.set_content("".join(f"<script>{script}</script>" for script in sources))
     yield page
     page.close()
     assert asked == []
@@ -47,7 +49,11 @@ def page(browser):
 
 def _cuts(choose, layers, n):
     heads = [f"{layer}.{head}" for layer in range(layers) for head in range(8)]
-    doors = [f"0.{a}{path}1.{b}" for a in range(8) for path in "qkv" for b in range(8)] if layers == 2 else []
+    doors = (
+        [f"0.{a}{path}1.{b}" for a in range(8) for path in "qkv" for b in range(8)]
+        if layers == 2
+        else []
+    )
     return [
         *choose.sample(heads, choose.randrange(4)),
         *choose.sample(doors, choose.randrange(4) if doors else 0),
@@ -56,7 +62,9 @@ def _cuts(choose, layers, n):
 
 
 def _unpacked(rows):
-    return torch.stack([torch.frombuffer(bytearray(base64.b64decode(row)), dtype=torch.float32) for row in rows])
+    return torch.stack(
+        [torch.frombuffer(bytearray(base64.b64decode(row)), dtype=torch.float32) for row in rows]
+    )
 
 
 def _same(found, expected, place):
@@ -79,11 +87,13 @@ def test_tokens_are_those_of_the_package(page):
     names = page.evaluate("microscope.loaded('two-layer', '').tokenizer.names")
     assert names == [model.to_string([token]) for token in range(model.cfg.d_vocab)]
     for words in [*text.held_out_documents(), *STRANGE]:
-        found = page.evaluate("words => microscope.loaded('two-layer', '').tokenizer.encode(words)", words)
+        found = page.evaluate(
+            "words => microscope.loaded('two-layer', '').tokenizer.encode(words)", words
+        )
         assert found == [0, *text.tokenizer()(words, add_special_tokens=False)["input_ids"]]
 
 
-@pytest.mark.parametrize("name", web.MODELS)
+@pytest.mark.parametrize("name", scripts.MODELS)
 def test_logits_attention_and_every_number_of_every_view_are_the_packages(page, name):
     model, choose = load(name), random.Random(39)
     for document in choose.sample(text.held_out_documents(), 6):
@@ -92,9 +102,21 @@ def test_logits_attention_and_every_number_of_every_view_are_the_packages(page, 
         source = Source(model, tokens)
         for view in VIEWS:
             cuts = _cuts(choose, model.cfg.n_layers, n)
-            state = {"tokens": tokens.tolist(), "view": view, "cuts": cuts, "weighted": choose.random() < 0.5}
-            state |= {"open": ["0.5", f"{model.cfg.n_layers - 1}.6"], "position": choose.randrange(n), "token": 300}
-            found, run = page.evaluate(RUN, [name, state]), paths.run(model, tokens, *map(cut_of, cuts))
+            state = {
+                "tokens": tokens.tolist(),
+                "view": view,
+                "cuts": cuts,
+                "weighted": choose.random() < 0.5,
+            }
+            state |= {
+                "open": ["0.5", f"{model.cfg.n_layers - 1}.6"],
+                "position": choose.randrange(n),
+                "token": 300,
+            }
+            found, run = (
+                page.evaluate(RUN, [name, state]),
+                paths.run(model, tokens, *map(cut_of, cuts)),
+            )
             torch.testing.assert_close(_unpacked(found["logits"]), run.logits, atol=1e-3, rtol=0)
             pattern = _unpacked(found["pattern"]).view_as(run.pattern)
             torch.testing.assert_close(pattern, run.pattern, atol=1e-3, rtol=0)
@@ -103,16 +125,22 @@ def test_logits_attention_and_every_number_of_every_view_are_the_packages(page, 
 
 def test_a_text_that_is_too_long_or_half_a_character_gets_a_sentence(page):
     said = (
-        "words => { try { microscope.loaded('two-layer', '').tokens(words) } catch (error) { return error.message } }"
+        "words => { try { microscope.loaded('two-layer', '').tokens(words) } catch (error) { "
+        "return error.message } }"
     )
     assert "room for 64 tokens, and this text has" in page.evaluate(said, "word " * 80)
     assert "half of a character" in page.evaluate("(" + said + ")('\\ud800')")
 
 
 def test_a_cut_is_drawn_at_once_and_the_first_answer_within_a_second(browser):
-    """64 tokens, from the press to the picture. On a quiet machine: a cut in 50 ms, the first answer in a second."""
+    """64 tokens, from the press to the picture.
+
+    On a quiet machine: a cut in 50 ms, the first answer in a second.
+    """
     page = browser.new_page()  # where no model was loaded before
-    page.set_content(f"<script>{web.page_script()}</script><script>{web.model_script('two-layer')}</script>")
+    page.set_content(
+        f"<script>{scripts.page_script()}</script><script>{scripts.model_script('two-layer')}</script>"
+    )
     first, cuts = page.evaluate("""() => {
         const text = "def f(path):\\n    x = 1\\n".repeat(9), place = document.createElement("div");
         const began = performance.now(), engine = microscope.loaded("two-layer", "");
@@ -130,5 +158,8 @@ def test_a_cut_is_drawn_at_once_and_the_first_answer_within_a_second(browser):
         })];
     }""")
     page.close()
-    print(f"first answer {first:.0f} ms; a cut {median(cuts):.0f} ms in the middle, {min(cuts):.0f} at best")
+    print(
+        f"first answer {first:.0f} ms; a cut {median(cuts):.0f} ms in the middle, "
+        f"{min(cuts):.0f} at best"
+    )
     assert min(cuts) < 150 and first < 5000, (first, cuts)

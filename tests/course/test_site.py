@@ -10,12 +10,17 @@ import pytest
 from bs4 import BeautifulSoup
 from lab import wait_until
 
+from course_tools import authoring, links, site
 from course_utils._files import lesson_of
-from course_utils.author import authoring, links, site
 
 OLD = sys.version_info < (3, 11)
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(OLD, reason="the site needs a newer Python, and says so")]
-LESSONS = [lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(OLD, reason="the site needs a newer Python, and says so"),
+]
+LESSONS = [
+    lesson_of(path) for path in authoring.lessons() if f"{lesson_of(path)}.ipynb" != links.CONTENTS
+]
 PAGES = ["index", *LESSONS, *site.TEXTS]
 lessons = pytest.mark.parametrize("lesson", LESSONS)
 
@@ -36,14 +41,23 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def page(browser, folder):
-    """The first page, on a laptop without a network; whatever it could not get or do fails the test."""
-    context = browser.new_context(viewport={"width": 1366, "height": 768}, offline=True, color_scheme="light")
+    """The first page, on a laptop without a network; whatever it could not get or do fails the
+    test.
+    """
+    context = browser.new_context(
+        viewport={"width": 1366, "height": 768}, offline=True, color_scheme="light"
+    )
     page, faults = context.new_page(), []
     page.on("requestfailed", lambda request: faults.append(request.url))
     page.on(
-        "request", lambda request: None if request.url.startswith(("file:", "data:")) else faults.append(request.url)
+        "request",
+        lambda request: (
+            None if request.url.startswith(("file:", "data:")) else faults.append(request.url)
+        ),
     )
-    page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+    page.on(
+        "console", lambda message: faults.append(message.text) if message.type == "error" else None
+    )
     page.goto(f"file://{folder}/index.html")
     yield page
     context.close()
@@ -63,7 +77,9 @@ def test_every_link_leads_to_a_page_and_a_place_on_it(folder):
             file, _, place = unquote(link["href"]).partition("#")
             file = file or name
             assert (folder / file).is_file(), f"{name} leads to {file}"
-            assert not place or file not in parsed or parsed[file].find(id=place), f"{name} leads to {file}#{place}"
+            assert not place or file not in parsed or parsed[file].find(id=place), (
+                f"{name} leads to {file}#{place}"
+            )
             reached.add(file)
     assert set(parsed) <= reached
     assert not [file for file in reached if file.endswith((".ipynb", ".md"))]
@@ -71,20 +87,37 @@ def test_every_link_leads_to_a_page_and_a_place_on_it(folder):
 
 @lessons
 def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
-    document, cells = _parsed(folder, lesson), authoring.read(authoring.solution_path(lesson)).cells
+    document, cells = (
+        _parsed(folder, lesson),
+        authoring.read_notebook(authoring.solution_path(lesson)).cells,
+    )
     assert document.h1.text.startswith(cells[0].source.splitlines()[0].removeprefix("# "))
     code = [cell for cell in cells if cell.cell_type == "code"]
-    hidden = [c for c in code if authoring.MARKERS[0] in c.source or authoring.FOLDED & {*c.metadata.get("tags", [])}]
+    hidden = [
+        c
+        for c in code
+        if authoring.MARKERS[0] in c.source or authoring.FOLDED & {*c.metadata.get("tags", [])}
+    ]
     folded = document.find_all("details", class_="hide")
-    assert len(folded) == len(hidden) > 0 and not [answer for answer in folded if answer.has_attr("open")]
-    answers = [fold for fold, cell in zip(folded, hidden, strict=True) if authoring.MARKERS[0] in cell.source]
+    assert len(folded) == len(hidden) > 0 and not [
+        answer for answer in folded if answer.has_attr("open")
+    ]
+    answers = [
+        fold
+        for fold, cell in zip(folded, hidden, strict=True)
+        if authoring.MARKERS[0] in cell.source
+    ]
     assert answers or lesson.startswith("12")  # the questions have no exercise and no picture
     for answer in answers:
         blank = answer.find_parent("div", class_="cell").find_previous_sibling("div", class_="cell")
         assert "NotImplementedError" in blank.text
         assert "SOLUTION" not in answer.text and "Show the code" in answer.summary.text
     stored = [output for cell in cells for output in cell.get("outputs", [])]
-    figures = [data["text/html"] for data in (output.get("data", {}) for output in stored) if "text/html" in data]
+    figures = [
+        data["text/html"]
+        for data in (output.get("data", {}) for output in stored)
+        if "text/html" in data
+    ]
     pictures = sum(html.count("<img") for html in figures if "microscope-still" not in html)
     drawings = sum("microscope-still" in html for html in figures)
     shown = [i for i in document.article.find_all("img") if i["src"].startswith("data:")]
@@ -99,19 +132,24 @@ def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
 def test_a_table_that_a_cell_printed_is_a_table(lesson, folder):
     printed = [
         output.data["text/markdown"]
-        for cell in authoring.read(authoring.solution_path(lesson)).cells
+        for cell in authoring.read_notebook(authoring.solution_path(lesson)).cells
         for output in cell.get("outputs", [])
         if "|---|" in output.get("data", {}).get("text/markdown", "")
     ]
     document = _parsed(folder, lesson)
     assert len(document.select(".cell_output table")) >= len(printed)
-    assert "|—|" not in document.text and "|---|" not in document.text  # the line below a table's heads
+    # the line below a table's heads
+    assert "|—|" not in document.text and "|---|" not in document.text
 
 
 @lessons
 def test_formulas_are_drawn_by_the_browser_itself(lesson, folder):
     document = _parsed(folder, lesson)
-    said = "\n".join(c.source for c in authoring.read(authoring.solution_path(lesson)).cells if c.cell_type != "code")
+    said = "\n".join(
+        c.source
+        for c in authoring.read_notebook(authoring.solution_path(lesson)).cells
+        if c.cell_type != "code"
+    )
     assert bool(document.find("math")) == ("$" in said) and not document.find("merror")
     strings = document.article.find_all(string=lambda words: "$" in words)
     assert [words for words in strings if not words.find_parent(["pre", "code", "svg"])] == []
@@ -133,7 +171,11 @@ class TestInABrowser:
 
     def test_search_finds_lessons_and_words(self, page, folder):
         page.goto(f"file://{folder}/search.html?q=skip-trigram")
-        wait_until(page, lambda: page.locator("#search-results li").count() > 2, lambda: "nothing was found")
+        wait_until(
+            page,
+            lambda: page.locator("#search-results li").count() > 2,
+            lambda: "nothing was found",
+        )
         assert "One layer" in page.locator("#search-results").inner_text()
 
     def test_light_and_dark(self, page, folder):
@@ -158,7 +200,9 @@ class TestInABrowser:
         for head, left in (("1.6", 99), ("0.5", 1)):
             live.locator(f".switch[data-key='{head}']").click()
             live.locator(".small", has_text=f"without head {head}").wait_for()
-            assert (int(re.findall(r"(\d+) %", live.locator(".big").inner_text())[1]) < 50) == (left < 50)
+            assert (int(re.findall(r"(\d+) %", live.locator(".big").inner_text())[1]) < 50) == (
+                left < 50
+            )
             live.locator("[data-do=reset]").click()
             live.locator(".change:not(.cut)").wait_for()
         text = live.locator("textarea")
@@ -173,16 +217,23 @@ class TestInABrowser:
         page.locator(".micro .tok").first.wait_for()
         for view in ("attention", "stream", "paths", "doors"):
             page.locator(f".micro .tabs [data-key={view}]").click()
-            if view == "attention":  # each number stands below its heading, whichever columns have room
+            if (
+                view == "attention"
+            ):  # each number stands below its heading, whichever columns have room
                 shown = "row => [...row.cells].filter(cell => cell.offsetWidth).length"
-                rows = [page.locator(f".micro .two {part} tr").first.evaluate(shown) for part in ("thead", "tbody")]
+                rows = [
+                    page.locator(f".micro .two {part} tr").first.evaluate(shown)
+                    for part in ("thead", "tbody")
+                ]
                 assert rows[0] == rows[1]
             page.locator(f".micro [data-key={view}][aria-selected=true]").wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             smallest = page.evaluate("""Math.min(...[...document.querySelectorAll('.micro *')]
                 .filter(e => e.innerText?.trim()).map(e => parseFloat(getComputedStyle(e).fontSize)))""")
             assert smallest >= 11
-        sizes = page.evaluate("[...document.querySelectorAll('.micro .switch')].map(e => e.offsetHeight)")
+        sizes = page.evaluate(
+            "[...document.querySelectorAll('.micro .switch')].map(e => e.offsetHeight)"
+        )
         assert len(sizes) == 17 and min(sizes) >= 24
 
 
@@ -190,7 +241,9 @@ def test_what_sphinx_complains_of_stops_the_build(tmp_path, monkeypatch, capsys)
     def write(folder):
         for name in ("_static", "_extra"):
             (folder / name).mkdir(parents=True)
-        (folder / "index.md").write_text("# Title\n\n[A link](that_leads.md) nowhere.\n", encoding="utf-8")
+        (folder / "index.md").write_text(
+            "# Title\n\n[A link](that_leads.md) nowhere.\n", encoding="utf-8"
+        )
 
     monkeypatch.setattr(site, "_write_sources", write)
     with pytest.raises(SystemExit):
@@ -201,5 +254,8 @@ def test_what_sphinx_complains_of_stops_the_build(tmp_path, monkeypatch, capsys)
 def test_texts_lead_to_pages_and_leave_other_addresses_alone(tmp_path, monkeypatch):
     file = tmp_path / "README.md"
     monkeypatch.setitem(site.TEXTS, "data", tmp_path / "data" / "README.md")
-    file.write_text("[a](notebooks/solutions/03_solution_x.ipynb) [b](data/README.md) [c](https://d.e/f.md)", "utf-8")
+    file.write_text(
+        "[a](notebooks/solutions/03_solution_x.ipynb) [b](data/README.md) [c](https://d.e/f.md)",
+        "utf-8",
+    )
     assert site._linked(file) == "[a](03_x.ipynb) [b](data.md) [c](https://d.e/f.md)"

@@ -14,9 +14,9 @@ import lab
 import nbformat
 import pytest
 
+from course_tools import assignment, authoring, export, grade, site
 from course_utils._files import ROOT
-from course_utils.author import assignment, authoring, export, grade, site
-from course_utils.course import reader
+from course_utils.course import saved_notebook
 
 DOCUMENT = "notebooks/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
@@ -33,18 +33,18 @@ def _sections(text: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-def _markdown(lesson: str) -> str:
-    cells = authoring.read(authoring.solution_path(lesson)).cells
+def _words(lesson: str) -> str:
+    cells = authoring.read_notebook(authoring.solution_path(lesson)).cells
     return "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
 
 
 def _guide(lesson: str) -> str:
-    title = re.search(r"^# (.*)$", _markdown(lesson), flags=re.MULTILINE)[1]
+    title = re.search(r"^# (.*)$", _words(lesson), flags=re.MULTILINE)[1]
     return _sections(GUIDE)[title]
 
 
 def _exercises(lesson: str) -> list[str]:
-    return re.findall(r"^### Exercise \d+ · `(\w+)`", _markdown(lesson), flags=re.MULTILINE)
+    return re.findall(r"^### Exercise \d+ · `(\w+)`", _words(lesson), flags=re.MULTILINE)
 
 
 def _plan(text: str) -> list[list[str]]:
@@ -61,7 +61,9 @@ def test_a_lesson_has_its_section_with_all_parts_in_order(lesson):
     assert [place.start() for place in places] == sorted(place.start() for place in places)
     mistakes, rest = text.split("**What people get wrong**")[1].split("**For discussion**")
     discussion, board = rest.split("**On the board**")
-    assert mistakes.count("\n- ") >= 4 and discussion.count("\n- *") >= 3 and board.count("```") == 2
+    assert (
+        mistakes.count("\n- ") >= 4 and discussion.count("\n- *") >= 3 and board.count("```") == 2
+    )
     assert len(text.splitlines()) <= 60
 
 
@@ -73,7 +75,10 @@ def test_the_minutes_of_a_plan_add_up_to_90(lesson):
 @lessons
 def test_a_part_of_a_plan_has_time_for_its_exercises_and_five_minutes_to_talk(lesson):
     heading = r"^### Exercise \d+ · `(\w+)`.* (\d+) minutes"
-    takes = {name: int(minutes) for name, minutes in re.findall(heading, _markdown(lesson), flags=re.MULTILINE)}
+    takes = {
+        name: int(minutes)
+        for name, minutes in re.findall(heading, _words(lesson), flags=re.MULTILINE)
+    }
     for minutes, _, what in _plan(_guide(lesson)):
         names = re.findall(r"`(\w+)`", what)
         assert not names or sum(takes[name] for name in names) + 5 <= minutes
@@ -90,23 +95,33 @@ def test_a_guide_names_an_exercise_once_and_none_that_does_not_exist(lesson):
 
 @lessons
 def test_every_section_is_named_and_none_that_does_not_exist(lesson):
-    headings = re.findall(r"^## (\d+ · .*)$", _markdown(lesson), flags=re.MULTILINE)
+    headings = re.findall(r"^## (\d+ · .*)$", _words(lesson), flags=re.MULTILINE)
     named = re.findall(r"\*(\d+ · [^*]+)\*", _guide(lesson).replace("\n", " "))
     assert set(named) == set(headings)
-    where = [name for _, where, _ in _plan(_guide(lesson)) for name in re.findall(r"\*(\d+ · [^*]+)\*", where)]
-    assert [headings.index(name) for name in where] == sorted(headings.index(name) for name in where)
+    where = [
+        name
+        for _, where, _ in _plan(_guide(lesson))
+        for name in re.findall(r"\*(\d+ · [^*]+)\*", where)
+    ]
+    assert [headings.index(name) for name in where] == sorted(
+        headings.index(name) for name in where
+    )
 
 
 def test_the_syllabi_hold_every_lesson():
     ten, two = GUIDE.split("### Two days")
     sessions = re.findall(r"^\| (\d+) \| (\d\d) \|", ten, flags=re.MULTILINE)
     assert sessions == [(str(number), f"{number:02}") for number in range(1, 12)]
-    rows = re.findall(r"^\| ([12]) \| (\d\d:\d\d)–(\d\d:\d\d) \| (\d\d) \|", two, flags=re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([12]) \| (\d\d:\d\d)–(\d\d:\d\d) \| (\d\d) \|", two, flags=re.MULTILINE
+    )
     assert [lesson for *_, lesson in rows] == [f"{number:02}" for number in range(1, 12)]
     times = [f"{day} {time}" for day, *hours, _ in rows for time in hours]
     assert times == sorted(times)
     assert {lesson[:2] for lesson in LESSONS} <= {lesson for *_, lesson in rows}
-    for heading in _sections(GUIDE):  # a lesson that is still to come has its section already, at most
+    for heading in _sections(
+        GUIDE
+    ):  # a lesson that is still to come has its section already, at most
         assert not re.match(r"\d\d · ", heading) or heading[:2] in {lesson for *_, lesson in rows}
 
 
@@ -115,7 +130,12 @@ def checkout(tmp_path):
     """A folder in which the guide's commands find what they name."""
     (tmp_path / "notebooks").symlink_to(ROOT / "notebooks", target_is_directory=True)
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
-    for command, module in (("nbgrader", "nbgrader"), ("alembic", "alembic"), ("python", None), ("jupyter", "jupyter")):
+    for command, module in (
+        ("nbgrader", "nbgrader"),
+        ("alembic", "alembic"),
+        ("python", None),
+        ("jupyter", "jupyter"),
+    ):
         line = f'exec "{sys.executable}" {f"-m {module} " if module else ""}"$@"\n'
         file = tmp_path / ".venv" / "bin" / command
         file.write_text(f"#!/bin/sh\n{line}")
@@ -124,17 +144,30 @@ def checkout(tmp_path):
 
 
 def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
-    """The class gets the learner's copy; the check of each exercise stands in a locked cell of its own."""
-    released, learner = authoring.read(release), authoring.read(ROOT / "notebooks" / f"{lesson}.ipynb")
-    checks = {cell.metadata.nbgrader.grade_id: cell for cell in released.cells if _marked(cell, "grade")}
+    """The class gets the learner's copy; the check of each exercise stands in a locked cell of its
+    own.
+    """
+    released, learner = (
+        authoring.read_notebook(release),
+        authoring.read_notebook(ROOT / "notebooks" / f"{lesson}.ipynb"),
+    )
+    checks = {
+        cell.metadata.nbgrader.grade_id: cell for cell in released.cells if _marked(cell, "grade")
+    }
     rest = [cell for cell in released.cells if not _marked(cell, "grade")]
     blanks = [cell for cell in rest if _marked(cell, "solution")]
     assert [f"{cell.metadata.nbgrader.grade_id}-check" for cell in blanks] == list(checks)
     assert [cell.metadata.nbgrader.grade_id for cell in blanks] == _exercises(lesson)
     assert [cell.metadata.nbgrader.points for cell in checks.values()] == [*_dots(lesson).values()]
     for ours, theirs in zip(learner.cells, rest, strict=True):
-        line = checks[f"{theirs.metadata.nbgrader.grade_id}-check"].source if _marked(theirs, "solution") else ""
-        assert (line in ours.source) and theirs.source.split() == ours.source.replace(line, "").split()
+        line = (
+            checks[f"{theirs.metadata.nbgrader.grade_id}-check"].source
+            if _marked(theirs, "solution")
+            else ""
+        )
+        assert (line in ours.source) and theirs.source.split() == ours.source.replace(
+            line, ""
+        ).split()
     assert not any(marker in cell.source for cell in released.cells for marker in authoring.MARKERS)
 
 
@@ -155,13 +188,18 @@ def test_an_assignment_that_a_teacher_has_changed_is_not_written_over(tmp_path, 
     path.write_text(changed := path.read_text(encoding="utf-8") + " ", encoding="utf-8")
     with pytest.raises(SystemExit):
         assignment.main(command)
-    assert f"{path} is there" in capsys.readouterr().err and path.read_text(encoding="utf-8") == changed
+    assert (
+        f"{path} is there" in capsys.readouterr().err
+        and path.read_text(encoding="utf-8") == changed
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
 def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
-    """One student is right, two are wrong, one has left the blanks, and nbgrader and the class's page say so."""
+    """One student is right, two are wrong, one has left the blanks, and nbgrader and the class's
+    page say so.
+    """
     lesson, exercise = "03_zero_layers", "exact_weights"
     prepare, path, _, release = commands(DOCUMENT, "nbgrader").splitlines()
     _run(prepare, checkout)
@@ -169,8 +207,13 @@ def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
     assert path == 'PATH="$PWD/.venv/bin:$PATH"'
     home = checkout / "runs/class"
     source = home / f"source/{lesson}/{lesson}.ipynb"
-    notebook = authoring.read(source)  # of the lesson one exercise, so that it runs in seconds
-    wanted = [cell for cell in notebook.cells if exercise in cell.metadata.get("nbgrader", {}).get("grade_id", "")]
+    # of the lesson one exercise, so that it runs in seconds
+    notebook = authoring.read_notebook(source)
+    wanted = [
+        cell
+        for cell in notebook.cells
+        if exercise in cell.metadata.get("nbgrader", {}).get("grade_id", "")
+    ]
     imports = "import torch\nfrom torch import Tensor\n\nfrom course_utils import check"
     notebook.cells = [nbformat.v4.new_code_cell(imports, id="imports"), *wanted]
     source.write_text(nbformat.v4.writes(notebook), encoding="utf-8")
@@ -179,23 +222,30 @@ def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
     lines = {
         "right": r"return torch.eye(len(table)), table",
         "wrong": "return table, table",
-        "blank": json.dumps(reader.STUB)[1:-1],
+        "blank": json.dumps(saved_notebook.STUB)[1:-1],
     }
     for number, (kind, line) in enumerate([*lines.items(), ("wrong", lines["wrong"])]):
         file = home / f"submitted/{kind}-{number}/{lesson}/{lesson}.ipynb"
         file.parent.mkdir(parents=True)
-        file.write_text(blank.replace(json.dumps(reader.STUB)[1:-1], line), encoding="utf-8")
+        file.write_text(
+            blank.replace(json.dumps(saved_notebook.STUB)[1:-1], line), encoding="utf-8"
+        )
     _run(commands(DOCUMENT, "autograding"), home)
     with (home / "grades.csv").open(encoding="utf-8") as table:
         theirs = {row["student_id"]: float(row["score"]) for row in csv.DictReader(table)}
     dots = _dots(lesson)[exercise]
-    assert theirs == {name: dots if name.startswith("right") else 0 for name in theirs} and len(theirs) == 4
+    assert (
+        theirs == {name: dots if name.startswith("right") else 0 for name in theirs}
+        and len(theirs) == 4
+    )
     _run(commands(DOCUMENT, "grading"), home)
     table = (home / "class.md").read_text(encoding="utf-8")
     assert re.search(rf"`{exercise}` \| {dots} \| 1 \| 2 \| 1 \| .*\(2 times\)", table)
     assert re.search(rf"right-0 \| {dots} \|.*✓", table) and re.search(r"blank-2 \| 0 \|", table)
     pages = [*(home / "feedback").rglob("*.html")]
-    assert len(pages) == 4 and all("exact_weights" in page.read_text(encoding="utf-8") for page in pages)
+    assert len(pages) == 4 and all(
+        "exact_weights" in page.read_text(encoding="utf-8") for page in pages
+    )
 
 
 def _run(lines: str, folder: Path) -> None:
@@ -215,7 +265,8 @@ def test_nbgrader_makes_the_learners_copy_of_every_lesson(lesson, gradebook, mon
     from nbgrader.apps import GenerateAssignmentApp
 
     monkeypatch.chdir(gradebook)
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # alembic is there
+    # alembic is there
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     assignment.main([lesson, "--out", str(gradebook)])
     GenerateAssignmentApp.clear_instance()
     app = GenerateAssignmentApp.instance()
@@ -236,21 +287,28 @@ def test_a_handout_has_at_most_two_pages_an_hour(browser, lesson):
 
 def _minutes(lesson: str) -> int:
     """How long a lesson takes, as it says itself, or as its exercises say together."""
-    opening = _markdown(lesson).split("\n## ")[0]
+    opening = _words(lesson).split("\n## ")[0]
     said = int(re.findall(r"(\d+) minutes", opening)[0])
-    return max(said, sum(map(int, re.findall(r"^### Exercise .*?(\d+) minutes", _markdown(lesson), re.MULTILINE))))
+    return max(
+        said,
+        sum(map(int, re.findall(r"^### Exercise .*?(\d+) minutes", _words(lesson), re.MULTILINE))),
+    )
 
 
 def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):
     monkeypatch.chdir(tmp_path)
     install, *lines, last = commands(DOCUMENT, "export").splitlines()
     assert install.endswith('pip install -e ".[teach]"') and len(lines) == 2
-    assert last.endswith(f"-m {site.__name__}") and "runs/site/index.html" in GUIDE  # test_site.py builds it
+    # test_site.py builds it
+    assert last.endswith(f"-m {site.__name__}") and "runs/site/index.html" in GUIDE
     for line in lines:
         _, _, module, *arguments = shlex.split(line)
-        assert module == "course_utils.author.export" and export.main(arguments) == 0
+        assert module == "course_tools.export" and export.main(arguments) == 0
     made = sorted(file.relative_to(tmp_path).as_posix() for file in tmp_path.rglob("*.html"))
-    assert made == ["runs/export/03_zero_layers.slides.html", "runs/handouts/03_zero_layers.handout.html"]
+    assert made == [
+        "runs/export/03_zero_layers.slides.html",
+        "runs/handouts/03_zero_layers.handout.html",
+    ]
     assert all(Path(name).name in GUIDE for name in made)
 
 

@@ -1,6 +1,8 @@
-"""No claim is empty: on untrained weights every claim of a lesson must fail, and every identity must hold.
+"""No claim is empty: on untrained weights every claim of a lesson must fail, and every identity
+must hold.
 
-Three lessons at a time, chosen by a seed; `--untrained all` is for the night, and for who has changed a lesson.
+Three lessons at a time, chosen by a seed; `--untrained all` is for the night, and for who has
+changed a lesson.
 """
 
 import json
@@ -8,8 +10,8 @@ import random
 
 import pytest
 
+from course_tools import authoring, runner
 from course_utils._files import lesson_of
-from course_utils.author import authoring, runner
 from course_utils.course import claims
 
 UNTRAINED = """
@@ -28,14 +30,16 @@ AT_A_TIME = 3  # lessons; each runs as long as under nbval
 def pytest_generate_tests(metafunc):
     if "path" in metafunc.fixturenames:
         seed, lessons = metafunc.config.getoption("--untrained"), authoring.lessons()
-        chosen = lessons if seed == "all" else sorted(random.Random(seed).sample(lessons, AT_A_TIME))
+        chosen = (
+            lessons if seed == "all" else sorted(random.Random(seed).sample(lessons, AT_A_TIME))
+        )
         metafunc.parametrize("path", chosen, ids=lesson_of)
 
 
 @pytest.mark.slow
 def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     record = tmp_path / "statements"
-    notebook = authoring.read(path)
+    notebook = authoring.read_notebook(path)
     runner.run(notebook, path.parent, first=UNTRAINED.format(record.as_posix()), allow_errors=True)
     broken = [
         f"{output.ename}: {output.evalue}\n{cell.source}"
@@ -48,21 +52,38 @@ def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     facts = [json.loads(line) for line in record.read_text(encoding="utf-8").splitlines()]
     table = claims.table(lesson_of(path))
     claimed = {fact["statement"]: fact for fact in facts if fact["kind"] == "claim"}
-    assert claimed.keys() == table.keys(), "the lesson claims what its table does not have, or the other way round"
+    assert claimed.keys() == table.keys(), (
+        "the lesson claims what its table does not have, or the other way round"
+    )
     empty = [s for s, fact in claimed.items() if fact["holds"] and "always" not in table[s]]
     assert not empty, f"These claims do not depend on training: {empty}"
     reasons = [s for s, fact in claimed.items() if not fact["holds"] and "always" in table[s]]
     assert not reasons, f"These were said to hold on any weights: {reasons}"
-    identities = [fact["statement"] for fact in facts if fact["kind"] == "identity" and not fact["holds"]]
+    identities = [
+        fact["statement"] for fact in facts if fact["kind"] == "identity" and not fact["holds"]
+    ]
     assert not identities, f"These identities do not hold: {identities}"
 
 
 def test_no_statement_stands_in_two_tables():
-    assert sum(len(claims.table(lesson_of(path))) for path in authoring.lessons()) == len(claims.expectations())
+    assert sum(len(claims.table(lesson_of(path))) for path in authoring.lessons()) == len(
+        claims.expectations()
+    )
 
 
 def test_every_entry_of_a_table_expects_something():
     for statement, entry in claims.expectations().items():
-        fields = {"value", "tolerance", "least", "most", "control", "always", "source", "unit", "kind", "because"}
+        fields = {
+            "value",
+            "tolerance",
+            "least",
+            "most",
+            "control",
+            "always",
+            "source",
+            "unit",
+            "kind",
+            "because",
+        }
         assert entry.keys() <= fields, statement
         assert entry.keys() & {"value", "least", "most"} and ": " not in statement, statement

@@ -12,13 +12,25 @@ from course_utils._files import NOTEBOOKS, ROOT, SOLUTIONS
 from course_utils.course import copies
 
 ONE, OTHER = "03_zero_layers.ipynb", "04_one_layer.ipynb"
-IDENTITY = {f"GIT_{who}_{what}": "x@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+IDENTITY = {
+    f"GIT_{who}_{what}": "x@example.org"
+    for who in ("AUTHOR", "COMMITTER")
+    for what in ("NAME", "EMAIL")
+}
 OWN = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
 
 
 def _run(folder, command, check=True):
     environment = os.environ | IDENTITY | OWN
-    return subprocess.run(command, shell=True, cwd=folder, env=environment, check=check, capture_output=True, text=True)
+    return subprocess.run(
+        command,
+        shell=True,
+        cwd=folder,
+        env=environment,
+        check=check,
+        capture_output=True,
+        text=True,
+    )
 
 
 @pytest.fixture
@@ -37,7 +49,9 @@ def learner(tmp_path):
 
 
 def _start(checkout):
-    """What the start command does before it opens JupyterLab, in a checkout with nothing but lessons."""
+    """What the start command does before it opens JupyterLab, in a checkout with nothing but
+    lessons.
+    """
     return copies.renew(checkout / copies.FOLDER, checkout / "notebooks")
 
 
@@ -72,7 +86,9 @@ def test_a_pull_and_a_start_bring_what_is_new_and_leave_what_is_written(learner)
     assert (mine / ONE).read_text(encoding="utf-8") == answered
     assert "One layer, changed" in (mine / OTHER).read_text(encoding="utf-8")
     assert (mine / "05_max_of_list.ipynb").is_file()
-    assert (mine / "my_predictions.json").read_text() == "{}" and (mine / "my_ideas.ipynb").read_text() == "of my own"
+    assert (mine / "my_predictions.json").read_text() == "{}" and (
+        mine / "my_ideas.ipynb"
+    ).read_text() == "of my own"
 
     (mine / ONE).rename(mine / "03_mine.ipynb")  # to have both
     assert _start(learner) == []
@@ -83,7 +99,11 @@ def test_a_pull_and_a_start_bring_what_is_new_and_leave_what_is_written(learner)
 def test_gits_own_ways_to_tidy_up_leave_the_folder_alone(learner):
     answered = _answer(learner / copies.FOLDER / ONE)
     _publish(learner)
-    _run(learner, "git pull && git clean -f -d && git stash -u; git checkout -f main && git reset --hard HEAD~1")
+    _run(
+        learner,
+        "git pull && git clean -f -d && git stash -u; git checkout -f main && git reset --hard "
+        "HEAD~1",
+    )
     assert _start(learner) == []
     assert (learner / copies.FOLDER / ONE).read_text(encoding="utf-8") == answered
 

@@ -1,4 +1,6 @@
-"""Every public function against a table of bad inputs: one clear sentence each, and none from inside torch."""
+"""Every public function against a table of bad inputs: one clear sentence each, and none from
+inside torch.
+"""
 
 import inspect
 import math
@@ -11,6 +13,23 @@ from torch import Tensor
 from transformer_lens import FactoredMatrix
 
 import course_utils
+from course_lessons import fourier, programs
+from course_lessons.l01_transformer import gpt
+from course_lessons.l04b_what_reading_misses import skip_trigrams
+from course_lessons.l05_max_of_list import max_of_list
+from course_lessons.l08_how_induction_forms import (
+    events,
+    experiments,
+    forward,
+    language,
+    measures,
+    runs,
+)
+from course_lessons.l09_mlps import addition, figures
+from course_lessons.l09b_grokking import grokking
+from course_lessons.l09c_superposition import autoencoder, neurons, superposition
+from course_lessons.l10_reading_critically import boxes
+from course_lessons.l11_final_case import cases, languages, new_boxes
 from course_utils import (
     bigrams,
     circuits,
@@ -21,31 +40,27 @@ from course_utils import (
     models,
     paths,
     plots,
-    programs,
     text,
     transforms,
 )
-from course_utils.lessons.l04b_what_reading_misses import skip_trigrams
-from course_utils.lessons.l05_max_of_list import max_of_list
-from course_utils.lessons.l08_how_induction_forms import (
-    events,
-    experiments,
-    forward,
-    language,
-    measures,
-    runs,
-)
-from course_utils.lessons.l09_mlps import addition, figures
-from course_utils.lessons.l09b_grokking import grokking
-from course_utils.lessons.l09c_superposition import neurons, superposition
-from course_utils.lessons.l10_reading_critically import boxes
-from course_utils.lessons.l11_final_case import cases, languages, new_boxes
-from course_utils.making import autoencoder, fourier, gpt, tasks, train
+from course_utils.training import tasks, train
 
 
 def _model(n_layers):
-    config = {"n_layers": n_layers, "d_model": 16, "n_heads": 2, "d_head": 8, "n_ctx": 12, "d_vocab": 30, "seed": 0}
-    shape = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer"}
+    config = {
+        "n_layers": n_layers,
+        "d_model": 16,
+        "n_heads": 2,
+        "d_head": 8,
+        "n_ctx": 12,
+        "d_vocab": 30,
+        "seed": 0,
+    }
+    shape = {
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+    }
     return models.initial(config | shape).requires_grad_(False)
 
 
@@ -112,7 +127,13 @@ GOOD = {  # a call of each function that is right
     composition.null: {"model": MODEL, "mode": "K", "samples": 2, "seed": 0},
     composition.match_matrix: {"model": MODEL, "later": (1, 0), "earlier": (0, 1), "query": (0, 0)},
     composition.find_and_copy: {"model": MODEL, "later": (1, 0), "earlier": (0, 1)},
-    composition.find_and_copy_null: {"model": MODEL, "later": (1, 0), "earlier": (0, 1), "samples": 2, "seed": 0},
+    composition.find_and_copy_null: {
+        "model": MODEL,
+        "later": (1, 0),
+        "earlier": (0, 1),
+        "samples": 2,
+        "seed": 0,
+    },
     max_of_list.built: {"weights": WEIGHTS},
     max_of_list.tables: {"model": MODEL, "n": 3},
     max_of_list.wrong_order: {"model": MODEL, "n": 3},
@@ -133,7 +154,12 @@ GOOD = {  # a call of each function that is right
     language.profit: {"tokens": TOKENS, "distance": 2},
     forward.logits: {"model": MODEL, "tokens": TOKENS, "silent": []},
     forward.held_logits: {"model": MODEL, "tokens": TOKENS, "other": MODEL, "held": ["look"]},
-    runs.previous_token_weights: {"W_pos": models.sinusoids(9, 8), "d_head": 4, "scale": 2.0, "back": 2},
+    runs.previous_token_weights: {
+        "W_pos": models.sinusoids(9, 8),
+        "d_head": 4,
+        "scale": 2.0,
+        "back": 2,
+    },
     runs.smeared: {"keys": torch.rand(2, 5, 3, 4)},
     runs.shuffled_places: {"n_ctx": 9},
     measures.offsets: {"model": MODEL, "tokens": TOKENS, "period": 3, "most": 2},
@@ -159,12 +185,23 @@ GOOD = {  # a call of each function that is right
     heads.previous_token_score: {"pattern": PATTERN},
     heads.prefix_matching_score: {"pattern": PATTERN, "period": 2},
     heads.score_parts: {"model": SHALLOW, "tokens": TOKENS, "first": 3},
-    models.initial: {"config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}},
+    models.initial: {
+        "config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}
+    },
     transforms.rotated: {"model": MODEL, "Q": torch.eye(16)},
-    models.from_circuits: {"QK": torch.rand(2, 9, 9), "OV": torch.rand(2, 9, 9), "d_vocab": 4, "n_ctx": 3},
+    models.from_circuits: {
+        "QK": torch.rand(2, 9, 9),
+        "OV": torch.rand(2, 9, 9),
+        "d_vocab": 4,
+        "n_ctx": 3,
+    },
     models.from_neurons: {"curves": torch.rand(6, 4), "votes": torch.rand(4, 6)},
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
-    paths.of_tables: {"QK": torch.rand(2, 30, 30), "OV": torch.rand(2, 30, 30), "tokens": TOKENS[0]},
+    paths.of_tables: {
+        "QK": torch.rand(2, 30, 30),
+        "OV": torch.rand(2, 30, 30),
+        "tokens": TOKENS[0],
+    },
     paths.path_terms: {"model": SHALLOW, "tokens": TOKENS[0]},
     paths.run: {"model": MODEL, "tokens": TOKENS[0]},
     paths.to_logit: {"model": MODEL, "tokens": TOKENS[0], "out": 3},
@@ -195,11 +232,31 @@ GOOD = {  # a call of each function that is right
         "title": "",
         "unit": "",
     },
-    plots.panels: {"named": {"left": 1, "right": 2}, "size": (9.0, 3.0), "xlabel": "", "ylabel": "", "rows": 1},
+    plots.panels: {
+        "named": {"left": 1, "right": 2},
+        "size": (9.0, 3.0),
+        "xlabel": "",
+        "ylabel": "",
+        "rows": 1,
+    },
     plots.alt_texts: {"file": figures.__file__},
-    plots.curves: {"by_name": {"a": [1.0, 2.0]}, "title": "", "xlabel": "", "ylabel": "", "lines": True, "size": 5.0},
+    plots.curves: {
+        "by_name": {"a": [1.0, 2.0]},
+        "title": "",
+        "xlabel": "",
+        "ylabel": "",
+        "lines": True,
+        "size": 5.0,
+    },
     plots.box: {"axes": AXES, "x": 0.0, "y": 0.0, "label": "a", "colour": "white"},
-    plots.arrow: {"axes": AXES, "start": (0.0, 0.0), "end": (1.0, 1.0), "colour": "black", "line": "-", "bend": 0.1},
+    plots.arrow: {
+        "axes": AXES,
+        "start": (0.0, 0.0),
+        "end": (1.0, 1.0),
+        "colour": "black",
+        "line": "-",
+        "bend": 0.1,
+    },
     plots.streams: {"tokens": ["a", "b", "a"], "to_come": "b", "height": 3.0},
     plots.score_to_logit: {
         "sources": ["a", "b"],
@@ -209,8 +266,21 @@ GOOD = {  # a call of each function that is right
         "others": {"direct path": 1.0},
         "logit": "logit",
     },
-    plots.density: {"x": torch.rand(9), "y": torch.rand(9), "title": "", "xlabel": "", "ylabel": ""},
-    plots.heatmap: {"matrix": PATTERN, "rows": NAMES, "columns": NAMES, "title": "", "ylabel": "", "xlabel": ""},
+    plots.density: {
+        "x": torch.rand(9),
+        "y": torch.rand(9),
+        "title": "",
+        "xlabel": "",
+        "ylabel": "",
+    },
+    plots.heatmap: {
+        "matrix": PATTERN,
+        "rows": NAMES,
+        "columns": NAMES,
+        "title": "",
+        "ylabel": "",
+        "xlabel": "",
+    },
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
     skip_trigrams.language: {"seed": 1},
@@ -222,7 +292,12 @@ GOOD = {  # a call of each function that is right
         "steps": 2,
     },
     skip_trigrams.transformer: {"n_heads": 2, "seed": 1, "steps": 2},
-    skip_trigrams.count: {"stream": TOKENS[0], "table": torch.full((30, 30), 100.0), "window": 2, "least": 5},
+    skip_trigrams.count: {
+        "stream": TOKENS[0],
+        "table": torch.full((30, 30), 100.0),
+        "window": 2,
+        "least": 5,
+    },
     skip_trigrams.instances: {
         "model": SHALLOW,
         "tokens": TOKENS,
@@ -238,7 +313,12 @@ GOOD = {  # a call of each function that is right
     },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
-    superposition.losses: {"W": torch.rand(4, 2), "b": torch.rand(4), "densities": [0.1, 0.2], "relu": True},
+    superposition.losses: {
+        "W": torch.rand(4, 2),
+        "b": torch.rand(4),
+        "densities": [0.1, 0.2],
+        "relu": True,
+    },
     superposition.train: {
         "n": 3,
         "m": 2,
@@ -253,9 +333,17 @@ GOOD = {  # a call of each function that is right
     superposition.planted: {"nested": True, "rows": 9, "seed": 0},
     superposition.directions: {"m": 5},
     superposition.examples: {"rows": 4, "seed": 0, "n": 6, "density": 0.2},
-    superposition.fires: {"strength": torch.rand(9, 3), "like": torch.rand(3, 24), "on": torch.ones(9, 24)},
+    superposition.fires: {
+        "strength": torch.rand(9, 3),
+        "like": torch.rand(3, 24),
+        "on": torch.ones(9, 24),
+    },
     neurons.loss_with: {"model": ADDER, "tokens": TOKENS[:, :2], "change": torch.clone},
-    neurons.recovered: {"model": ADDER, "tokens": TOKENS[:, :2], "ways": {"zeros": torch.zeros_like}},
+    neurons.recovered: {
+        "model": ADDER,
+        "tokens": TOKENS[:, :2],
+        "ways": {"zeros": torch.zeros_like},
+    },
     neurons.spikes: {"model": ADDER, "tokens": TOKENS[:, :2]},
     neurons.activations: {"model": ADDER, "tokens": TOKENS[:, :2]},
     neurons.gains: {"model": ADDER, "tokens": TOKENS[:, :2], "every": 2},
@@ -268,7 +356,14 @@ GOOD = {  # a call of each function that is right
         "rule": torch.arange(4) > 1,
         "part": torch.arange(4) != 2,
     },
-    autoencoder.train: {"x": torch.rand(9, 4), "features": 6, "on": 2, "steps": 2, "batch": 3, "seed": 0},
+    autoencoder.train: {
+        "x": torch.rand(9, 4),
+        "features": 6,
+        "on": 2,
+        "steps": 2,
+        "batch": 3,
+        "seed": 0,
+    },
     grokking.is_train: {"seed": 0},
     grokking.losses: {"tables": CLOCK},
     grokking.loudness: {"one": CLOCK},
@@ -279,7 +374,10 @@ GOOD = {  # a call of each function that is right
     grokking.after_embedding: {"model": ADDER},
     grokking.place: {"model": ADDER},
     grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
-    grokking.distance_irrelevance: {"right": torch.rand(6), "apart": torch.tensor([0, 0, 1, 1, 2, 2])},
+    grokking.distance_irrelevance: {
+        "right": torch.rand(6),
+        "apart": torch.tensor([0, 0, 1, 1, 2, 2]),
+    },
     transforms.folded: {"model": MODEL},
     boxes.box: {"program": "keys", "seed": 1},
     boxes.repeated: {"period": 5, "batch": 2, "seed": 1},
@@ -327,7 +425,11 @@ GOOD = {  # a call of each function that is right
     addition.spectrum: {"model": ADDER},
     addition.crest: {"model": ADDER, "neuron": 2},
     addition.portraits: {"model": ADDER, "chosen": {"slopes": 2}},
-    addition.cuts: {"model": ADDER, "without_neurons": lambda model, pairs, neurons: model(pairs)[:, -1], "seed": 0},
+    addition.cuts: {
+        "model": ADDER,
+        "without_neurons": lambda model, pairs, neurons: model(pairs)[:, -1],
+        "seed": 0,
+    },
     addition.right_with: {"model": ADDER, "sizes": [1, 2], "seed": 0},
     addition.which_two: {"model": FIBONACCI, "sequences": [tasks.sequences(3)[:9]], "seed": 0},
     addition.rulers: {"model": ADDER},
@@ -343,13 +445,32 @@ GOOD = {  # a call of each function that is right
     text.kinds_of_position: {"tokens": TOKENS},
     text.variants: {"change": str.capitalize},
     text.different_tokens: {"n": 3, "batch": 2, "among": 9, "generator": torch.Generator()},
-    text.repeated_tokens: {"length": 3, "batch": 2, "repeats": 2, "weights": [0.0, 1.0, 2.0], "d_vocab": 3, "seed": 0},
+    text.repeated_tokens: {
+        "length": 3,
+        "batch": 2,
+        "repeats": 2,
+        "weights": [0.0, 1.0, 2.0],
+        "d_vocab": 3,
+        "seed": 0,
+    },
 }
-# What gets learners' functions, or anything at all, what authors and teachers call, and what has a table of its own
+# What gets learners' functions, or anything at all, what authors and teachers call, and what has a
+# table of its own
 UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "predict"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 MODULES += [events, experiments, forward, language, measures, runs]
-MODULES += [skip_trigrams, max_of_list, addition, grokking, neurons, superposition, boxes, cases, languages, new_boxes]
+MODULES += [
+    skip_trigrams,
+    max_of_list,
+    addition,
+    grokking,
+    neurons,
+    superposition,
+    boxes,
+    cases,
+    languages,
+    new_boxes,
+]
 PERSONAL = {  # they read or write files, or run for long: their own tests give them bad input
     *(
         bigrams.save,
@@ -358,7 +479,7 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         models.card,
         models.save_weights,
         models.snapshot_name,
-        models.check_head,
+        models.require_head,
         interventions.head_name,
         interventions.in_words,
         paths.terms,
@@ -367,21 +488,31 @@ PERSONAL = {  # they read or write files, or run for long: their own tests give 
         cases.main,
         new_boxes.opened,
     ),
-    *(
-        runs.start,
-        runs.train,
-        runs.result,
-        runs.sweep,
-    ),
+    *(runs.start, runs.train, runs.result, runs.sweep),
     runs.as_stored,
     *(
         function
         for function in vars(experiments).values()
         if getattr(function, "__module__", "") == experiments.__name__
     ),
-    *(cases.trained, languages.pool, cases.ways, cases.built, cases.with_reserve, new_boxes.made, new_boxes.write),
+    *(
+        cases.trained,
+        languages.pool,
+        cases.ways,
+        cases.built,
+        cases.with_reserve,
+        new_boxes.made,
+        new_boxes.write,
+    ),
     *(new_boxes.solvable, new_boxes.main, cases.unheard, cases.stored, languages.generator),
-    *(boxes.score_method, boxes.along, boxes.acdc, boxes.composition_scores, boxes.chance, boxes.left),
+    *(
+        boxes.score_method,
+        boxes.along,
+        boxes.acdc,
+        boxes.composition_scores,
+        boxes.chance,
+        boxes.left,
+    ),
     *(boxes.asked, boxes.lost, boxes.average_precision),
     *(grokking.train, grokking.measured),
     *(train.interval, train.learning_rate, train.loop, train.batch_of, train.train, train.main),
@@ -393,25 +524,43 @@ def _with_nan(value):
 
 
 def _bad(name, value):
-    """What may be passed by mistake in place of a good value: what is wrong with it, and the thing itself."""
+    """What may be passed by mistake in place of a good value: what is wrong with it, and the thing
+    itself.
+    """
     if name == "model":
         return {"a name for the model": "two-layer", "None": None}
     if isinstance(value, FactoredMatrix):
         nan = FactoredMatrix(_with_nan(value.A), value.B)
         return {"a string": "two-layer", "None": None, "a list": [1.0], "NaN": nan}
     if isinstance(value, Tensor):
-        bad = {"a string": "tokens", "None": None, "a list": [1.0], "one number": 3, "nothing in it": value[:0]}
+        bad = {
+            "a string": "tokens",
+            "None": None,
+            "a list": [1.0],
+            "one number": 3,
+            "nothing in it": value[:0],
+        }
         if value.is_floating_point():
             bad |= {"NaN": _with_nan(value), "whole numbers": value.long()}
         else:
             bad["fractions"] = value.float() + 0.5
         if name in ("tokens", "stream"):
-            bad |= {"a negative token": value - 100, "a token outside the vocabulary": value + 1_000}
+            bad |= {
+                "a negative token": value - 100,
+                "a token outside the vocabulary": value + 1_000,
+            }
         return bad | {"no axis": value.flatten()[0]}
     if isinstance(value, bool):
         return {"a string": "yes", "None": None}
     if isinstance(value, int):
-        return {"a string": "2", "half": 1.5, "None": None, "True": True, "negative": -7, "a list": [2]}
+        return {
+            "a string": "2",
+            "half": 1.5,
+            "None": None,
+            "True": True,
+            "negative": -7,
+            "a list": [2],
+        }
     if isinstance(value, float):
         return {"a string": "2", "None": None, "NaN": math.nan, "a list": [0.5]}
     if isinstance(value, str):
@@ -422,7 +571,14 @@ def _bad(name, value):
 
 
 KNOW_NONE = {  # how many tokens there are
-    *(gpt.batches, gpt.beam_search, text.windows, text.kinds_of_position, language.predictable, language.sources),
+    *(
+        gpt.batches,
+        gpt.beam_search,
+        text.windows,
+        text.kinds_of_position,
+        language.predictable,
+        language.sources,
+    ),
     *(language.distance_shares, language.table_loss, language.profit),
 }
 
@@ -431,10 +587,18 @@ def _is_allowed(function, name, wrong):
     """What looks like bad input and is none."""
     return (
         ("outside" in wrong and function in KNOW_NONE)
-        or (wrong == "negative" and function is language.documents and name == "seed")  # negative ones: held out
-        or (wrong == "None" and function in (circuits.lead, circuits.leads) and name == "pairs")  # all with themselves
-        or (wrong == "None" and function is interventions.stand_ins and name == "layer")  # every layer
-        or (wrong == "None" and function is superposition.train and name == "x")  # no examples: all cases
+        or (
+            wrong == "negative" and function is language.documents and name == "seed"
+        )  # negative ones: held out
+        or (
+            wrong == "None" and function in (circuits.lead, circuits.leads) and name == "pairs"
+        )  # all with themselves
+        or (
+            wrong == "None" and function is interventions.stand_ins and name == "layer"
+        )  # every layer
+        or (
+            wrong == "None" and function is superposition.train and name == "x"
+        )  # no examples: all cases
         or (wrong in ("NaN", "whole numbers") and function is plots.heatmap)  # it draws both
     )
 
@@ -444,13 +608,19 @@ def test_the_table_knows_every_public_function():
         function
         for module in MODULES
         for name, function in vars(module).items()
-        if inspect.isfunction(function) and function.__module__ == module.__name__ and not name.startswith("_")
+        if inspect.isfunction(function)
+        and function.__module__ == module.__name__
+        and not name.startswith("_")
     }
-    without_arguments = {function for function in public if not inspect.signature(function).parameters}
+    without_arguments = {
+        function for function in public if not inspect.signature(function).parameters
+    }
     assert public - without_arguments - PERSONAL == set(GOOD)
 
 
-each = pytest.mark.parametrize("function", GOOD, ids=lambda f: f"{f.__module__.split('.')[-1]}.{f.__name__}")
+each = pytest.mark.parametrize(
+    "function", GOOD, ids=lambda f: f"{f.__module__.split('.')[-1]}.{f.__name__}"
+)
 
 
 @each
@@ -470,6 +640,10 @@ def test_bad_input_is_one_clear_sentence(function):
             with pytest.raises((TypeError, ValueError, IndexError)) as caught:
                 function(**GOOD[function] | {name: bad})
             message = str(caught.value)
-            assert message.endswith(".") and "\n" not in message and 20 < len(message) < 250, (name, wrong)
+            assert message.endswith(".") and "\n" not in message and 20 < len(message) < 250, (
+                name,
+                wrong,
+            )
             where = Path(traceback.extract_tb(caught.value.__traceback__)[-1].filename)
-            assert Path(course_utils.__file__).parent in where.parents, (name, wrong)  # not met on the way
+            # not met on the way
+            assert Path(course_utils.__file__).parent in where.parents, (name, wrong)

@@ -6,9 +6,9 @@ import textwrap
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course_tools import authoring
 from course_utils._files import ROOT, get_back, lesson_of
-from course_utils.author import authoring
-from course_utils.course import reader
+from course_utils.course import saved_notebook
 
 ANSWER = textwrap.dedent("""\
     def direct_path(W_E, W_U):
@@ -20,7 +20,9 @@ ANSWER = textwrap.dedent("""\
 
 
 def _executed(source, *outputs, tags=()):
-    return new_code_cell(source, execution_count=1, outputs=list(outputs), metadata={"tags": list(tags)})
+    return new_code_cell(
+        source, execution_count=1, outputs=list(outputs), metadata={"tags": list(tags)}
+    )
 
 
 def _solution(*cells):
@@ -32,15 +34,19 @@ def _stream(text, name="stdout"):
 
 
 def _display(**data):
-    return new_output("display_data", data={mime.replace("_", "/"): value for mime, value in data.items()})
+    return new_output(
+        "display_data", data={mime.replace("_", "/"): value for mime, value in data.items()}
+    )
 
 
 def test_derive_blanks_the_answer_and_keeps_the_rest():
     solution = _solution(_executed(ANSWER, tags=["claim"]), _executed("print(1)", _stream("1\n")))
     heading, exercise, check = authoring.derive(solution).cells
     assert heading.source == "# Zero layers"
-    assert exercise.source.splitlines() == [*ANSWER.splitlines()[:2], f"    {reader.STUB}"]
-    assert check.source.strip() == "print(1)" and check.outputs == [] and check.execution_count is None
+    assert exercise.source.splitlines() == [*ANSWER.splitlines()[:2], f"    {saved_notebook.STUB}"]
+    assert (
+        check.source.strip() == "print(1)" and check.outputs == [] and check.execution_count is None
+    )
     assert exercise.metadata.tags == ["claim"]
     assert [cell.id for cell in (heading, exercise, check)] == [cell.id for cell in solution.cells]
 
@@ -48,17 +54,29 @@ def test_derive_blanks_the_answer_and_keeps_the_rest():
 @pytest.mark.parametrize("tag", ["claim", "identity", "bet", "folded"])
 def test_bookkeeping_is_folded_in_both_copies(tag):
     science, folded = _executed("x = 1"), _executed('claim("one", x)', tags=[tag])
-    for notebook in (authoring.tidy(_solution(science, folded)), authoring.derive(_solution(science, folded))):
+    for notebook in (
+        authoring.tidy(_solution(science, folded)),
+        authoring.derive(_solution(science, folded)),
+    ):
         _, first, second = notebook.cells
-        assert "jupyter" not in first.metadata and second.metadata["jupyter"] == {"source_hidden": True}
+        assert "jupyter" not in first.metadata and second.metadata["jupyter"] == {
+            "source_hidden": True
+        }
 
 
 def test_what_follows_a_bet_is_folded_in_the_learners_copy():
     claim = _executed('claim("one", 1, predicted="01_one")', tags=["claim"])
-    told, after = new_markdown_cell("It is **one**.\n\n## 2 · More\n\nOn."), new_markdown_cell("It is one.")
+    told, after = (
+        new_markdown_cell("It is **one**.\n\n## 2 · More\n\nOn."),
+        new_markdown_cell("It is one."),
+    )
     cells = authoring.derive(_solution(claim, told, after)).cells
     head, _, rest = cells[2].source.partition("</details>\n\n")
-    assert head.startswith("<details><summary>") and "It is **one**." in head and rest == "## 2 · More\n\nOn."
+    assert (
+        head.startswith("<details><summary>")
+        and "It is **one**." in head
+        and rest == "## 2 · More\n\nOn."
+    )
     assert cells[3].source == "It is one."
     heading = new_markdown_cell("## 2 · More")
     assert authoring.derive(_solution(claim, heading)).cells[2].source == heading.source
@@ -66,14 +84,23 @@ def test_what_follows_a_bet_is_folded_in_the_learners_copy():
 
 def test_the_counts_are_those_in_contributing():
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert authoring.count_table() in text, "python -m course_utils.author.authoring --links writes the table anew"
-    assert authoring.counted(text) == text and authoring.counted(text.replace("| 07 |", "| 7 |")) == text
+    assert authoring.count_table() in text, (
+        "python -m course_tools.authoring --links writes the table anew"
+    )
+    assert (
+        authoring.counted(text) == text
+        and authoring.counted(text.replace("| 07 |", "| 7 |")) == text
+    )
 
 
 def test_counts_leave_out_what_is_folded():
     claim = _executed('claim("one", 1)\nidentity("two", 2, 2)', tags=["claim"])
     hint = "<details><summary>Hint 1</summary>\n\nSix words that nobody counts here.\n</details>"
-    cells = [_executed("x = 1\n\ny = 2"), claim, new_markdown_cell(f"Three words here: $$x$$\n\n{hint}")]
+    cells = [
+        _executed("x = 1\n\ny = 2"),
+        claim,
+        new_markdown_cell(f"Three words here: $$x$$\n\n{hint}"),
+    ]
     assert authoring.counts(_solution(*cells)) == (2, 5, 2)  # with the title's two words
 
 
@@ -90,9 +117,12 @@ def test_same_bytes_on_repeat(tmp_path):
         del cell["id"]
     solution.cells[2].id = "cell-1"
     text, learner = authoring.dumps(solution), authoring.dumps(authoring.derive(solution))
-    assert (text, learner) == (authoring.dumps(solution), authoring.dumps(authoring.derive(solution)))
+    assert (text, learner) == (
+        authoring.dumps(solution),
+        authoring.dumps(authoring.derive(solution)),
+    )
     (tmp_path / "solution.ipynb").write_text(text, encoding="utf-8")
-    again = authoring.read(tmp_path / "solution.ipynb")
+    again = authoring.read_notebook(tmp_path / "solution.ipynb")
     assert (text, learner) == (authoring.dumps(again), authoring.dumps(authoring.derive(again)))
     assert [cell.id for cell in again.cells] == ["cell-0", "cell-2", "cell-1"]
 
@@ -105,19 +135,31 @@ def test_copied_cell_gets_an_id_of_its_own():
 
 
 def test_tidy_strips_what_varies():
-    cell = _executed("1", _display(text_plain="0%", **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}}))
+    cell = _executed(
+        "1",
+        _display(
+            text_plain="0%", **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}}
+        ),
+    )
     cell.metadata.execution = {"iopub.execute_input": "2026-01-01T00:00:00Z"}
     notebook = _solution(cell)
-    notebook.metadata = {"kernelspec": {"name": "my-venv"}, "language_info": {"name": "python", "version": "3.11.2"}}
+    notebook.metadata = {
+        "kernelspec": {"name": "my-venv"},
+        "language_info": {"name": "python", "version": "3.11.2"},
+    }
     tidied = authoring.tidy(notebook)
     assert tidied.metadata == authoring.METADATA
-    assert tidied.cells[1].metadata == {} and tidied.cells[1].outputs[0].data == {"text/plain": "0%"}
+    assert tidied.cells[1].metadata == {} and tidied.cells[1].outputs[0].data == {
+        "text/plain": "0%"
+    }
     assert notebook.metadata.kernelspec.name == "my-venv"  # the original is left alone
 
 
 def test_a_first_picture_stays_in_the_learners_copy():
     picture = _display(text_html='<img alt="a drawing">')
-    solution = _solution(_executed("show(model)", picture, tags=["first-picture"]), _executed("show(model)", picture))
+    solution = _solution(
+        _executed("show(model)", picture, tags=["first-picture"]), _executed("show(model)", picture)
+    )
     _, kept, cleared = authoring.derive(solution).cells
     assert kept.outputs == [picture] and kept.execution_count == 1  # nbval compares it, too
     assert cleared.outputs == [] and cleared.execution_count is None
@@ -132,25 +174,41 @@ def test_a_widget_beside_its_still_drawing_leaves_no_empty_output():
 
 def test_interactive_cell_stores_its_picture_and_words_only():
     picture = _display(text_html='<img src="data:," alt="a diagonal">', text_plain="a diagonal")
-    live = _display(text_html="<script>" + "x" * 2_000_000, text_plain="Three patterns, for the mouse.")
-    nameless = _display(text_html="<script></script>", text_plain="<IPython.core.display.HTML object>")
+    live = _display(
+        text_html="<script>" + "x" * 2_000_000, text_plain="Three patterns, for the mouse."
+    )
+    nameless = _display(
+        text_html="<script></script>", text_plain="<IPython.core.display.HTML object>"
+    )
     notebook = _solution(_executed("show(pattern)", picture, live, nameless, tags=["interactive"]))
     tidied = authoring.tidy(notebook)
-    assert tidied.cells[1].outputs == [picture, _display(text_plain="Three patterns, for the mouse.")]
+    assert tidied.cells[1].outputs == [
+        picture,
+        _display(text_plain="Three patterns, for the mouse."),
+    ]
     assert tidied.cells[1].metadata.tags == ["interactive", "nbval-ignore-output"]
     assert authoring.problems(tidied) == []
 
 
-@pytest.mark.parametrize("text", ["VBox(children=(HTML(value=''),))", "FloatSlider(value=0.0)", "HTML(value='')"])
+@pytest.mark.parametrize(
+    "text", ["VBox(children=(HTML(value=''),))", "FloatSlider(value=0.0)", "HTML(value='')"]
+)
 def test_a_widget_leaves_nothing_of_itself(text):
-    widget = _display(text_plain=text, **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}})
-    (cell,) = authoring.tidy(_solution(_executed("explore()", widget, tags=["interactive"]))).cells[1:]
+    widget = _display(
+        text_plain=text, **{"application_vnd.jupyter.widget-view+json": {"model_id": "5c"}}
+    )
+    (cell,) = authoring.tidy(_solution(_executed("explore()", widget, tags=["interactive"]))).cells[
+        1:
+    ]
     assert cell.outputs == []
 
 
 def test_a_table_may_have_a_bare_name_beside_it():
     table = _display(text_markdown="| a |", text_plain="<IPython.core.display.Markdown object>")
-    assert authoring.problems(_solution(_executed("sources_and_ours('03')", table, tags=["folded"]))) == []
+    assert (
+        authoring.problems(_solution(_executed("sources_and_ours('03')", table, tags=["folded"])))
+        == []
+    )
 
 
 def test_good_notebook_has_no_problems():
@@ -167,8 +225,14 @@ def test_good_notebook_has_no_problems():
     [
         (_executed(ANSWER.replace("    ### END SOLUTION", "")), "BEGIN without its END"),
         (_executed(ANSWER.replace("    ### BEGIN SOLUTION\n", "")), "BEGIN without its END"),
-        (_executed(ANSWER.replace("return", "### BEGIN SOLUTION\n    return")), "BEGIN without its END"),
-        (_executed(ANSWER.replace("### END SOLUTION", "### END HIDDEN TESTS")), "BEGIN without its END"),
+        (
+            _executed(ANSWER.replace("return", "### BEGIN SOLUTION\n    return")),
+            "BEGIN without its END",
+        ),
+        (
+            _executed(ANSWER.replace("### END SOLUTION", "### END HIDDEN TESTS")),
+            "BEGIN without its END",
+        ),
         (_executed(ANSWER.replace("### BEGIN", "## Begin")), "none of the markers"),
         (_executed(ANSWER.replace("### END", "#END")), "none of the markers"),
         (_executed(ANSWER.replace("W_U\n", "W_U  ### END SOLUTION\n")), "none of the markers"),
@@ -179,27 +243,51 @@ def test_good_notebook_has_no_problems():
         (_executed("open('../data/x')"), "another from notebooks/solutions/"),
         (_executed("1  # NBVAL_SKIP\n# NBVAL_SKIP"), "switches nbval off"),
         (_executed('claim("one", 1)', tags=["C3", "folded"]), "one of the tags claim, identity"),
-        (_executed('claim("one", 1)', tags=["C3", "claim", "identity"]), "one of the tags claim, identity"),
+        (
+            _executed('claim("one", 1)', tags=["C3", "claim", "identity"]),
+            "one of the tags claim, identity",
+        ),
         (_executed("assert 1"), "a bare assert"),
         (new_markdown_cell("claim(1)", metadata={"tags": ["C3", "claim"]}), "states nothing"),
         (_executed("1", tags=["claim"]), "mixes what is folded"),
         (_executed('x = 1\nclaim("one", x)'), "mixes what is folded"),
         (_executed('predict("01_one", "How many?")'), "mixes what is folded"),
         (_executed("1", tags=["C3d"]), 'unknown tag "C3d"'),
-        (_executed('claim("a", 1)', tags=["claim", "first-picture"]), "first-picture and holds an answer"),
+        (
+            _executed('claim("a", 1)', tags=["claim", "first-picture"]),
+            "first-picture and holds an answer",
+        ),
         (_executed("1", tags=["nbval-skip"]), 'unknown tag "nbval-skip"'),
         (_executed("1", tags=["nbval-ignore-output"]), "without interactive"),
         (new_code_cell("1"), "has not been executed"),
-        (_executed("1 / 0", new_output("error", ename="ZeroDivisionError", evalue="by zero")), "ZeroDivisionError"),
+        (
+            _executed("1 / 0", new_output("error", ename="ZeroDivisionError", evalue="by zero")),
+            "ZeroDivisionError",
+        ),
         (_executed("1", _stream("UserWarning", "stderr")), "stderr"),
-        (_executed("one = check.one(one)", _stream("✗ one: it is two.\n", "stdout")), "rejects our own answer"),
+        (
+            _executed("one = check.one(one)", _stream("✗ one: it is two.\n", "stdout")),
+            "rejects our own answer",
+        ),
         (_executed("1", _display(text_html="<script>draw()</script>")), "tag it interactive"),
         (_executed("plt.plot(x)", _display(image_png="iVBORw0KGgo=")), "a picture without words"),
-        (_executed("show()", _display(text_html='<img src="data:," width="9">')), "an image without alt text"),
-        (_executed("show()", _display(text_html='<img alt="" src="data:,">')), "an image without alt text"),
+        (
+            _executed("show()", _display(text_html='<img src="data:," width="9">')),
+            "an image without alt text",
+        ),
+        (
+            _executed("show()", _display(text_html='<img alt="" src="data:,">')),
+            "an image without alt text",
+        ),
         (_executed("box", _display(text_plain="VBox(children=())")), "bare name of a widget"),
-        (_executed("show()", tags=["interactive", "nbval-ignore-output"]), "shows nothing where it is stored"),
-        (_executed("f", _display(text_plain="<function f at 0x7f108ae98810>")), "memory address 0x7f108ae98810"),
+        (
+            _executed("show()", tags=["interactive", "nbval-ignore-output"]),
+            "shows nothing where it is stored",
+        ),
+        (
+            _executed("f", _display(text_plain="<function f at 0x7f108ae98810>")),
+            "memory address 0x7f108ae98810",
+        ),
         (_executed("print(f)", _stream("<function f at 0x7f108ae98810>")), "memory address"),
         (_executed("1", _stream("x" * 1_000_000)), "1,000,000 is the limit"),
         (_executed("x = " + "1" * 100), "has a line of 104 characters"),
@@ -212,7 +300,9 @@ def test_problems(cell, complaint):
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """An empty course with notebooks/solutions/, in which `write(*cells)` writes lesson 03 there and gives its path."""
+    """An empty course with notebooks/solutions/, in which `write(*cells)` writes lesson 03 there
+    and gives its path.
+    """
     monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "notebooks" / "solutions")
     authoring.SOLUTIONS.mkdir(parents=True)
 
@@ -225,7 +315,9 @@ def course(tmp_path, monkeypatch):
 
 
 def _files():
-    return {path: path.read_bytes() for path in authoring.SOLUTIONS.parent.rglob("*") if path.is_file()}
+    return {
+        path: path.read_bytes() for path in authoring.SOLUTIONS.parent.rglob("*") if path.is_file()
+    }
 
 
 @pytest.mark.slow
@@ -234,7 +326,11 @@ def test_update_then_check(course, capsys):
     assert authoring.main([]) == 0
     first = _files()
     assert set(first) == {path, authoring.learner_path(path)}
-    assert [cell.execution_count for cell in authoring.read(path).cells if cell.cell_type == "code"] == [1, 2]
+    assert [
+        cell.execution_count
+        for cell in authoring.read_notebook(path).cells
+        if cell.cell_type == "code"
+    ] == [1, 2]
     assert authoring.main(["notebooks/03.ipynb"]) == 0 and _files() == first  # the same bytes
     assert authoring.main(["--check"]) == 0 and _files() == first
 
@@ -243,7 +339,9 @@ def test_update_then_check(course, capsys):
     assert authoring.main(["--check", "03"]) == 1
     learner.unlink()
     assert authoring.main(["--check"]) == 1
-    path.write_bytes(first[path].replace(b'"name": "python"\n', b'"name": "python", "version": "3.11.2"\n'))
+    path.write_bytes(
+        first[path].replace(b'"name": "python"\n', b'"name": "python", "version": "3.11.2"\n')
+    )
     assert authoring.main(["--check"]) == 1
     printed = capsys.readouterr().out
     for complaint in ("copy is out of step", "has no learner copy", "saved by something else"):
@@ -256,7 +354,11 @@ def test_failing_cell_is_shown_and_nothing_is_written(course, capsys):
     before = _files()
     assert authoring.main([]) == 1 and _files() == before
     printed = capsys.readouterr().out
-    for part in ('Cell 3 ("%no_such_magic") failed.\n', "\n%no_such_magic\nloss / 0\n", "UsageError"):
+    for part in (
+        'Cell 3 ("%no_such_magic") failed.\n',
+        "\n%no_such_magic\nloss / 0\n",
+        "UsageError",
+    ):
         assert part in printed
 
 
@@ -265,7 +367,10 @@ TOLD = 'claim("one", 1, predicted="03_one")'
 
 @pytest.mark.parametrize("between", [[], [_executed("x = 1")], [_executed(TOLD, tags=["claim"])]])
 def test_no_figure_under_a_prediction_says_in_words_what_it_shows(between):
-    asks, told = _executed('predict("03_one", "How many?")', tags=["bet"]), _executed(TOLD, tags=["claim"])
+    asks, told = (
+        _executed('predict("03_one", "How many?")', tags=["bet"]),
+        _executed(TOLD, tags=["claim"]),
+    )
     shows, hides = _executed('plots.show("One.")'), _executed('plots.show(draw.ALT["one"])')
     (problem,) = authoring.source_problems(_solution(asks, *between, shows, told))
     assert "ALT" in problem
@@ -289,7 +394,7 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
     path = course(new_code_cell(ANSWER))
     assert authoring.update(path) == []
     learner = authoring.learner_path(path)
-    worked_in = authoring.read(learner)
+    worked_in = authoring.read_notebook(learner)
     worked_in.cells[2].update(execution_count=1, source="return W_E @ W_U")
     learner.write_text(authoring.dumps(worked_in), encoding="utf-8")
     before = _files()
@@ -300,14 +405,19 @@ def test_work_in_a_learner_copy_is_not_overwritten(course):
 
 
 def test_what_is_saved_while_a_lesson_runs_is_not_written_over(course):
-    saves = "from pathlib import Path\npath = Path('03_solution.ipynb')\npath.write_bytes(path.read_bytes() + b' ');"
+    saves = (
+        "from pathlib import Path\npath = "
+        "Path('03_solution.ipynb')\npath.write_bytes(path.read_bytes() + b' ');"
+    )
     path = course(new_code_cell(saves))
     before = path.read_bytes()
     (complaint,) = authoring.update(path)
     assert "was saved while it ran" in complaint and path.read_bytes() == before + b" "
 
 
-@pytest.mark.parametrize("name", ["03_zero_layers", "notebooks/03_zero_layers.ipynb", "03_solution_zero_layers"])
+@pytest.mark.parametrize(
+    "name", ["03_zero_layers", "notebooks/03_zero_layers.ipynb", "03_solution_zero_layers"]
+)
 def test_a_lesson_is_named_as_one_likes(name):
     assert authoring.solution_path(name) == authoring.SOLUTIONS / "03_solution_zero_layers.ipynb"
 

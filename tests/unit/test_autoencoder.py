@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.making import autoencoder
+from course_utils.training import autoencoder
 
 
 def made_up(rows=4_000, d=16, features=24, on=2):
@@ -11,7 +11,9 @@ def made_up(rows=4_000, d=16, features=24, on=2):
     generator = torch.Generator().manual_seed(0)
     directions = torch.nn.functional.normalize(torch.randn(features, d, generator=generator), dim=1)
     which = torch.rand(rows, features, generator=generator).argsort(1)[:, :on]
-    strengths = torch.zeros(rows, features).scatter_(1, which, 1 + torch.rand(rows, on, generator=generator))
+    strengths = torch.zeros(rows, features).scatter_(
+        1, which, 1 + torch.rand(rows, on, generator=generator)
+    )
     return strengths @ directions, directions
 
 
@@ -27,7 +29,11 @@ def test_no_more_features_are_on_than_asked_and_none_below_zero():
     x, _ = made_up(200)
     coder = autoencoder.train(x, features=20, on=3, steps=3, batch=50)
     strengths = coder.features(x[None])
-    assert strengths.shape == (1, 200, 20) and (strengths >= 0).all() and ((strengths > 0).sum(-1) <= 3).all()
+    assert (
+        strengths.shape == (1, 200, 20)
+        and (strengths >= 0).all()
+        and ((strengths > 0).sum(-1) <= 3).all()
+    )
     torch.testing.assert_close(coder.W_out.norm(dim=1), torch.ones(20))
     torch.testing.assert_close(coder.back(x), coder.features(x) @ coder.W_out + coder.middle)
     assert 0 < coder.left_over(x) < 2
@@ -37,7 +43,9 @@ def test_training_repeats_itself_and_leaves_the_caller_their_random_numbers():
     x, _ = made_up(100)
     torch.manual_seed(3)
     before = torch.get_rng_state()
-    one, two, other = (autoencoder.train(x, features=8, on=2, steps=2, batch=20, seed=seed) for seed in (0, 0, 1))
+    one, two, other = (
+        autoencoder.train(x, features=8, on=2, steps=2, batch=20, seed=seed) for seed in (0, 0, 1)
+    )
     assert torch.equal(before, torch.get_rng_state()) and torch.equal(one.W_in, two.W_in)
     assert not torch.equal(one.W_in, other.W_in) and not one.W_in.requires_grad
 

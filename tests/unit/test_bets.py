@@ -7,8 +7,8 @@ import re
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook, new_output
 
+from course_tools import authoring, site
 from course_utils._files import NOTEBOOKS
-from course_utils.author import authoring, site
 from course_utils.course import bets, claims, progress
 
 OPTIONS = ["the embedding of ·la", "a head of `0`"]
@@ -54,21 +54,31 @@ def test_a_bet_is_locked_answered_and_made_again(ask):
     card = ask("02_part", "Which part?", OPTIONS)
     assert card.state["open"] and bets.guesses() == {}
     card.lock("", "2")
-    assert card.state["said"] == "<p>Choose an answer, and say how sure you are.</p>" and bets.guesses() == {}
+    assert (
+        card.state["said"] == "<p>Choose an answer, and say how sure you are.</p>"
+        and bets.guesses() == {}
+    )
     card.lock("0", "2")
-    assert card.state["said"] == "<p>Locked: the embedding of <code>·la</code>, sure. Now run the next cells.</p>"
+    assert (
+        card.state["said"]
+        == "<p>Locked: the embedding of <code>·la</code>, sure. Now run the next cells.</p>"
+    )
     assert not card.state["open"] and card.state["marks"] == ["your bet", ""]
     card.lock("1", "0")  # it is locked
     card.lock(again=True)
-    assert kept() == {
-        "02_part": {"question": "Which part?", "confidence": 3, "guess": OPTIONS[0]},
-    }
-    assert ask("02_part", "Which part?", OPTIONS).state["said"].startswith("<p>Locked: ")  # the cell has run again
+    assert kept() == {"02_part": {"question": "Which part?", "confidence": 3, "guess": OPTIONS[0]}}
+    # the cell has run again
+    assert ask("02_part", "Which part?", OPTIONS).state["said"].startswith("<p>Locked: ")
 
-    assert bets.answered("02_part", OPTIONS[1], because="It *writes*.") == "your bet: the embedding of ·la ✗"
+    assert (
+        bets.answered("02_part", OPTIONS[1], because="It *writes*.")
+        == "your bet: the embedding of ·la ✗"
+    )
     card = bets._cards["02_part"]
     assert card.state["marks"] == ["your bet", "✓ the answer"] and not card.state["again"]
-    assert "✗ Not this time." in card.state["said"] and card.state["said"].endswith("<p>It <i>writes</i>.</p>")
+    assert "✗ Not this time." in card.state["said"] and card.state["said"].endswith(
+        "<p>It <i>writes</i>.</p>"
+    )
     assert "✗ Not this time." in card.shown[-1]["text/html"]  # what is saved
 
     card = ask("02_part", "Which part?", OPTIONS)
@@ -99,7 +109,9 @@ def test_a_number_is_right_within_its_band(ask, typed, within, unit, truth, said
     card = ask("x", unit=unit, within=within)
     card.lock(typed, "1")
     assert bets.answered("x", truth, unit) == said
-    assert ("<svg" in card.state["said"]) == (isinstance(truth, int | float) and math.isfinite(truth))
+    assert ("<svg" in card.state["said"]) == (
+        isinstance(truth, int | float) and math.isfinite(truth)
+    )
 
 
 def test_what_is_no_number_is_asked_again(ask):
@@ -111,7 +123,8 @@ def test_what_is_no_number_is_asked_again(ask):
 
 
 @pytest.mark.parametrize(
-    ("truth", "right"), [(0.1, [0]), (0.2, [1]), (0.3, [1]), (0.5, [1, 2]), (0.8, [2]), (0.9, [3]), ("none", [])]
+    ("truth", "right"),
+    [(0.1, [0]), (0.2, [1]), (0.3, [1]), (0.5, [1, 2]), (0.8, [2]), (0.9, [3]), ("none", [])],
 )
 def test_a_band_is_right_as_it_reads(ask, truth, right):
     names = ["under 20 %", "20 to 50 %", "50 to 80 %", "over 80 %"]
@@ -119,7 +132,9 @@ def test_a_band_is_right_as_it_reads(ask, truth, right):
         card = ask(name, bands=(0.2, 0.5, 0.8), unit="%")
         assert card.asked["choices"] == names
         card.lock(str(place), "0")
-        assert bets.answered(name, truth, "%") == f"your bet: {name} {'✓' if place in right else '✗'}"
+        assert (
+            bets.answered(name, truth, "%") == f"your bet: {name} {'✓' if place in right else '✗'}"
+        )
         assert [i for i, mark in enumerate(card.state["marks"]) if "✓" in mark] == right
 
 
@@ -152,7 +167,10 @@ def test_what_cant_be_bet_on_is_said_in_one_sentence(more):
 def test_a_blank_bet_stops_nothing(ask, capsys):
     card = ask("x", "Which?", OPTIONS)
     assert bets.answered("x", OPTIONS[1]) == "" and bets.answered("never asked", 1) == ""
-    assert "You made no bet. The answer: a head of <code>0</code>." in card.state["said"] and not card.state["open"]
+    assert (
+        "You made no bet. The answer: a head of <code>0</code>." in card.state["said"]
+        and not card.state["open"]
+    )
     assert not bets.Path(bets.PREDICTIONS).exists()
     bets.calibration()
     assert capsys.readouterr().out == "No predictions yet.\n"
@@ -165,7 +183,11 @@ def test_authors_and_ci_store_no_bet(ask, monkeypatch):
     monkeypatch.setenv(claims.MODE, "strict")
     card = ask("x", "Which?", OPTIONS)
     before = card.drawn()
-    assert bets.answered("x", OPTIONS[1]) == "" and card.drawn() == before and "bet" not in card.state["said"]
+    assert (
+        bets.answered("x", OPTIONS[1]) == ""
+        and card.drawn() == before
+        and "bet" not in card.state["said"]
+    )
 
 
 @pytest.mark.parametrize(
@@ -181,7 +203,10 @@ def test_what_a_stored_notebook_holds(ask, asked, text):
     card = ask("x", "Which *door* of `1.6`?", **asked)
     (still,) = card.shown
     assert still["text/plain"] == f"Predict: Which *door* of `1.6`?\n{text}"
-    assert "Which <i>door</i> of <code>1.6</code>?" in still["text/html"] and 'data-bet="x"' in still["text/html"]
+    assert (
+        "Which <i>door</i> of <code>1.6</code>?" in still["text/html"]
+        and 'data-bet="x"' in still["text/html"]
+    )
 
 
 def test_a_bet_of_another_question_or_of_an_earlier_version(ask):
@@ -189,8 +214,12 @@ def test_a_bet_of_another_question_or_of_an_earlier_version(ask):
     bets.Path(bets.PREDICTIONS).write_text(json.dumps(old), encoding="utf-8")
     assert ask("door", "Which door?", ["keys", "values"]).state["open"]  # it was another question
     assert bets.answered("door", "keys") == ""
-    assert ask("door", "Which door?", ["query", "key"]).state["said"].startswith("<p>Locked: query. ")
-    assert "✓ Right. You bet 0.4." in ask("gain").state["said"].replace("<b>", "").replace("</b>", "")
+    assert (
+        ask("door", "Which door?", ["query", "key"]).state["said"].startswith("<p>Locked: query. ")
+    )
+    assert "✓ Right. You bet 0.4." in ask("gain").state["said"].replace("<b>", "").replace(
+        "</b>", ""
+    )
 
 
 def test_what_is_counted_and_offered_again(capsys):
@@ -219,7 +248,14 @@ def test_what_is_counted_and_offered_again(capsys):
 
 @pytest.mark.parametrize(
     ("typed", "number"),
-    [("4,000", 4000), ("16,777,216", 16_777_216), ("0,5", 0.5), ("−1.5", -1.5), (" 12 ", 12), ("1,234.5", 1234.5)],
+    [
+        ("4,000", 4000),
+        ("16,777,216", 16_777_216),
+        ("0,5", 0.5),
+        ("−1.5", -1.5),
+        (" 12 ", 12),
+        ("1,234.5", 1234.5),
+    ],
 )
 def test_a_number_is_read_as_people_type_it(typed, number):
     assert bets._number(typed) == number
@@ -228,7 +264,10 @@ def test_a_number_is_read_as_people_type_it(typed, number):
 @pytest.mark.parametrize(
     ("text", "html"),
     [
-        ("`W_U` of ·la's *one* **two** a < b", "<code>W_U</code> of <code>·la</code>'s <i>one</i> <b>two</b> a &lt; b"),
+        (
+            "`W_U` of ·la's *one* **two** a < b",
+            "<code>W_U</code> of <code>·la</code>'s <i>one</i> <b>two</b> a &lt; b",
+        ),
         ("$W_{QK}^h$: q · k, 2*3", "<i>W<sub>QK</sub><sup>h</sup></i>: q · k, 2*3"),
         ("`*a*` and ·( too", "<code>*a*</code> and <code>·(</code> too"),
     ],
@@ -260,13 +299,17 @@ def test_a_stored_notebook_holds_the_question_and_nobodys_bet(tmp_path):
     bets.Path(bets.PREDICTIONS).write_text(json.dumps(made), encoding="utf-8")
     asks = 'from course_utils import claim, predict\npredict("x", "Which?", ["query", "key"])'
     tells = (
-        "from course_utils.course import claims\nclaims.expectations = lambda: {'a': {'value': 'key'}}\n"
+        "from course_utils.course import claims\nclaims.expectations = lambda: {'a': {'value': "
+        "'key'}}\n"
         "claim('a', 'key', predicted='x')"
     )
     cells = [new_code_cell(asks, id="asks"), new_code_cell(tells, id="tells")]
     stored = authoring.execute(new_notebook(cells=cells), tmp_path)
     (still,) = stored.cells[0].outputs
-    assert still.data["text/plain"] == "Predict: Which?\nquery · key" and set(still.data) == {"text/plain", "text/html"}
+    assert still.data["text/plain"] == "Predict: Which?\nquery · key" and set(still.data) == {
+        "text/plain",
+        "text/html",
+    }
     assert "bet</b>" not in still.data["text/html"] and "Locked" not in still.data["text/html"]
     assert authoring.output_problems(stored) == [] and authoring.dumps(stored) == authoring.dumps(
         authoring.execute(stored, tmp_path)

@@ -32,7 +32,9 @@ def test_count_is_a_loop_over_each_document(seed):
 
 
 def test_count_refuses_tokens_outside_the_vocabulary():
-    with pytest.raises(ValueError, match="stream must hold token ids from 0 to 3; 4 is not one of them"):
+    with pytest.raises(
+        ValueError, match="stream must hold token ids from 0 to 3; 4 is not one of them"
+    ):
         bigrams.count(torch.tensor([0, 1, 4]), 4)
 
 
@@ -58,7 +60,10 @@ def bundled():
 @pytest.fixture(scope="module")
 def manifest():
     """The corpus that the bundled models were trained on; they all had the same."""
-    cards = [json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8")) for name in models.bundled()]
+    cards = [
+        json.loads((_files.DATA / name / "config.json").read_text(encoding="utf-8"))
+        for name in models.bundled()
+    ]
     first, *others = (card["corpus"] for card in cards if "corpus" in card)
     assert all(other["sha256"] == first["sha256"] for other in others)
     return first
@@ -73,8 +78,10 @@ def test_bundled_counts_are_sound(bundled):
 
 def test_bundled_counts_are_of_the_models_corpus(bundled, manifest):
     firsts, nexts = (bundled.to_dense().double().sum(axis) for axis in (1, 0))
-    assert firsts[0] == manifest["files"]  # every document has one start token, and something behind it
-    assert (nexts - firsts)[1:].sum() == manifest["files"]  # and one last token, which nothing follows
+    # every document has one start token, and something behind it
+    assert firsts[0] == manifest["files"]
+    # and one last token, which nothing follows
+    assert (nexts - firsts)[1:].sum() == manifest["files"]
     assert (nexts - firsts)[1:].min() >= 0
     lengths = torch.zeros(text.D_VOCAB, dtype=torch.double)  # in bytes
     for token, index in text.tokenizer().get_vocab().items():
@@ -96,12 +103,17 @@ def test_bundled_counts_cover_this_machines_corpus(bundled, manifest):
 
 def test_add_alpha_by_hand():
     logprobs = bigrams.add_alpha(COUNTS.float(), 0.5)
-    expected = torch.tensor([[0.5, 2.5, 1.5, 0.5], [0.5, 0.5, 3.5, 0.5], [0.5, 1.5, 0.5, 1.5], [0.5] * 4])
-    torch.testing.assert_close(logprobs.exp(), expected / torch.tensor([[5.0], [5.0], [4.0], [2.0]]))
+    expected = torch.tensor(
+        [[0.5, 2.5, 1.5, 0.5], [0.5, 0.5, 3.5, 0.5], [0.5, 1.5, 0.5, 1.5], [0.5] * 4]
+    )
+    torch.testing.assert_close(
+        logprobs.exp(), expected / torch.tensor([[5.0], [5.0], [4.0], [2.0]])
+    )
 
 
 def test_kneser_ney_by_hand():
-    # One pair occurs twice, three once: D = 3 / 5. Preceded by: 0 by none, 1 by two, 2 by two, 3 by one; each plus one.
+    # One pair occurs twice, three once: D = 3 / 5. Preceded by: 0 by none, 1 by two, 2 by two, 3 by
+    # one; each plus one.
     discount, backoff = 3 / 5, torch.tensor([1.0, 3.0, 3.0, 2.0]) / 9
     expected = torch.stack(
         [
@@ -125,7 +137,8 @@ def test_smoothed_rows_are_distributions():
 def test_table_loss_by_hand():
     logprobs = torch.tensor([[0.2, 0.5, 0.3], [0.1, 0.8, 0.1], [0.5, 0.25, 0.25]]).log()
     tokens = torch.tensor([[0, 1, 1, 2], [0, 2, 0, 1]])
-    expected = -sum(math.log(p) for p in (0.8, 0.1, 0.5, 0.5)) / 4  # 1→1, 1→2 | 2→0, 0→1; not what follows position 0
+    # 1→1, 1→2 | 2→0, 0→1; not what follows position 0
+    expected = -sum(math.log(p) for p in (0.8, 0.1, 0.5, 0.5)) / 4
     assert bigrams.table_loss(logprobs, tokens) == pytest.approx(expected)
 
 
@@ -135,7 +148,9 @@ def test_table_loss_by_hand():
 def test_pair_loss_is_table_loss_on_a_text_of_these_pairs():
     tokens = torch.randint(1, 9, (1, 500), generator=torch.Generator().manual_seed(0))
     logits = torch.randn(9, 9, generator=torch.Generator().manual_seed(1))
-    counts = torch.zeros(9, 9).index_put_((tokens[0, 1:-1], tokens[0, 2:]), torch.ones(498), accumulate=True)
+    counts = torch.zeros(9, 9).index_put_(
+        (tokens[0, 1:-1], tokens[0, 2:]), torch.ones(498), accumulate=True
+    )
     loss = bigrams.pair_loss(logits, counts / 498).item()
     assert loss == pytest.approx(bigrams.table_loss(logits.log_softmax(1), tokens), abs=1e-5)
 
@@ -146,7 +161,9 @@ def test_training_reaches_the_best_table_that_the_rank_allows():
     best = bigrams.pair_loss((counts / counts.sum(1, keepdim=True)).log(), pairs)
     free = bigrams.fit(torch.clone, [torch.zeros(12, 12, requires_grad=True)], pairs)
     full, thin = (bigrams.train_factors(counts, rank) for rank in (12, 1))
-    assert torch.linalg.matrix_rank(thin) == 1 and torch.equal(thin, bigrams.train_factors(counts, 1))
+    assert torch.linalg.matrix_rank(thin) == 1 and torch.equal(
+        thin, bigrams.train_factors(counts, 1)
+    )
     over = [(bigrams.pair_loss(table, pairs) - best).item() for table in (free, full, thin)]
     assert min(over) > -1e-5 and max(over[:2]) < 2e-3 < 0.05 < over[2]
 
@@ -162,7 +179,9 @@ def test_svd_cut_is_the_nearest_table_of_its_rank(is_weighted):
     centred = table - table.mean(1, keepdim=True)
     values = torch.linalg.svdvals(centred * weights)
     assert torch.linalg.matrix_rank(cut, rtol=1e-4) == 5
-    assert ((cut - centred) * weights).norm().item() == pytest.approx(values[5:].norm().item(), rel=1e-2)
+    assert ((cut - centred) * weights).norm().item() == pytest.approx(
+        values[5:].norm().item(), rel=1e-2
+    )
     assert torch.equal(before, torch.get_rng_state())
 
 
@@ -180,7 +199,9 @@ def test_correlation_is_pearsons_over_what_is_left_of_each_row(tables):
     A, B, mask = tables
     pairs = []
     for a, b, row in zip(*tables, strict=True):
-        pairs += zip((a[row] - a[row].mean()).tolist(), (b[row] - b[row].mean()).tolist(), strict=True)
+        pairs += zip(
+            (a[row] - a[row].mean()).tolist(), (b[row] - b[row].mean()).tolist(), strict=True
+        )
     expected = torch.corrcoef(torch.tensor(pairs).T)[0, 1].item()
     assert bigrams.row_centred_correlation(A, B, mask) == pytest.approx(expected, abs=1e-5)
 
@@ -190,7 +211,9 @@ def test_correlation_ignores_what_a_softmax_ignores(tables):
     value = bigrams.row_centred_correlation(A, B, mask)
     shifted = A + torch.arange(20.0)[:, None]
     assert bigrams.row_centred_correlation(shifted, B, mask) == pytest.approx(value, abs=1e-5)
-    assert bigrams.row_centred_correlation(torch.where(mask, A, 1e3), B, mask) == pytest.approx(value, abs=1e-5)
+    assert bigrams.row_centred_correlation(torch.where(mask, A, 1e3), B, mask) == pytest.approx(
+        value, abs=1e-5
+    )
     assert bigrams.row_centred_correlation(A, -2 * A, mask) == pytest.approx(-1, abs=1e-5)
 
 
@@ -202,7 +225,8 @@ def test_correlation_survives_a_row_without_entries(tables):
 
 def test_preceded_counts_what_stands_before_each_label():
     stream = torch.tensor([0, 1, 2, 1, 3, 1, 2])
-    labels = torch.tensor([9, 9, 0, -1, 1, 0, 0])  # the first two positions have no two tokens before them
+    # the first two positions have no two tokens before them
+    labels = torch.tensor([9, 9, 0, -1, 1, 0, 0])
     labels[:2] = 0
     table = bigrams.preceded(stream, labels, window=2, d_vocab=4)
     expected = torch.zeros(4, 2, dtype=torch.int32)

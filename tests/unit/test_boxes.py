@@ -3,15 +3,16 @@
 import pytest
 import torch
 
+from course_lessons.l10_reading_critically import boxes
 from course_utils import interventions
-from course_utils.lessons.l10_reading_critically import boxes
 
 
 @pytest.mark.parametrize("name", boxes.PROGRAMS)
 def test_a_box_knows_how_a_repeated_text_goes_on(name):
     model, truth, heads = boxes.box(name, 3)
     clean = boxes.repeated()
-    assert boxes.loss(model, clean) < 1  # chance is 2.5 nats; "two tokens" has seen but one at the first prediction
+    # chance is 2.5 nats; "two tokens" has seen but one at the first prediction
+    assert boxes.loss(model, clean) < 1
     assert truth <= {*boxes.doors(model)} and {door[0] for door in truth} <= {*heads.values()}
 
 
@@ -33,7 +34,9 @@ def test_what_is_recorded_is_what_heads_move_and_read():
     with interventions.cut(model, (writer, "q", reader)):
         _, without = model.run_with_cache(clean)
     change = -found.z[writer] @ boxes.through(model, (writer, "q", reader))
-    torch.testing.assert_close(without["q", 1][:, :, 2] - run["q", 1][:, :, 2], change, atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(
+        without["q", 1][:, :, 2] - run["q", 1][:, :, 2], change, atol=1e-4, rtol=1e-4
+    )
     shifted = boxes.recorded(model, clean, run["embed"] * 0.5)
     assert shifted.loss != found.loss
 
@@ -41,7 +44,9 @@ def test_what_is_recorded_is_what_heads_move_and_read():
 def test_a_method_that_knows_the_truth_scores_highest():
     truths = iter([boxes.box(name, 0).truth for name in boxes.PROGRAMS])  # each is asked about once
     found = boxes.score_method(
-        lambda model, clean, other: dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), -1.0),
+        lambda model, clean, other: (
+            dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), -1.0)
+        ),
         [0],
         boxes.repeated(5),
     )
@@ -51,7 +56,8 @@ def test_a_method_that_knows_the_truth_scores_highest():
 
 def test_a_method_that_knows_nothing_finds_as_much_as_it_looks_at_and_its_runs_are_counted():
     def knows_nothing(model, clean, other):
-        return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())  # all equal: chance decides
+        # all equal: chance decides
+        return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())
 
     tried = boxes.score_method(knows_nothing, range(6), boxes.repeated(5))
     assert tried.runs == 1 and tried.score.shape == (7, 6)
@@ -70,7 +76,9 @@ def test_a_method_that_knows_nothing_finds_as_much_as_it_looks_at_and_its_runs_a
 )
 def test_average_precision_goes_by_size(values, true, precision):
     scores = {((0, n), "k", (1, 0)): float(x) for n, x in enumerate(values)}
-    assert boxes.average_precision(scores, {((0, n), "k", (1, 0)) for n in true}) == pytest.approx(precision)
+    assert boxes.average_precision(scores, {((0, n), "k", (1, 0)) for n in true}) == pytest.approx(
+        precision
+    )
 
 
 def test_acdc_keeps_what_costs_more_than_its_threshold_and_leaves_the_rest_patched():

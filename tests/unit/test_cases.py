@@ -1,4 +1,6 @@
-"""The sealed models of lesson 11, and the judge that tries hypotheses about them: no answer is written anywhere."""
+"""The sealed models of lesson 11, and the judge that tries hypotheses about them: no answer is
+written anywhere.
+"""
 
 import contextlib
 import functools
@@ -7,17 +9,20 @@ import itertools
 import pytest
 import torch
 
+from course_lessons.l11_final_case import cases, checks, judge, languages, new_boxes
+from course_lessons.l11_final_case.checks import sealed
+from course_lessons.l11_final_case.judge import SealedBox, Trial
+from course_lessons.programs import Head, Look, Term, back, listed, unless, where
 from course_utils import check, interventions, models
 from course_utils._files import DATA
-from course_utils.course import ours, tally
-from course_utils.lessons.l11_final_case import cases, checks, judge, languages, new_boxes
-from course_utils.lessons.l11_final_case.checks import sealed
-from course_utils.lessons.l11_final_case.judge import Box, Trial
-from course_utils.programs import Head, Look, Term, back, listed, unless, where
+from course_utils.course import case_score, solutions
 
 NUMBERS = {name: number for number, name in enumerate(cases.names())}
 RELAY = {"0.1": Head(back(3), {"token": "fetched"}), "1.0": Head(back(4), {"fetched": "out"})}
-LABEL, POINTER = Head(back(1), {"token": "before"}), Head(where("token", itself=False), {"place": "pointer"})
+LABEL, POINTER = (
+    Head(back(1), {"token": "before"}),
+    Head(where("token", itself=False), {"place": "pointer"}),
+)
 AFTER, AT_POINTER = where("before"), where("place", equals="pointer", step=1)
 TO_OUT = {"token": "out"}
 boxes = pytest.mark.parametrize("number", range(len(NUMBERS)))
@@ -25,7 +30,7 @@ boxes = pytest.mark.parametrize("number", range(len(NUMBERS)))
 
 def right(number: int) -> dict[str, Head]:
     """What the solution says of a box; of box 0, the text."""
-    return ours.find(f"case_{number}").function() if number else RELAY
+    return solutions.find(f"case_{number}").function() if number else RELAY
 
 
 @boxes
@@ -41,22 +46,52 @@ def test_the_true_hypothesis_takes_the_models_place_and_so_it_does_with_other_we
     assert Trial(sealed(number), right(number)).solved
     noisy = models.load(f"cases/{number}")
     for weight in noisy.parameters():
-        weight.mul_(1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number)))
-    assert Trial(Box(noisy, sealed(number).language), right(number)).solved
+        weight.mul_(
+            1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(number))
+        )
+    assert Trial(SealedBox(noisy, sealed(number).language), right(number)).solved
 
 
 FALSE = {  # box, what is claimed of it, where it fails
-    "a pattern that nobody hears": (0, {"0.2": LABEL, "1.1": Head(AFTER, TO_OUT)}, "0 % of what the model saves stays"),
+    "a pattern that nobody hears": (
+        0,
+        {"0.2": LABEL, "1.1": Head(AFTER, TO_OUT)},
+        "0 % of what the model saves stays",
+    ),
     "it matters, so it copies": (0, {"1.0": Head(back(7), TO_OUT)}, "gives 0 % of its attention"),
-    "the writer looks elsewhere": (0, RELAY | {"0.1": Head(back(2), {"token": "fetched"})}, "of what the model saves"),
+    "the writer looks elsewhere": (
+        0,
+        RELAY | {"0.1": Head(back(2), {"token": "fetched"})},
+        "of what the model saves",
+    ),
     "by distance": (1, {"1.3": Head(back(7), TO_OUT)}, "to where you say"),
-    "the wrong door": (1, {"0.1": POINTER, "1.3": Head(AT_POINTER, TO_OUT)}, "On texts of other kinds"),
-    "the wrong label": (1, {"0.1": Head(back(2), {"token": "before"}), "1.3": Head(AFTER, TO_OUT)}, "gives 0 %"),
+    "the wrong door": (
+        1,
+        {"0.1": POINTER, "1.3": Head(AT_POINTER, TO_OUT)},
+        "On texts of other kinds",
+    ),
+    "the wrong label": (
+        1,
+        {"0.1": Head(back(2), {"token": "before"}), "1.3": Head(AFTER, TO_OUT)},
+        "gives 0 %",
+    ),
     "the wrong writer": (1, {"0.2": LABEL, "1.3": Head(AFTER, TO_OUT)}, "of what the model saves"),
     "induction, and it counts": (2, {"0.1": LABEL, "1.1": Head(AFTER, TO_OUT)}, "to where you say"),
-    "a decoy too many": (2, {"1.1": Head(back(7), TO_OUT), "0.1": LABEL, "1.3": Head(AFTER, TO_OUT)}, "Without "),
-    "a label, and it is a pointer": (3, {"0.3": LABEL, "1.2": Head(AFTER, TO_OUT)}, "On texts of other kinds"),
-    "a decoy of the same rule": (4, {"0.0": LABEL, "1.1": Head(AFTER, TO_OUT)}, "of what the model saves stays"),
+    "a decoy too many": (
+        2,
+        {"1.1": Head(back(7), TO_OUT), "0.1": LABEL, "1.3": Head(AFTER, TO_OUT)},
+        "Without ",
+    ),
+    "a label, and it is a pointer": (
+        3,
+        {"0.3": LABEL, "1.2": Head(AFTER, TO_OUT)},
+        "On texts of other kinds",
+    ),
+    "a decoy of the same rule": (
+        4,
+        {"0.0": LABEL, "1.1": Head(AFTER, TO_OUT)},
+        "of what the model saves stays",
+    ),
     "one label of two": (6, {"0.1": LABEL, "1.0": Head(AFTER, TO_OUT)}, "On texts of other kinds"),
     "two that speak at once": (
         7,
@@ -123,13 +158,20 @@ def near(hypothesis):
 
 
 def verdicts(seed: int, new: new_boxes.Made) -> tuple[bool, int, int]:
-    """Whether the true hypothesis is with other weights, how many false ones are, and how many were tried."""
+    """Whether the true hypothesis is with other weights, how many false ones are, and how many were
+    tried.
+    """
     noisy = models.initial(cases.CONFIG | {"d_model": new.model.cfg.d_model}).requires_grad_(False)
     noisy.load_state_dict(new.model.state_dict())
     for weight in noisy.parameters():
-        weight.mul_(1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed)))
-    true, others = Trial(Box(noisy), new.hypothesis), itertools.islice(near(new.hypothesis), seed % 3, None, 3)
-    trials = [trial for other in others if (trial := tried(Box(new.model), other))]
+        weight.mul_(
+            1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed))
+        )
+    true, others = (
+        Trial(SealedBox(noisy), new.hypothesis),
+        itertools.islice(near(new.hypothesis), seed % 3, None, 3),
+    )
+    trials = [trial for other in others if (trial := tried(SealedBox(new.model), other))]
     false = [trial for trial in trials if trial.digest != true.digest]
     return true.solved, sum(trial.solved for trial in false), len(false)
 
@@ -153,9 +195,15 @@ def test_true_hypotheses_pass_and_false_ones_fail_on_boxes_made_for_it(many):
 
 
 def short_hypotheses(generator):
-    """All hypotheses of a head or of a writer and a reader that can be written shortly, in an order drawn at random."""
+    """All hypotheses of a head or of a writer and a reader that can be written shortly, in an order
+    drawn at random.
+    """
     looks = [*map(back, range(1, 8)), where("token", itself=False)]
-    readers = [(f"1.{head}", look) for head in range(4) for look in (*map(back, range(1, 8)), AFTER, AT_POINTER)]
+    readers = [
+        (f"1.{head}", look)
+        for head in range(4)
+        for look in (*map(back, range(1, 8)), AFTER, AT_POINTER)
+    ]
     every: list = [{reader: Head(look, TO_OUT)} for reader, look in readers]
     for (reader, look), writer, fetch in itertools.product(readers, range(4), looks):
         for slot in ("before", "pointer"):
@@ -167,13 +215,19 @@ def short_hypotheses(generator):
 
 
 def costly(model, hypotheses):
-    """Those whose reader, and whose writer if there is one, is the head of its layer whose cut costs most."""
+    """Those whose reader, and whose writer if there is one, is the head of its layer whose cut
+    costs most.
+    """
     tokens, best = languages.texts(), {}
     for layer in (0, 1):
         costs = []
         for head in range(4):
             with interventions.cut(model, (layer, head)):
-                costs.append(model(tokens, return_type="loss", loss_per_token=True)[:, languages.PERIOD + 2 :].mean())
+                costs.append(
+                    model(tokens, return_type="loss", loss_per_token=True)[
+                        :, languages.PERIOD + 2 :
+                    ].mean()
+                )
         best[layer] = f"{layer}.{torch.stack(costs).argmax()}"
     return [one for one in hypotheses if all(name == best[int(name[0])] for name in one)]
 
@@ -182,12 +236,12 @@ def costly(model, hypotheses):
 @pytest.mark.parametrize("informed", [False, True], ids=["blind", "knows whose cut costs most"])
 def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed, many):
     """Four tries: after so many false ones no points are left."""
-    solved, tries = 0, -(-tally.POINTS // tally.PRICE)
+    solved, tries = 0, -(-case_score.POINTS // case_score.PRICE)
     for seed, new in some(many):
         hypotheses = short_hypotheses(torch.Generator().manual_seed(seed))
         if informed:
             hypotheses = costly(new.model, hypotheses)
-        trials = (tried(Box(new.model), one) for one in hypotheses[:tries])
+        trials = (tried(SealedBox(new.model), one) for one in hypotheses[:tries])
         solved += any(trial and trial.solved for trial in trials)
     assert solved <= many / 10
 
@@ -215,7 +269,7 @@ def test_a_box_is_a_file_with_a_hash(tmp_path, capsys, monkeypatch):
 def test_every_try_is_entered_once(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COURSE_CLAIMS", raising=False)
-    monkeypatch.setattr(tally.bets, "is_recorded", lambda: False)
+    monkeypatch.setattr(case_score.bets, "is_recorded", lambda: False)
     wrong, true = {"1.3": Head(back(7), TO_OUT)}, right(1)
     for hypothesis in (wrong, wrong, true):
         check.case(1, hypothesis)
@@ -224,9 +278,9 @@ def test_every_try_is_entered_once(capsys, tmp_path, monkeypatch):
     assert said[2] == "  tally: 2 tries, 1 false, 7 of 10 points"
     check.case(1, {"1.3": Head(back(6), TO_OUT)})  # solved is solved: now one may play
     assert "3 tries, 1 false, 7 of 10 points" in capsys.readouterr().out
-    assert tally.summary() == "Sealed boxes. box 1: 3 tries, 1 false, 7 of 10 points."
+    assert case_score.summary() == "Sealed boxes. box 1: 3 tries, 1 false, 7 of 10 points."
     check.case(0, RELAY)
-    assert [*tally.kept()] == ["box 1"]
+    assert [*case_score.kept()] == ["box 1"]
     for n in (1, 2, 3, 4):
         check.case(2, {"1.1": Head(back(n), TO_OUT)})
     assert "4 tries, 4 false, 0 points to win" in capsys.readouterr().out
@@ -236,7 +290,10 @@ def test_every_try_is_entered_once(capsys, tmp_path, monkeypatch):
     ("arguments", "sentence"),
     [
         ((1, ["it is induction"]), "✗ a hypothesis names heads and says what they do"),
-        ((1, {"1.7": Head(back(7), TO_OUT)}), "✗ the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and 1.7 is none"),
+        (
+            (1, {"1.7": Head(back(7), TO_OUT)}),
+            "✗ the boxes have the heads 0.0 to 0.3 and 1.0 to 1.3, and 1.7 is none",
+        ),
         ((1, {"1.1": Head(AFTER, TO_OUT)}), "no head writes that slot"),
         ((1, {"1.1": Head(unless("flag", back(1)), TO_OUT)}), "no head writes that slot"),
         ((1, {"1.1": Head(back(7), TO_OUT, -1.0)}), "how loud 1.1 is can't be tried here"),
@@ -259,23 +316,32 @@ def test_boxes_come_with_the_course_and_are_what_the_recipe_makes():
     assert sorted(names) == sorted(f"cases/{n}" for n in NUMBERS.values())
     for name in cases.COMPILED:
         number = NUMBERS[name]
-        stored, made = models.load(f"cases/{number}"), cases.compiled(name, cases.SHUFFLE + number)[0]
+        stored, made = (
+            models.load(f"cases/{number}"),
+            cases.compiled(name, cases.SHUFFLE + number)[0],
+        )
         assert torch.allclose(stored.W_E, made.W_E, atol=1e-3)
         for QK in (lambda m: m.W_Q @ m.W_K.mT, lambda m: m.W_V @ m.W_O):
-            assert (QK(stored) - QK(made)).norm() < 0.3 * QK(made).norm()  # the noise may find another sign
+            # the noise may find another sign
+            assert (QK(stored) - QK(made)).norm() < 0.3 * QK(made).norm()
 
 
 def test_no_weight_is_zero_and_no_name_tells():
     for number in NUMBERS.values():
         model = models.load(f"cases/{number}")
-        assert all((weight == 0).float().mean() < 0.01 for weight in (model.W_Q, model.W_O, model.W_E, model.W_U))
+        assert all(
+            (weight == 0).float().mean() < 0.01
+            for weight in (model.W_Q, model.W_O, model.W_E, model.W_U)
+        )
         assert models.card(f"cases/{number}").keys() == {"model", "made by"}
     assert (DATA / "cases").is_dir() and checks.sealed(0).language == "blocks"
 
 
 def test_the_texts_are_of_the_language():
     texts, habits = languages.texts(), languages.habits()
-    assert len(texts) > 30 and texts.shape[1] == 1 + 2 * languages.PERIOD and (texts[:, 0] == 0).all()
+    assert (
+        len(texts) > 30 and texts.shape[1] == 1 + 2 * languages.PERIOD and (texts[:, 0] == 0).all()
+    )
     assert torch.equal(texts[:, 1 : 1 + languages.PERIOD], texts[:, 1 + languages.PERIOD :])
     follows = (habits[texts[:, 1:-1]] == texts[:, 2:, None]).any(-1)
     assert follows[:, : languages.PERIOD - 1].all() and follows[:, languages.PERIOD :].all()

@@ -1,4 +1,6 @@
-"""The checks are checked: each accepts right answers, says ○ to the blank, and tells every typical mistake."""
+"""The checks are checked: each accepts right answers, says ○ to the blank, and tells every typical
+mistake.
+"""
 
 import importlib
 import json
@@ -7,18 +9,23 @@ from pathlib import Path
 import pytest
 import torch
 
+from course_lessons.l11_final_case.checks import Case
+from course_tools import authoring
 from course_utils import check
-from course_utils.author import authoring
-from course_utils.course import ours, reader
+from course_utils.course import saved_notebook, solutions
 from course_utils.course.exercises import EXERCISES, each
-from course_utils.course.questions import same
-from course_utils.lessons.l11_final_case.checks import Case
+from course_utils.course.expectations import same
 
 FOLDER = Path(__file__).parents[1] / "answers"
 assert check  # it brings all exercises
-ANSWERS = [importlib.import_module(f"tests.answers.{file.stem}") for file in sorted(FOLDER.glob("l*.py"))]
+ANSWERS = [
+    importlib.import_module(f"tests.answers.{file.stem}") for file in sorted(FOLDER.glob("l*.py"))
+]
 RIGHT = [
-    (name, way, answer) for own in ANSWERS for name, ways in own.RIGHT_ANSWERS.items() for way, answer in ways.items()
+    (name, way, answer)
+    for own in ANSWERS
+    for name, ways in own.RIGHT_ANSWERS.items()
+    for way, answer in ways.items()
 ]
 TABLES = [(name, made.mistakes) for name, made in EXERCISES.items()]
 TABLES += [table for own in ANSWERS for table in own.WRONG_ANSWERS.items()]
@@ -28,7 +35,11 @@ MISTAKES = [
     for sentence, answers in table.items()
     for answer in (answers if isinstance(answers, tuple) else (answers,))
 ]
-LEARNERS = [cell for path in authoring.learner_notebooks() for cell in json.loads(path.read_text("utf-8"))["cells"]]
+LEARNERS = [
+    cell
+    for path in authoring.learner_notebooks()
+    for cell in json.loads(path.read_text("utf-8"))["cells"]
+]
 OURS = "  The lesson goes on with ours."
 
 
@@ -56,16 +67,22 @@ def said(capsys, name, answer) -> list[str]:
     kept = EXERCISES[name](answer)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0][2:].startswith(name) and max(map(len, lines)) < 200
-    if isinstance(EXERCISES[name], Case):  # nothing goes on with a case's function; behind the verdict stands evidence
+    if isinstance(
+        EXERCISES[name], Case
+    ):  # nothing goes on with a case's function; behind the verdict stands evidence
         assert kept is answer
         return lines
-    assert kept is (answer if lines[0][0] == "✓" else ours.find(name).function)
+    assert kept is (answer if lines[0][0] == "✓" else solutions.find(name).function)
     assert lines[0][0] != "✗" or lines[-1] == OURS
     return lines
 
 
 def test_every_exercise_has_its_place():
-    headings = [name for path in authoring.learner_notebooks() for name in reader.read(path).exercises]
+    headings = [
+        name
+        for path in authoring.learner_notebooks()
+        for name in saved_notebook.read(path).exercises
+    ]
     assert sorted(headings) == sorted(EXERCISES)
     assert all(getattr(check, name) is made for name, made in EXERCISES.items())
     assert {name for name, table in TABLES if table} == EXERCISES.keys()
@@ -77,7 +94,7 @@ def test_every_exercise_has_its_place():
 @pytest.mark.parametrize("name", EXERCISES)
 def test_the_solution_is_right(capsys, name):
     space = {}
-    exec(f"{ours.find(name).imports}\n{ours.find(name).solution}", space)
+    exec(f"{solutions.find(name).imports}\n{solutions.find(name).solution}", space)
     lines = said(capsys, name, space[name])
     assert lines[0] == f"✓ {name}" and not [line for line in lines if line.startswith("  fails")]
 
@@ -118,15 +135,26 @@ def _others(result):
     elif isinstance(result, tuple | list) and any(isinstance(one, torch.Tensor) for one in result):
         for number, one in enumerate(result):
             for kind, other in _others(one):
-                yield f"{kind}, thing {number}", type(result)([*result[:number], other, *result[number + 1 :]])
+                yield (
+                    f"{kind}, thing {number}",
+                    type(result)([*result[:number], other, *result[number + 1 :]]),
+                )
         yield "one missing", result[:-1]
     elif isinstance(result, tuple | list):
         yield "one more", [*result, *result[:1], 7]
     elif isinstance(result, torch.Tensor) and result.ndim:
         noise = torch.rand(result.shape, generator=torch.Generator().manual_seed(0)) + 0.5
         x = result.double()
-        yield from {"negated": -x, "scaled": 1.5 * x, "noisy": x + 0.01 * noise, "constant": 0 * x + x.mean()}.items()
-        yield from {"axes turned": x.mT if x.ndim > 1 else x.flip(0), "shifted": x.roll(1, -1)}.items()
+        yield from {
+            "negated": -x,
+            "scaled": 1.5 * x,
+            "noisy": x + 0.01 * noise,
+            "constant": 0 * x + x.mean(),
+        }.items()
+        yield from {
+            "axes turned": x.mT if x.ndim > 1 else x.flip(0),
+            "shifted": x.roll(1, -1),
+        }.items()
         yield from {"an axis more": x[None], "one entry": x.flatten()[0]}.items()
     elif isinstance(result, int | float | torch.Tensor):
         yield from {"negated": -result, "scaled": 1.5 * result, "one more": result + 1}.items()
@@ -137,22 +165,30 @@ COMPARED = [name for name, made in EXERCISES.items() if made.cases]
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_result_that_is_near_ours_is_wrong(capsys, name):
-    right = ours.find(name).function
+    right = solutions.find(name).function
     results = [right(*arguments) for _, arguments in each(EXERCISES[name].cases())]
     for kind, _ in _others(results[0]):
         made = [dict(_others(one)).get(kind, one) for one in results]
-        if not all(same(other, one) for other, one in zip(made, results, strict=True)):  # negated zeros are the same
+        if not all(
+            same(other, one) for other, one in zip(made, results, strict=True)
+        ):  # negated zeros are the same
             given = iter(made)
-            assert said(capsys, name, lambda *_, given=given: next(given))[0].startswith(f"✗ {name}: "), kind
+            assert said(capsys, name, lambda *_, given=given: next(given))[0].startswith(
+                f"✗ {name}: "
+            ), kind
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_arguments_are_left_as_they_are(capsys, name):
     _, first = next(each(EXERCISES[name].cases()))
-    places = [number for number, one in enumerate(first) if isinstance(one, torch.Tensor | torch.nn.Module)]
+    places = [
+        number
+        for number, one in enumerate(first)
+        if isinstance(one, torch.Tensor | torch.nn.Module)
+    ]
 
     def spoils(*arguments):
-        result = ours.find(name).function(*arguments)
+        result = solutions.find(name).function(*arguments)
         tensor = arguments[places[0]]
         tensor = next(tensor.parameters()) if isinstance(tensor, torch.nn.Module) else tensor
         tensor.data.view(-1)[0] = 1 - tensor.data.view(-1)[0]
@@ -164,7 +200,7 @@ def test_arguments_are_left_as_they_are(capsys, name):
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_an_exercise_has_hints_a_stub_and_a_solution(name):
-    found = ours.find(name)
+    found = solutions.find(name)
     assert len(found.hints) >= 1 and all(len(hint) > 10 for hint in found.hints)
     assert any("".join(cell["source"]) == found.stub for cell in LEARNERS)
     assert found.solution.startswith(f"def {name}(") and "###" not in found.solution

@@ -1,4 +1,6 @@
-"""What every check does with a learner's function, whatever the exercise: side effects, time, exceptions, print."""
+"""What every check does with a learner's function, whatever the exercise: side effects, time,
+exceptions, print.
+"""
 
 import contextlib
 import random
@@ -9,10 +11,10 @@ import pytest
 import torch
 from transformer_lens import ActivationCache, FactoredMatrix
 
+from course_lessons.fixtures import tiny_model
 from course_utils import check
-from course_utils.course import exercises, guard, ours
-from course_utils.course.fixtures import tiny_model
-from course_utils.course.questions import Operations, Unfit, Wrong, number, pair, tensor
+from course_utils.course import exercises, guard, solutions
+from course_utils.course.expectations import Operations, Unfit, Wrong, number, pair, tensor
 
 TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
 CACHE = {"not": "data"}
@@ -29,8 +31,8 @@ def double(monkeypatch):
                 raise Wrong("that is not twice as much.")
 
     monkeypatch.setattr(exercises, "EXERCISES", {})
-    ours_here = ours.Ours("double", "def double(x):\n    return 2 * x\n", "", ())
-    monkeypatch.setattr(ours, "_all", lambda: {"double": ours_here})
+    ours_here = solutions.Ours("double", "def double(x):\n    return 2 * x\n", "", ())
+    monkeypatch.setattr(solutions, "_all", lambda: {"double": ours_here})
     return exercises.judged(double)
 
 
@@ -50,8 +52,8 @@ def test_right_wrong_and_blank(double, capsys):
         return x + x
 
     assert double(right) is right
-    assert double(lambda x: x) is ours.find("double").function
-    assert double(space(BLANK)) is ours.find("double").function
+    assert double(lambda x: x) is solutions.find("double").function
+    assert double(space(BLANK)) is solutions.find("double").function
     assert capsys.readouterr().out.splitlines() == [
         "✓ double",
         "✗ double: that is not twice as much.",
@@ -66,7 +68,7 @@ def test_a_right_answer_that_the_lesson_cannot_go_on_with(double, capsys, monkey
         raise Unfit("training would be slow")
 
     monkeypatch.setattr(double, "check", check_it)
-    assert double(lambda x: 2 * x) is ours.find("double").function
+    assert double(lambda x: 2 * x) is solutions.find("double").function
     assert capsys.readouterr().out.splitlines() == [
         "✓ double",
         "  It is right, but training would be slow.",
@@ -123,7 +125,10 @@ def test_complex_arrays_of_numpy_become_tensors():
 def test_a_check_that_breaks_says_so(monkeypatch, capsys, double):
     double.check = lambda answer: answer(torch.ones(2)).nothing
     double(lambda x: 2 * x)
-    assert "✗ double: the check can't read what your function returns (AttributeError" in capsys.readouterr().out
+    assert (
+        "✗ double: the check can't read what your function returns (AttributeError"
+        in capsys.readouterr().out
+    )
 
 
 # --- side effects ---
@@ -137,14 +142,18 @@ def test_a_changed_argument_is_named():
     assert told(in_place, torch.ones(2)).startswith("it changes `x`, which it was given")
     assert told(in_place, np.ones(2)).startswith("it changes `x`, which")
     assert told(lambda words: words.append("b"), ["a"]).startswith("it changes `words`, which")
-    assert told(lambda a, b: b[1].zero_(), 3, (None, torch.ones(1))).startswith("it changes `b[1]`, which")
+    assert told(lambda a, b: b[1].zero_(), 3, (None, torch.ones(1))).startswith(
+        "it changes `b[1]`, which"
+    )
     assert told(lambda table: table.pop("a"), {"a": 1}).startswith("it changes `table")
     assert told(lambda seen: seen.add(2), {1}).startswith("it changes `seen")
     assert told(lambda lists: lists[0].sort(), [[2, 1]]).startswith("it changes `lists[0][0]`")
-    assert told(lambda ov: ov.A.mul_(2), FactoredMatrix(torch.ones(2, 1), torch.ones(1, 2))).startswith(
-        "it changes `ov.A`"
+    assert told(
+        lambda ov: ov.A.mul_(2), FactoredMatrix(torch.ones(2, 1), torch.ones(1, 2))
+    ).startswith("it changes `ov.A`")
+    assert told(lambda x: x.requires_grad_(), torch.ones(1)).startswith(
+        "it changes `x.requires_grad`"
     )
-    assert told(lambda x: x.requires_grad_(), torch.ones(1)).startswith("it changes `x.requires_grad`")
     assert told(lambda x: x.sum().backward(), torch.ones(1, requires_grad=True)).startswith(
         "it leaves a gradient in `x`"
     )
@@ -152,7 +161,9 @@ def test_a_changed_argument_is_named():
 
 def test_nan_and_untouched_arguments_are_no_change():
     x = torch.tensor([1.0, float("nan")])
-    guard.Guarded(lambda *given: given)(x, np.array([np.nan]), [1, [2]], {"a": x}, {1, 2}, float("nan"), x.to_sparse())
+    guard.Guarded(lambda *given: given)(
+        x, np.array([np.nan]), [1, [2]], {"a": x}, {1, 2}, float("nan"), x.to_sparse()
+    )
 
 
 def test_a_changed_model_is_told():
@@ -166,8 +177,12 @@ def test_a_changed_model_is_told():
         model.W_V.data *= 2  # W_V is stacked from the layers: a copy
         model.blocks[1].attn.W_V.data *= 2
 
-    assert told(hooked, tiny_model()).startswith("it leaves a hook on `model`, at blocks.0.hook_resid_pre")
-    assert told(switched, tiny_model()).startswith("it leaves `model.cfg.use_attn_result` set to True")
+    assert told(hooked, tiny_model()).startswith(
+        "it leaves a hook on `model`, at blocks.0.hook_resid_pre"
+    )
+    assert told(switched, tiny_model()).startswith(
+        "it leaves `model.cfg.use_attn_result` set to True"
+    )
     assert told(scaled, tiny_model()).startswith("it changes `model.blocks.1.attn.W_V`")
     assert told(lambda model: model.train(), tiny_model()).startswith("it changes `model")
     assert told(lambda model: model.requires_grad_(), tiny_model()).startswith("it changes `model")
@@ -181,13 +196,17 @@ def test_using_a_model_and_a_cache_is_no_change():
 
     def uses(model, cache):
         model.run_with_cache(tokens)
-        model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.hook_resid_pre", lambda value, hook: 2 * value)])
+        model.run_with_hooks(
+            tokens, fwd_hooks=[("blocks.0.hook_resid_pre", lambda value, hook: 2 * value)]
+        )
         return cache["resid_post", 1]
 
     _, cache = model.run_with_cache(tokens)
     guard.Guarded(uses)(tiny_model(), cache)
     assert isinstance(cache, ActivationCache)
-    assert told(lambda cache: cache.cache_dict["hook_embed"].zero_(), cache).startswith("it changes `cache")
+    assert told(lambda cache: cache.cache_dict["hook_embed"].zero_(), cache).startswith(
+        "it changes `cache"
+    )
 
 
 @pytest.mark.parametrize(
@@ -244,9 +263,12 @@ def test_the_answers_randomness_is_left_alone(double):
 @pytest.mark.parametrize("catching", ["", "        except Exception:\n            pass\n"])
 def test_an_endless_loop_ends(monkeypatch, catching):
     monkeypatch.setattr(guard, "SECONDS", 0.3)
-    # Python 3.10 looks for interruptions after a call, and not where a loop leads straight back into a try
+    # Python 3.10 looks for interruptions after a call, and not where a loop leads straight back
+    # into a try
     tried = f"        try:\n            id(x)\n{catching}" if catching else "        x\n"
-    assert told(space(f"def answer(x):\n    while True:\n{tried}"), 1).startswith("after 0.3 seconds it was still")
+    assert told(space(f"def answer(x):\n    while True:\n{tried}"), 1).startswith(
+        "after 0.3 seconds it was still"
+    )
 
 
 def test_a_loop_that_swallows_everything_ends(monkeypatch):
@@ -277,7 +299,9 @@ def test_an_exception_is_told_with_the_learners_line():
         return y
 
     sentence = told(shapes, torch.ones(3))
-    assert sentence.startswith("your function stopped in the line `y = x @ torch.ones(5, 2)` with RuntimeError: ")
+    assert sentence.startswith(
+        "your function stopped in the line `y = x @ torch.ones(5, 2)` with RuntimeError: "
+    )
     assert "mat1 and mat2 shapes cannot be multiplied" in sentence
     assert told(lambda x: x, 1, 2).startswith(
         "the check calls your function with 2 arguments, and that fails: too many"
@@ -331,12 +355,16 @@ def test_a_long_print_is_cut(double, capsys):
 # --- questions ---
 
 
-@pytest.mark.parametrize("value", [2, 2.0, Fraction(2), np.float32(2), np.int64(2), np.array(2), torch.tensor([[2]])])
+@pytest.mark.parametrize(
+    "value", [2, 2.0, Fraction(2), np.float32(2), np.int64(2), np.array(2), torch.tensor([[2]])]
+)
 def test_every_number_is_a_number(value):
     assert number(value) == 2.0 and type(number(value)) is float
 
 
-@pytest.mark.parametrize("value", [True, np.bool_(True), torch.tensor(True), "2", None, 2j, [2], torch.ones(2)])
+@pytest.mark.parametrize(
+    "value", [True, np.bool_(True), torch.tensor(True), "2", None, 2j, [2], torch.ones(2)]
+)
 def test_what_is_no_number_is_told(value):
     with pytest.raises(Wrong, match="it should return one number, not"):
         number(value)
@@ -379,9 +407,12 @@ def test_hints_come_one_after_the_other(fresh, capsys):
     for _ in range(3):
         check.hint("alphabet_weights")
     first, second, last = capsys.readouterr().out.strip().splitlines()
-    assert first.startswith("**Hint 1 of 2** · A logit is") and second.startswith("**Hint 2 of 2** · ")
+    assert first.startswith("**Hint 1 of 2** · A logit is") and second.startswith(
+        "**Hint 2 of 2** · "
+    )
     assert (
-        last == 'There is no further hint for alphabet_weights; check.solution("alphabet_weights") shows our solution.'
+        last == 'There is no further hint for alphabet_weights; check.solution("alphabet_weights") '
+        "shows our solution."
     )
 
 
@@ -398,10 +429,14 @@ def test_the_solution_comes_after_an_attempt(fresh, capsys):
 def test_reset_gives_the_blank_back(fresh, capsys, monkeypatch):
     check.reset("direct_path")
     printed = capsys.readouterr().out
-    assert "def direct_path(" in printed and 'raise NotImplementedError("your code here")' in printed
+    assert (
+        "def direct_path(" in printed and 'raise NotImplementedError("your code here")' in printed
+    )
     assert "check.direct_path(direct_path)" in printed and "SOLUTION" not in printed
     cells = []
-    monkeypatch.setattr(exercises, "_notebook", lambda: type("Shell", (), {"set_next_input": cells.append}))
+    monkeypatch.setattr(
+        exercises, "_notebook", lambda: type("Shell", (), {"set_next_input": cells.append})
+    )
     check.reset("direct_path")
     assert cells == [printed.removesuffix("\n")] and capsys.readouterr().out == ""
 
@@ -410,7 +445,10 @@ def test_reset_gives_the_blank_back(fresh, capsys, monkeypatch):
 def test_an_unknown_name_gets_near_ones(show, capsys):
     show("direct_pathes")
     line = capsys.readouterr().out
-    assert line.startswith("There is no exercise 'direct_pathes'. Did you mean 'direct_path'") and line.count("\n") == 1
+    assert (
+        line.startswith("There is no exercise 'direct_pathes'. Did you mean 'direct_path'")
+        and line.count("\n") == 1
+    )
 
 
 def _ints(tables):
@@ -420,16 +458,30 @@ def _ints(tables):
 @pytest.mark.parametrize(
     ("name", "changed", "sentence"),
     [
-        ("skip_trigrams", lambda ids: tuple(each.tolist() for each in ids), "return tensors, as `topk` does"),
+        (
+            "skip_trigrams",
+            lambda ids: tuple(each.tolist() for each in ids),
+            "return tensors, as `topk` does",
+        ),
         ("two_occurrences", torch.tensor, "return its `.tolist()`"),
         ("keep_in_mind", _ints, "torch.zeros makes floats"),
-        ("by_hand", lambda weights: {name: weight.tolist() for name, weight in weights.items()}, "should be a tensor"),
+        (
+            "by_hand",
+            lambda weights: {name: weight.tolist() for name, weight in weights.items()},
+            "should be a tensor",
+        ),
         ("move_label", lambda hooks: hooks[0], "put the one hook into a list"),
-        ("about", lambda verdicts: [one if one else None for one in verdicts], "should be True or False"),
+        (
+            "about",
+            lambda verdicts: [one if one else None for one in verdicts],
+            "should be True or False",
+        ),
     ],
 )
-def test_the_lesson_never_goes_on_with_what_its_next_cell_cannot_use(name, changed, sentence, capsys):
-    right = ours.find(name).function
+def test_the_lesson_never_goes_on_with_what_its_next_cell_cannot_use(
+    name, changed, sentence, capsys
+):
+    right = solutions.find(name).function
 
     def answer(*args, **kwargs):
         return changed(right(*args, **kwargs))
@@ -439,9 +491,11 @@ def test_the_lesson_never_goes_on_with_what_its_next_cell_cannot_use(name, chang
 
 
 def test_numpy_weights_in_a_dictionary_become_tensors(capsys):
-    right = ours.find("by_hand").function
+    right = solutions.find("by_hand").function
     line = torch.tensor([1.0, 2.0, 4.0])
-    goes_on = check.by_hand(lambda line: {name: weight.numpy() for name, weight in right(line).items()})
+    goes_on = check.by_hand(
+        lambda line: {name: weight.numpy() for name, weight in right(line).items()}
+    )
     assert "✓ by_hand" in capsys.readouterr().out
     assert all(torch.equal(weight, right(line)[name]) for name, weight in goes_on(line).items())
 

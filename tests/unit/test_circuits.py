@@ -60,7 +60,9 @@ def test_circuits_are_the_products_of_their_weights(model, layer, head):
 
 @pytest.mark.parametrize(("layer", "head"), HEADS)
 def test_qk_gives_the_attention_scores(model, cache, layer, head):
-    """Shortformer positions: queries and keys see the stream plus the position, values the stream alone."""
+    """Shortformer positions: queries and keys see the stream plus the position, values the stream
+    alone.
+    """
     x = cache["resid_pre", layer] + model.W_pos
     scores = (x @ circuits.qk(model, layer, head) @ x.mT).AB / 2
     seen = torch.ones(20, 20).tril().bool()
@@ -81,12 +83,19 @@ def test_full_qk_gives_the_scores_of_tokens_without_positions(model):
 
 @pytest.mark.parametrize(("layer", "head"), HEADS)
 def test_ov_gives_what_a_head_writes(cache, model, layer, head):
-    written = cache["pattern", layer][:, head] @ (cache["resid_pre", layer] @ circuits.ov(model, layer, head)).AB
-    torch.testing.assert_close(written, cache["z", layer][:, :, head] @ _weights(model, layer, head)[3])
+    written = (
+        cache["pattern", layer][:, head]
+        @ (cache["resid_pre", layer] @ circuits.ov(model, layer, head)).AB
+    )
+    torch.testing.assert_close(
+        written, cache["z", layer][:, :, head] @ _weights(model, layer, head)[3]
+    )
 
 
 def test_paths_add_up_to_the_logits_of_one_layer():
-    """Direct path, plus each head's full OV circuit moved by its pattern: all that a one-layer model does."""
+    """Direct path, plus each head's full OV circuit moved by its pattern: all that a one-layer
+    model does.
+    """
     model = models.initial(CONFIG | {"n_layers": 1}).requires_grad_(False)
     logits, cache = model.run_with_cache(TOKENS)
     total = circuits.direct_path(model).AB[TOKENS]
@@ -98,7 +107,9 @@ def test_paths_add_up_to_the_logits_of_one_layer():
 @pytest.mark.parametrize("circuit", [circuits.qk, circuits.ov, circuits.full_qk, circuits.full_ov])
 @pytest.mark.parametrize("wrong", [-1, 3])
 def test_a_wrong_head_is_an_index_error(model, circuit, wrong):
-    with pytest.raises(IndexError, match=f"head must be a whole number from 0 to 2 .*not {wrong!r}"):
+    with pytest.raises(
+        IndexError, match=f"head must be a whole number from 0 to 2 .*not {wrong!r}"
+    ):
         circuit(model, 0, wrong)
     with pytest.raises(IndexError, match="layer must be a whole number from 0 to 1"):
         circuit(model, wrong if wrong != 3 else 2, 0)
@@ -110,7 +121,9 @@ def test_a_zero_layer_model_has_no_heads():
 
 
 def test_indices_may_come_from_numpy(model):
-    torch.testing.assert_close(circuits.ov(model, np.int64(1), np.int64(2)).AB, circuits.ov(model, 1, 2).AB)
+    torch.testing.assert_close(
+        circuits.ov(model, np.int64(1), np.int64(2)).AB, circuits.ov(model, 1, 2).AB
+    )
 
 
 # Eigenvalues and copying
@@ -138,7 +151,9 @@ def test_eigenvalues_need_a_square_matrix():
 
 @pytest.fixture
 def planted():
-    """A one-layer model that reads and writes tokens in the same directions, and whose OV circuit the test sets."""
+    """A one-layer model that reads and writes tokens in the same directions, and whose OV circuit
+    the test sets.
+    """
     model = models.initial(CONFIG | {"n_layers": 1}).requires_grad_(False)
     generator = torch.Generator().manual_seed(1)
     model.W_E.copy_(torch.randn(40, 16, generator=generator))
@@ -147,7 +162,9 @@ def planted():
     W_E = model.W_E
 
     def score(inner):
-        """`inner` [d_head, d_head]: what becomes of a value between reading and writing, in units of W_E W_Eᵀ."""
+        """`inner` [d_head, d_head]: what becomes of a value between reading and writing, in units
+        of W_E W_Eᵀ.
+        """
         gram = W_V.T @ W_E.T @ W_E @ W_V
         model.blocks[0].attn.W_V[0] = W_V
         model.blocks[0].attn.W_O[0] = inner @ torch.linalg.inv(gram) @ W_V.T
@@ -161,13 +178,17 @@ def planted():
     [([1, 2, 3, 4], 1), ([-1, -1, -2, -3], -1), ([1, -1, 2, -2], 0), ([3, 1, -1, -1], 1 / 3)],
 )
 def test_copying_score_of_planted_eigenvalues(planted, eigenvalues, expected):
-    assert planted(torch.diag(torch.tensor(eigenvalues, dtype=torch.float))) == pytest.approx(expected, abs=1e-3)
+    assert planted(torch.diag(torch.tensor(eigenvalues, dtype=torch.float))) == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_copying_score_of_a_rotation_is_its_cosine(planted):
     for angle in torch.tensor([0.0, 0.5, torch.pi / 2, 3.0]):
         turn = torch.tensor([[angle.cos(), -angle.sin()], [angle.sin(), angle.cos()]])
-        assert planted(torch.block_diag(turn, 2 * turn)) == pytest.approx(angle.cos().item(), abs=1e-3)
+        assert planted(torch.block_diag(turn, 2 * turn)) == pytest.approx(
+            angle.cos().item(), abs=1e-3
+        )
 
 
 def test_copying_scores_are_those_of_every_head(model):
@@ -195,7 +216,10 @@ def test_copying_null_is_what_chance_gives(model):
 def test_copying_null_is_the_score_of_random_heads(model):
     """Its samples follow the same distribution as heads with random weights, scored the long way."""
     generator = torch.Generator().manual_seed(5)
-    W_V, W_O = torch.randn(400, 16, 4, generator=generator), torch.randn(400, 4, 16, generator=generator)
+    W_V, W_O = (
+        torch.randn(400, 16, 4, generator=generator),
+        torch.randn(400, 4, 16, generator=generator),
+    )
     values = torch.linalg.eigvals(model.W_E @ W_V @ W_O @ model.W_U)  # of [400, 40, 40]
     scores = values.sum(-1).real / values.abs().sum(-1)
     null = circuits.copying_null(model, samples=400)
@@ -204,7 +228,9 @@ def test_copying_null_is_the_score_of_random_heads(model):
 
 
 def test_copying_null_goes_through_the_models_own_embeddings():
-    """If what is written can reach the logits in one direction only, one eigenvalue is left, and the score ±1."""
+    """If what is written can reach the logits in one direction only, one eigenvalue is left, and
+    the score ±1.
+    """
     one_way = models.initial(CONFIG).requires_grad_(False)
     for weight in (one_way.W_U, one_way.W_E):
         full = weight.clone()
@@ -219,7 +245,11 @@ def test_self_rate_counts_the_diagonal_among_the_largest(model, k):
     table = circuits.full_ov(model, 0, 0).AB
     ranks = [(row > row[token]).sum().item() for token, row in enumerate(table)]
     expected = sum(rank < k for rank in ranks) / 40
-    assert circuits.self_rate(table, k) == expected == circuits.self_rate(circuits.full_ov(model, 0, 0), k)
+    assert (
+        circuits.self_rate(table, k)
+        == expected
+        == circuits.self_rate(circuits.full_ov(model, 0, 0), k)
+    )
 
 
 def test_self_rate_goes_through_blocks():
@@ -232,10 +262,13 @@ def test_self_rate_goes_through_blocks():
 def test_the_lead_is_that_of_the_diagonal_over_its_rows(model):
     OV = circuits.full_ov(model, 0, 0)
     table = OV.AB
-    assert circuits.lead(OV) == pytest.approx((table.diagonal() - table.mean(1)).mean().item(), rel=1e-4)
+    assert circuits.lead(OV) == pytest.approx(
+        (table.diagonal() - table.mean(1)).mean().item(), rel=1e-4
+    )
     constants = torch.randn(table.shape[0], 1, generator=torch.Generator().manual_seed(0))
     ones = torch.ones(1, table.shape[1])
-    moved = FactoredMatrix(torch.cat([OV.A, constants], 1), torch.cat([OV.B, ones]))  # a softmax sees the same
+    # a softmax sees the same
+    moved = FactoredMatrix(torch.cat([OV.A, constants], 1), torch.cat([OV.B, ones]))
     assert circuits.lead(moved) == pytest.approx(circuits.lead(OV), abs=1e-4)
     pairs = torch.tensor([[3, 1], [0, 2]])
     expected = (table[3, 1] - table[3].mean() + table[0, 2] - table[0].mean()).item() / 2
@@ -257,21 +290,30 @@ def _dense_top(dense, k):
 
 @pytest.fixture(params=[(1024, 2**22), (8, 60), (1, 1)])
 def block(request, monkeypatch):
-    for name, value in zip(("SIDE", "BLOCK"), request.param, strict=True):  # in one piece, several, one by one
+    for name, value in zip(
+        ("SIDE", "BLOCK"), request.param, strict=True
+    ):  # in one piece, several, one by one
         monkeypatch.setattr(circuits, name, value)
 
 
 def test_row_maxima_are_those_of_the_dense_matrix(block):
     generator = torch.Generator().manual_seed(6)
-    matrix = FactoredMatrix(torch.randn(27, 3, generator=generator), torch.randn(3, 20, generator=generator))
+    matrix = FactoredMatrix(
+        torch.randn(27, 3, generator=generator), torch.randn(3, 20, generator=generator)
+    )
     torch.testing.assert_close(circuits.row_maxima(matrix), matrix.AB.amax(1))
-    assert circuits.row_maxima(FactoredMatrix(-torch.ones(9, 1), torch.ones(1, 9))).tolist() == [-1] * 9
+    assert (
+        circuits.row_maxima(FactoredMatrix(-torch.ones(9, 1), torch.ones(1, 9))).tolist()
+        == [-1] * 9
+    )
 
 
 @pytest.mark.parametrize("k", [1, 7, 39, 45, 200, 540])
 def test_top_entries_are_those_of_the_dense_matrix(block, k):
     generator = torch.Generator().manual_seed(2)
-    matrix = FactoredMatrix(torch.randn(27, 3, generator=generator), torch.randn(3, 20, generator=generator))
+    matrix = FactoredMatrix(
+        torch.randn(27, 3, generator=generator), torch.randn(3, 20, generator=generator)
+    )
     expected = _dense_top(matrix.A @ matrix.B, k)
     values, rows, columns = circuits.top_entries(matrix, k)
     torch.testing.assert_close(values, expected[0])
@@ -285,12 +327,18 @@ def test_top_entries_may_all_stand_in_one_row_or_one_column(block):
     assert rows.tolist() == [29, 28, 27, 26, 25] and columns.tolist() == [0] * 5 and values[0] == 29
     wide = FactoredMatrix(torch.tensor([[0.0], [1.0], [0.5]]), 10 + torch.arange(9.0)[None])
     values, rows, columns = circuits.top_entries(wide, 4)
-    assert rows.tolist() == [1] * 4 and columns.tolist() == [8, 7, 6, 5] and values.tolist() == [18, 17, 16, 15]
+    assert (
+        rows.tolist() == [1] * 4
+        and columns.tolist() == [8, 7, 6, 5]
+        and values.tolist() == [18, 17, 16, 15]
+    )
 
 
 def test_top_entries_that_are_equal_are_all_different_entries(block):
     _, rows, columns = circuits.top_entries(FactoredMatrix(torch.ones(6, 1), torch.ones(1, 5)), 30)
-    assert sorted(zip(rows.tolist(), columns.tolist(), strict=True)) == [(r, c) for r in range(6) for c in range(5)]
+    assert sorted(zip(rows.tolist(), columns.tolist(), strict=True)) == [
+        (r, c) for r in range(6) for c in range(5)
+    ]
 
 
 @pytest.mark.parametrize("k", [0, -1, 7])

@@ -80,7 +80,9 @@ def test_a_learner_is_told_what_we_measured(capsys, monkeypatch, statement, valu
 
 
 def test_a_statement_without_an_entry(capsys, monkeypatch):
-    with pytest.raises(claims.ClaimFailed, match=r"No lesson's claims.json has 'news'; measured: 0.5"):
+    with pytest.raises(
+        claims.ClaimFailed, match=r"No lesson's claims.json has 'news'; measured: 0.5"
+    ):
         claims.claim("news", 0.5)
     monkeypatch.delenv(claims.MODE)  # a learner's own, or a course without its tables
     capsys.readouterr()
@@ -134,7 +136,11 @@ def test_an_identity_holds_two_sides_together(capsys):
         (1.0, 1.2, {"within": 0.1}),
         (False, True, {}),
         ([1], [2], {}),
-        (torch.zeros(2), torch.zeros(2), {"control": torch.zeros(2)}),  # a control that cannot refute
+        (
+            torch.zeros(2),
+            torch.zeros(2),
+            {"control": torch.zeros(2)},
+        ),  # a control that cannot refute
     ],
 )
 def test_an_identity_that_does_not_hold_fails(left, right, more):
@@ -147,7 +153,10 @@ def test_recorded_statements_raise_nothing(monkeypatch, tmp_path):
     claims.claim("a share", 0.2)
     claims.claim("news", torch.tensor([1, 2]))
     claims.identity("equal", 1.0, 2.0)
-    lines = [json.loads(line) for line in (tmp_path / "statements").read_text(encoding="utf-8").splitlines()]
+    lines = [
+        json.loads(line)
+        for line in (tmp_path / "statements").read_text(encoding="utf-8").splitlines()
+    ]
     assert [(line["kind"], line["statement"], line["holds"]) for line in lines] == [
         ("claim", "a share", False),
         ("claim", "news", False),
@@ -163,7 +172,9 @@ def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
 
     rows = {
         "a share": row(0.968, 0.95, 0.99, 0.97, agree=[3], verdict="holds"),
-        "scores": row([0.73, 0.69], [0.7, 0.2], [0.75, 0.7], [0.74, 0.3], agree=[3, 1], verdict="k of n"),
+        "scores": row(
+            [0.73, 0.69], [0.7, 0.2], [0.75, 0.7], [0.74, 0.3], agree=[3, 1], verdict="k of n"
+        ),
         "a loss": row(3.5, None, 4.5, 4.5, agree=[0], verdict="ours alone"),
     }
     (tmp_path / "replication.json").write_text(json.dumps({"05_x": rows}), encoding="utf-8")

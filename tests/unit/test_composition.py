@@ -39,7 +39,8 @@ def test_scores_are_the_norms_of_the_products_written_out(mode, n_heads):
     model = _model(n_heads=n_heads)
     scores = composition.scores(model, mode)
     assert scores.shape == (3, n_heads, 3, n_heads)
-    assert torch.equal(composition.null(model, mode, samples=1)[0] > 0, scores > 0)  # for the same pairs
+    # for the same pairs
+    assert torch.equal(composition.null(model, mode, samples=1)[0] > 0, scores > 0)
     for index in torch.cartesian_prod(*map(torch.arange, scores.shape)).tolist():
         expected = _dense(model, mode, *index) if index[0] < index[2] else 0
         assert scores[tuple(index)] == pytest.approx(float(expected), abs=1e-6)
@@ -55,7 +56,8 @@ def test_scores_are_those_of_transformer_lens(mode, model):
 @pytest.mark.parametrize("planted", "QKV")
 def test_a_planted_pair_is_found_by_its_mode_alone(planted):
     model = _model(d_model=64, n_layers=2)
-    getattr(model.blocks[1].attn, READS[planted])[2] = model.W_O[0, 1].T  # what head 0.1 writes, head 1.2 reads
+    # what head 0.1 writes, head 1.2 reads
+    getattr(model.blocks[1].attn, READS[planted])[2] = model.W_O[0, 1].T
     for mode in "QKV":
         scores = composition.scores(model, mode)[0, :, 1]
         others = torch.ones_like(scores, dtype=torch.bool)
@@ -68,7 +70,9 @@ def test_a_planted_pair_is_found_by_its_mode_alone(planted):
 
 @pytest.mark.parametrize("mode", "QKV")
 def test_scores_depend_on_the_products_alone(mode):
-    """W_Q → W_Q R, W_K → W_K R⁻ᵀ and W_V → W_V R, W_O → R⁻¹ W_O leave the model as it is, and so the scores."""
+    """W_Q → W_Q R, W_K → W_K R⁻ᵀ and W_V → W_V R, W_O → R⁻¹ W_O leave the model as it is, and so
+    the scores.
+    """
     model = _model()
     before = composition.scores(model, mode)
     R = torch.randn(5, 5, generator=torch.Generator().manual_seed(0)) + 3 * torch.eye(5)
@@ -104,9 +108,13 @@ def test_no_circuit_is_multiplied_out():
 
 @pytest.mark.parametrize("mode", "QKV")
 def test_the_null_is_the_score_of_heads_turned_at_random(mode):
-    """Per pair, mean and spread agree with the long way: turn what every head writes at random, and score."""
+    """Per pair, mean and spread agree with the long way: turn what every head writes at random, and
+    score.
+    """
     model = _model(n_layers=2, n_heads=2)
-    model.blocks[0].attn.W_V[0][:, 1:] *= 0.1  # one circuit is nearly of rank 1, another reads in few directions
+    model.blocks[0].attn.W_V[0][:, 1:] *= (
+        0.1  # one circuit is nearly of rank 1, another reads in few directions
+    )
     for name in "QKV":
         getattr(model.blocks[1].attn, f"W_{name}")[1, :, 1:] *= 0.2
     null = composition.null(model, mode, samples=1_500)
@@ -115,17 +123,22 @@ def test_the_null_is_the_score_of_heads_turned_at_random(mode):
     W_O, turned = model.W_O[0].clone(), []
     generator = torch.Generator().manual_seed(1)
     for _ in range(1_500):
-        model.blocks[0].attn.W_O.copy_(W_O @ torch.linalg.qr(torch.randn(2, 24, 24, generator=generator)).Q)
+        model.blocks[0].attn.W_O.copy_(
+            W_O @ torch.linalg.qr(torch.randn(2, 24, 24, generator=generator)).Q
+        )
         turned.append(composition.scores(model, mode)[0, :, 1])
     turned = torch.stack(turned)
     torch.testing.assert_close((null**2).mean(0), torch.full((2, 2), 1 / 24), rtol=0.12, atol=0)
     torch.testing.assert_close(null.mean(0), turned.mean(0), rtol=0.05, atol=0)
     torch.testing.assert_close(null.std(0), turned.std(0), rtol=0.12, atol=0)
-    assert null.std(0).argmin() == 2  # head 1 with head 0, which both use all their directions: the smallest spread
+    # head 1 with head 0, which both use all their directions: the smallest spread
+    assert null.std(0).argmin() == 2
 
 
 def test_the_null_keeps_the_singular_values_of_every_circuit():
-    A, B = torch.randn(2, 1, 3, 24, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor([1, 2, 3, 9.0])
+    A, B = torch.randn(2, 1, 3, 24, 4, generator=torch.Generator().manual_seed(0)) * torch.tensor(
+        [1, 2, 3, 9.0]
+    )
     squared = torch.linalg.svdvals(A @ B.mT)[..., :4] ** 2
     torch.testing.assert_close(composition._shares(A, B), squared / squared.sum(-1, keepdim=True))
 
@@ -135,7 +148,9 @@ def test_the_null_repeats_itself():
     null = composition.null(model, "K", samples=3, seed=4)
     assert torch.equal(null, composition.null(model, "K", samples=3, seed=4))
     assert not torch.equal(null, composition.null(model, "K", samples=3, seed=5))
-    assert torch.equal(composition.null(model, "K"), composition.null(model, "K", samples=100, seed=0))
+    assert torch.equal(
+        composition.null(model, "K"), composition.null(model, "K", samples=100, seed=0)
+    )
 
 
 @pytest.mark.parametrize("function", [composition.scores, composition.null])

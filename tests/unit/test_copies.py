@@ -8,13 +8,18 @@ import pytest
 from course_utils._files import NOTEBOOKS
 from course_utils.course import copies
 
-NAME, SOLUTION, GLOSSARY = "03_zero_layers.ipynb", "solutions/03_solution_zero_layers.ipynb", "GLOSSARY.md"
+NAME, SOLUTION, GLOSSARY = (
+    "03_zero_layers.ipynb",
+    "solutions/03_solution_zero_layers.ipynb",
+    "GLOSSARY.md",
+)
 BROKEN = ("no notebook any more", "", '{"cells": [', '{"cells": [{"cell_type": "code"}]}', "[]")
 
 
 def _notebook(*sources, outputs=(), **cell):
     cells = [
-        {"cell_type": "code", "source": source, "outputs": list(outputs), "metadata": {}} | cell for source in sources
+        {"cell_type": "code", "source": source, "outputs": list(outputs), "metadata": {}} | cell
+        for source in sources
     ]
     return json.dumps({"cells": cells, "metadata": {}})
 
@@ -38,7 +43,11 @@ def folder(tmp_path, lessons):
 
 
 def _files(folder):
-    return {file.relative_to(folder).as_posix(): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    return {
+        file.relative_to(folder).as_posix(): file.read_bytes()
+        for file in folder.rglob("*")
+        if file.is_file()
+    }
 
 
 def test_lessons_and_solutions_are_copied_and_a_second_start_changes_nothing(folder, lessons):
@@ -54,7 +63,11 @@ def test_what_nobody_wrote_in_is_renewed(folder, lessons):
     for name in (NAME, SOLUTION):
         (lessons / name).write_text(_notebook("blank", "new"))
     assert copies.renew(folder, lessons) == []
-    assert (folder / NAME).read_bytes() == (folder / SOLUTION).read_bytes() == (lessons / NAME).read_bytes()
+    assert (
+        (folder / NAME).read_bytes()
+        == (folder / SOLUTION).read_bytes()
+        == (lessons / NAME).read_bytes()
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +83,8 @@ def test_what_nobody_wrote_in_is_renewed(folder, lessons):
 def test_what_is_written_stays_through_every_update(folder, lessons, mine):
     (folder / NAME).write_text(mine)
     is_broken = mine in BROKEN
-    assert copies.renew(folder, lessons) == [NAME] * is_broken  # else the lesson is what it was: nothing to say
+    # else the lesson is what it was: nothing to say
+    assert copies.renew(folder, lessons) == [NAME] * is_broken
     assert copies.readable(folder / NAME) == (not is_broken) and copies.readable(folder / GLOSSARY)
     for version in ("new", "newer"):
         (lessons / NAME).write_text(_notebook(version))
@@ -89,7 +103,9 @@ def test_outputs_of_a_run_stay_until_the_lesson_changes(folder, lessons):
 
 
 def test_a_solution_with_new_pictures_is_renewed(folder, lessons):
-    (lessons / SOLUTION).write_text(_notebook("answer", outputs=[{"output_type": "stream", "text": "a picture"}]))
+    (lessons / SOLUTION).write_text(
+        _notebook("answer", outputs=[{"output_type": "stream", "text": "a picture"}])
+    )
     assert copies.renew(folder, lessons) == []
     assert (folder / SOLUTION).read_bytes() == (lessons / SOLUTION).read_bytes()
 
@@ -114,7 +130,9 @@ def test_a_lesson_of_another_name_leaves_no_blank_copy_behind(folder, lessons):
 
 @pytest.mark.parametrize("record", [None, "", "{", "[]", "3", '{"03_zero_layers.ipynb": 3}'])
 def test_without_its_record_every_copy_counts_as_written(folder, lessons, record):
-    (folder / copies.RECORD).unlink() if record is None else (folder / copies.RECORD).write_text(record)
+    (folder / copies.RECORD).unlink() if record is None else (folder / copies.RECORD).write_text(
+        record
+    )
     (lessons / NAME).write_text(_notebook("new"))
     assert copies.renew(folder, lessons) == [NAME]
     assert (folder / NAME).read_text() == _notebook("blank")
@@ -128,7 +146,9 @@ def test_the_folder_is_the_first_that_can_be_written_to(tmp_path, monkeypatch):
     monkeypatch.setattr(copies, "places", lambda: [refused, tmp_path])
     assert copies.workplace() == copies.workplace() == tmp_path / copies.FOLDER
     monkeypatch.setattr(copies, "places", lambda: [refused])
-    with pytest.raises(PermissionError, match=r"can be made in .*a file.*: name one with --folder\.$"):
+    with pytest.raises(
+        PermissionError, match=r"can be made in .*a file.*: name one with --folder\.$"
+    ):
         copies.workplace()
     monkeypatch.undo()
     assert copies.places() == [NOTEBOOKS.parent, Path.cwd(), Path.home()]

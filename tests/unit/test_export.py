@@ -9,12 +9,22 @@ import pytest
 from bs4 import BeautifulSoup
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
+from course_tools import authoring, export, handout, slides, to_html
 from course_utils._files import get_back
-from course_utils.author import authoring, export, handout, slides, to_html
 
 LESSONS = authoring.taught()
 KINDS = ("slides", "handout")
-LOADS = {"src", "srcset", "href", "data", "poster", "background", "action", "formaction", "xlink:href"}
+LOADS = {
+    "src",
+    "srcset",
+    "href",
+    "data",
+    "poster",
+    "background",
+    "action",
+    "formaction",
+    "xlink:href",
+}
 files = pytest.mark.parametrize(("kind", "lesson"), list(itertools.product(KINDS, LESSONS)))
 lessons = pytest.mark.parametrize("lesson", LESSONS)
 
@@ -30,11 +40,11 @@ def _parsed(kind, lesson):
 
 
 def _notebook(lesson):
-    return authoring.read(authoring.solution_path(lesson))
+    return authoring.read_notebook(authoring.solution_path(lesson))
 
 
 def _learner(lesson):
-    return authoring.read(authoring.learner_path(authoring.solution_path(lesson)))
+    return authoring.read_notebook(authoring.learner_path(authoring.solution_path(lesson)))
 
 
 def _data(outputs):
@@ -45,20 +55,31 @@ def _data(outputs):
 
 def test_slides_and_handouts_have_no_links_between_lessons():
     for kind in KINDS:
-        assert not [a for a in _parsed(kind, LESSONS[1]).find_all("a") if not a["href"].startswith("http")]
+        assert not [
+            a for a in _parsed(kind, LESSONS[1]).find_all("a") if not a["href"].startswith("http")
+        ]
 
 
 def _loaded(page: BeautifulSoup) -> list[str]:
     """What a browser would fetch for a page, links that wait for a click left aside."""
-    found = [tag.name for tag in page.find_all(["link", "iframe", "object", "embed", "base", "audio", "video"])]
+    found = [
+        tag.name
+        for tag in page.find_all(["link", "iframe", "object", "embed", "base", "audio", "video"])
+    ]
     for tag in page.find_all(True):
-        values = [value for name, value in tag.attrs.items() if name in LOADS and (tag.name, name) != ("a", "href")]
+        values = [
+            value
+            for name, value in tag.attrs.items()
+            if name in LOADS and (tag.name, name) != ("a", "href")
+        ]
         values += re.findall(r"url\(([^)]*)\)", str(tag.get("style", "")))
         found += [f"{tag.name} {value[:60]}" for value in values if not value.startswith("data:")]
     for style in page.find_all("style"):
         found += re.findall(r"@import[^;]*|url\((?!['\"]?data:)[^)]*\)", style.text)
     for script in page.find_all("script"):
-        found += re.findall(r"sourceMappingURL|importScripts|\bimport\s*\(|\bfrom\s*['\"]http", script.text)
+        found += re.findall(
+            r"sourceMappingURL|importScripts|\bimport\s*\(|\bfrom\s*['\"]http", script.text
+        )
     return found
 
 
@@ -88,7 +109,9 @@ def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
     page = _parsed(kind, lesson)
     assert _loaded(page) == []
     assert len(_made(kind, lesson)) < 2e6
-    prose = re.sub(r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", " ", _made(kind, lesson), flags=re.DOTALL)
+    prose = re.sub(
+        r"<(script|style|pre|code)\b.*?</\1>|<[^>]*>", " ", _made(kind, lesson), flags=re.DOTALL
+    )
     assert "$" not in prose and not re.search(r"\\[A-Za-z_]", prose)
     exercises = [cell.source for cell in _notebook(lesson).cells if "### Exercise" in cell.source]
     asked = any("$" in re.sub(r"(?s)<details>.*?</details>", "", source) for source in exercises)
@@ -97,7 +120,9 @@ def test_nothing_is_loaded_and_every_formula_is_mathml(kind, lesson):
 
 
 def _slides(lesson):
-    return _parsed("slides", lesson).find("div", class_="slides").find_all("section", recursive=False)
+    return (
+        _parsed("slides", lesson).find("div", class_="slides").find_all("section", recursive=False)
+    )
 
 
 def _told(lesson):
@@ -109,7 +134,9 @@ def test_a_deck_is_short_and_follows_the_guide(lesson):
     deck, told = _slides(lesson), _told(lesson)
     companion = not lesson.split("_")[0].isdigit()
     assert (7 if companion else 10) <= len(deck) <= slides.MOST
-    assert deck[1].find(["img", "svg"]) and told.goal.split("*")[0].split("`")[0][:30] in deck[0].text
+    assert (
+        deck[1].find(["img", "svg"]) and told.goal.split("*")[0].split("`")[0][:30] in deck[0].text
+    )
     assert [slide.h2.text for slide in deck[-2:]] == ["For discussion", "On the board"]
     assert deck[-1].pre and len(deck[-2].find("ul").find_all("li")) >= 3
     planned = [to_html.markdown(f"## {name}")[0].text for row in told.plan for name in row.sections]
@@ -125,24 +152,41 @@ def test_a_deck_has_every_blank_of_the_plan_and_no_answer(lesson):
     names = [name for row in told.plan for name in re.findall(r"`(\w+)`", row.what)]
     exercises = [slide for slide in deck if slide.h3 and "Exercise" in slide.h3.text]
     assert [slide.h3.code.text for slide in exercises] == names
-    assert all(f"def {name}(" in slide.pre.text for name, slide in zip(names, exercises, strict=True))
+    assert all(
+        f"def {name}(" in slide.pre.text for name, slide in zip(names, exercises, strict=True)
+    )
     text = " ".join(slide.text for slide in deck)
     for cell in _notebook(lesson).cells:
         if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
             answer = re.split("### (?:BEGIN|END) SOLUTION", cell.source)[1]
-            assert not [line for line in answer.splitlines() if len(line.strip()) > 24 and line.strip() in text]
+            assert not [
+                line
+                for line in answer.splitlines()
+                if len(line.strip()) > 24 and line.strip() in text
+            ]
 
 
 @lessons
 def test_a_deck_shows_no_machinery(lesson):
-    for code in (code for slide in _slides(lesson) for code in slide.find_all("div", class_="code")):
-        assert not re.search(r"^(import|from|assert) |\b(plots|draw|claim|identity|predict|check)[.(]", code.text, re.M)
+    for code in (
+        code for slide in _slides(lesson) for code in slide.find_all("div", class_="code")
+    ):
+        assert not re.search(
+            r"^(import|from|assert) |\b(plots|draw|claim|identity|predict|check)[.(]",
+            code.text,
+            re.M,
+        )
 
 
 @lessons
 def test_a_bet_comes_before_its_answer_and_its_picture(lesson):
     cells = _notebook(lesson).cells
-    asked = [o.data["text/plain"] for c in cells for o in c.get("outputs", []) if "Predict: " in str(o.get("data"))]
+    asked = [
+        o.data["text/plain"]
+        for c in cells
+        for o in c.get("outputs", [])
+        if "Predict: " in str(o.get("data"))
+    ]
     bets = [bet for slide in _slides(lesson) for bet in slide.find_all("div", class_="bet")]
     answered = [bet for bet in bets if bet.find_next_sibling("div")]
     assert len(bets) >= 3 and len(answered) >= len(bets) - 1  # one may wait for a later section
@@ -169,13 +213,19 @@ def test_what_a_deck_takes_of_a_section():
         _cell('predict("01_many", "How?")', asked),
         _cell("draw.one(1)", picture),
         _cell('claim("how many", 2, predicted="01_many")', text="▪ how many: 2\n"),
-        _cell("from x import y\n\n\ndef twice(a):\n    return 2 * a\n\n\ndraw.two(twice(1))", picture),
+        _cell(
+            "from x import y\n\n\ndef twice(a):\n    return 2 * a\n\n\ndraw.two(twice(1))", picture
+        ),
         new_markdown_cell(exercise),
         blank,
     ]
     row = slides.Row(10, ["1 · A"], "Pairs write `f`.")
     bet, drawn, left = slides._section("1 · A", cells, row, {blank.id: blank.source})
-    assert bet.spare == 0 and ["bet" in bet.blocks[0], "a line" in bet.blocks[1], "how many: 2" in bet.blocks[2]]
+    assert bet.spare == 0 and [
+        "bet" in bet.blocks[0],
+        "a line" in bet.blocks[1],
+        "how many: 2" in bet.blocks[2],
+    ]
     assert "How <em>many</em>?" in bet.blocks[0] and "<li>two</li>" in bet.blocks[0]
     assert drawn.spare == 2 and "twice" in drawn.blocks[0] and "two(" not in drawn.blocks[0]
     assert "Return x." in "".join(left.blocks) and "Hint" not in "".join(left.blocks)
@@ -207,7 +257,12 @@ def test_a_handout_has_every_exercise_and_no_answer(lesson):
     assert ("To think about" in text) == ("To think about" in headings)
     assert not page.find("details") and "Summary" not in text and page.find("p", class_="name")
     for image in page.find_all("img"):  # only where the text announces it
-        assert image.find_parent("div", class_="figure").find_previous_sibling().text.strip().endswith(":")
+        assert (
+            image.find_parent("div", class_="figure")
+            .find_previous_sibling()
+            .text.strip()
+            .endswith(":")
+        )
     exercises = page.find_all("div", class_="exercise")
     names = [exercise.h3.code.text for exercise in exercises]
     sections = [name for name in re.findall(r"^## (\d.*)", headings, flags=re.MULTILINE)]
@@ -223,24 +278,41 @@ def test_a_handout_has_every_exercise_and_no_answer(lesson):
     for cell in _notebook(lesson).cells:  # no line of an answer that the blank does not have too
         if cell.cell_type == "code" and cell.source != blanks.get(cell.id, cell.source):
             answer = re.split("### (?:BEGIN|END) (?:SOLUTION|HIDDEN TESTS)", cell.source)[1]
-            assert not [line for line in answer.splitlines() if len(line.strip()) > 12 and line.strip() in text]
+            assert not [
+                line
+                for line in answer.splitlines()
+                if len(line.strip()) > 12 and line.strip() in text
+            ]
 
 
 def test_a_handout_shows_a_figure_that_is_announced_and_gives_no_answer_away():
     figure = [new_output("display_data", data={"text/html": '<img src="data:," alt="a line">'})]
-    answer = "def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n\n\nf = check.f(f)"
+    answer = (
+        "def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION\n\n\nf = check.f(f)"
+    )
     exercise = "### Exercise 1 · `f` &nbsp; ●○○ · 5 minutes\n\nReturn x:"
 
     def notebook(code, *drawn):
-        cells = [new_markdown_cell("# L"), new_markdown_cell("## 1 · A\n\nSee. Here it is:"), *drawn]
-        return new_notebook(cells=[*cells, new_markdown_cell(exercise), new_code_cell(code, id="f")])
+        cells = [
+            new_markdown_cell("# L"),
+            new_markdown_cell("## 1 · A\n\nSee. Here it is:"),
+            *drawn,
+        ]
+        return new_notebook(
+            cells=[*cells, new_markdown_cell(exercise), new_code_cell(code, id="f")]
+        )
 
     blank = answer.split("    ###")[0] + '    raise NotImplementedError("your code here")'
     for code, is_shown in (("draw(1)", True), ("draw(f(1))", False), ("g = f(1)\ndraw(g)", False)):
         drawn = new_code_cell(code, outputs=figure, id="d")
         solution = notebook(answer, new_code_cell(answer, id="e"), drawn)
-        page = BeautifulSoup(handout.handout(solution, notebook(blank, new_code_cell(code, id="d"))), "html.parser")
-        assert bool(page.find("img")) == is_shown == ("Here it is:" in page.text) and "See." in page.text
+        page = BeautifulSoup(
+            handout.handout(solution, notebook(blank, new_code_cell(code, id="d"))), "html.parser"
+        )
+        assert (
+            bool(page.find("img")) == is_shown == ("Here it is:" in page.text)
+            and "See." in page.text
+        )
         assert "Return x:" in page.text and len(page.find(class_="room").find_all("i")) == 5
 
 
@@ -248,13 +320,27 @@ def test_markdown_becomes_elements_and_mathml():
     one, two, three = to_html.markdown(
         "A $\\text{d\\_head}$.\n\n$$\\lVert x \\rVert$$\n\n\\begin{matrix}a & b\\end{matrix}\n"
     )
-    assert one.name == "p" and one.math["display"] == "inline" and one.find("mtext").text.strip() == "d_head"
-    assert two.find("math")["display"] == three.find("math")["display"] == "block" and len(three.find_all("mtd")) == 2
+    assert (
+        one.name == "p"
+        and one.math["display"] == "inline"
+        and one.find("mtext").text.strip() == "d_head"
+    )
+    assert (
+        two.find("math")["display"] == three.find("math")["display"] == "block"
+        and len(three.find_all("mtd")) == 2
+    )
 
 
 def test_the_command_writes_the_files(tmp_path, capsys):
-    assert export.main(["handout", LESSONS[0], f"notebooks/{LESSONS[1]}.ipynb", "--out", str(tmp_path / "new")]) == 0
-    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [f"{x}.handout.html" for x in LESSONS[:2]]
+    assert (
+        export.main(
+            ["handout", LESSONS[0], f"notebooks/{LESSONS[1]}.ipynb", "--out", str(tmp_path / "new")]
+        )
+        == 0
+    )
+    assert sorted(file.name for file in (tmp_path / "new").iterdir()) == [
+        f"{x}.handout.html" for x in LESSONS[:2]
+    ]
     assert LESSONS[1] in capsys.readouterr().out
 
 
@@ -283,10 +369,14 @@ def test_where_no_lesson_is_nothing_is_written(tmp_path, capsys, monkeypatch):
 
 def test_reveal_is_as_published_and_brings_its_licence():
     assert "MIT licensed" in (to_html.REVEAL / "reveal.js").read_text(encoding="utf-8")[:200]
-    assert "Permission is hereby granted" in (to_html.REVEAL / "LICENSE").read_text(encoding="utf-8")
+    assert "Permission is hereby granted" in (to_html.REVEAL / "LICENSE").read_text(
+        encoding="utf-8"
+    )
     assert sum(file.stat().st_size for file in to_html.REVEAL.iterdir()) < 300_000
 
 
 def test_a_stored_microscope_leaves_what_only_jupyterlab_needs():
-    stored = '<div class="microscope-still" data-facts="W10="><img src="data:," alt="a model"></div>'
+    stored = (
+        '<div class="microscope-still" data-facts="W10="><img src="data:," alt="a model"></div>'
+    )
     assert to_html.drawing(f"{stored}<style>.jp-x{{}}</style>") == stored

@@ -32,7 +32,9 @@ def test_an_intact_file_is_returned(folder):
 @pytest.mark.parametrize("content", [b"", b"\x00\x01" * 499 + b"\x00\x02", b"\x00\x01" * 501])
 def test_a_damaged_file_is_refused(data, content):
     (data / "weights.bin").write_bytes(content)
-    with pytest.raises(OSError, match=r"^data/weights\.bin is damaged: .* git checkout -- data/weights\.bin$"):
+    with pytest.raises(
+        OSError, match=r"^data/weights\.bin is damaged: .* git checkout -- data/weights\.bin$"
+    ):
         _files.verified(data / "weights.bin")
     assert _files.verified(data / "card.json")  # the others are as good as before
 
@@ -98,7 +100,10 @@ def test_checksums_are_what_sha256sum_writes(folder):
     (folder / ".hidden").write_text("left out")
     (folder / "subfolder").mkdir()
     _files.write_checksums(folder)
-    expected = [f"{hashlib.sha256((folder / n).read_bytes()).hexdigest()}  {n}" for n in ("card.json", "weights.bin")]
+    expected = [
+        f"{hashlib.sha256((folder / n).read_bytes()).hexdigest()}  {n}"
+        for n in ("card.json", "weights.bin")
+    ]
     assert (folder / _files.CHECKSUMS).read_text(encoding="utf-8").splitlines() == expected
 
 
@@ -134,7 +139,11 @@ def test_an_interrupted_write_leaves_the_old_file(folder, stop):
     with pytest.raises(stop):
         _files.write_atomically(folder / "card.json", write)
     assert _files.verified(folder / "card.json").read_text(encoding="utf-8") == "{}\n"
-    assert sorted(f.name for f in folder.iterdir()) == [_files.CHECKSUMS, "card.json", "weights.bin"]
+    assert sorted(f.name for f in folder.iterdir()) == [
+        _files.CHECKSUMS,
+        "card.json",
+        "weights.bin",
+    ]
 
 
 def test_git_never_converts_a_file():
@@ -143,5 +152,7 @@ def test_git_never_converts_a_file():
     if not (root / ".git").exists():
         pytest.skip("this copy of the course is no git repository")
     command = ["git", "check-attr", "text", "data/tokenizer.json", "notebooks/solutions/01.ipynb"]
-    lines = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    lines = subprocess.run(
+        command, cwd=root, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
     assert len(lines) == 2 and all(line.endswith("text: unset") for line in lines)

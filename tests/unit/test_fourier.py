@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_utils.making import fourier
+from course_lessons import fourier
 
 ROWS = torch.arange(60.0)
 
@@ -76,7 +76,9 @@ def test_no_frequencies_leave_the_mean():
 
 def test_explained_is_the_power_at_whole_frequencies():
     W = noise(60, 4) + 3
-    torch.testing.assert_close(fourier.explained(W, range(1, 31)), fourier.power(W)[1:], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        fourier.explained(W, range(1, 31)), fourier.power(W)[1:], atol=1e-5, rtol=1e-4
+    )
 
 
 def test_explained_peaks_between_whole_frequencies_where_a_wave_lies_there():
@@ -85,12 +87,15 @@ def test_explained_peaks_between_whole_frequencies_where_a_wave_lies_there():
     found = fourier.explained(W, fine)
     assert [fine[i] for i in found.argmax(0)] == [6.5, 20.5]
     torch.testing.assert_close(found.amax(0), W.var(0, correction=0), atol=1e-4, rtol=0)
-    assert (fourier.power(W).amax(0) < 0.6 * W.var(0, correction=0)).all()  # whole frequencies miss half of it
+    # whole frequencies miss half of it
+    assert (fourier.power(W).amax(0) < 0.6 * W.var(0, correction=0)).all()
     assert (fourier.explained(noise(60, 50), fine).amax(0) < 0.5).all()  # the control
 
 
 @pytest.mark.parametrize("frequency", [3, 3.4, 17.7])
 def test_phase_is_read_back_at_any_frequency(frequency):
     planted = torch.tensor([-3.0, -1.5, 0.0, 0.7, 2.9])
-    W = torch.stack([(1 + i) * wave(frequency, p.item()) + 5 * i for i, p in enumerate(planted)], dim=1)
+    W = torch.stack(
+        [(1 + i) * wave(frequency, p.item()) + 5 * i for i, p in enumerate(planted)], dim=1
+    )
     torch.testing.assert_close(fourier.phase(W, frequency), planted, atol=1e-4, rtol=0)

@@ -1,12 +1,14 @@
-"""Addition around a clock face: splits, waves and the two measures against what is known by construction."""
+"""Addition around a clock face: splits, waves and the two measures against what is known by
+construction.
+"""
 
 import math
 
 import pytest
 import torch
 
-from course_utils.lessons.l09b_grokking import grokking
-from course_utils.making import fourier
+from course_lessons import fourier
+from course_lessons.l09b_grokking import grokking
 
 P = grokking.P
 
@@ -20,7 +22,9 @@ def wave_table(frequencies):
 def test_a_seed_decides_which_pairs_are_for_training():
     first, again, other = (grokking.is_train(seed) for seed in (0, 0, 1))
     assert (
-        first.sum() == int(grokking.SHARE * P * P) + 1 and torch.equal(first, again) and not torch.equal(first, other)
+        first.sum() == int(grokking.SHARE * P * P) + 1
+        and torch.equal(first, again)
+        and not torch.equal(first, other)
     )
 
 
@@ -29,8 +33,12 @@ def test_waves_of_the_sum_are_found_kept_and_taken_out():
     noise = 0.1 * torch.randn(table.shape, generator=torch.Generator().manual_seed(0))
     assert grokking.key_frequencies(table + noise) == [3, 7]
     for where in (grokking.ALL, ~grokking.is_train(0)):
-        torch.testing.assert_close(grokking.restricted(table, [3, 7], where), table, atol=1e-4, rtol=0)
-        torch.testing.assert_close(grokking.restricted(table, [3], where), wave_table([3]), atol=1e-4, rtol=0)
+        torch.testing.assert_close(
+            grokking.restricted(table, [3, 7], where), table, atol=1e-4, rtol=0
+        )
+        torch.testing.assert_close(
+            grokking.restricted(table, [3], where), wave_table([3]), atol=1e-4, rtol=0
+        )
     of_differences = table.flip(1)  # waves of a − b − 1
     assert fourier.power(grokking.by_sum(of_differences)).sum() < 1e-6
 
@@ -86,7 +94,11 @@ def test_the_stored_runs_are_those_that_the_command_makes():
 @pytest.mark.slow
 def test_a_stored_run_begins_as_it_does_here():
     run = grokking.Run(seed=2, steps=40)
-    stored = next(row for row in grokking.stored() if (row["seed"], row["decay"], row["attends"]) == (2, 1.0, True))
+    stored = next(
+        row
+        for row in grokking.stored()
+        if (row["seed"], row["decay"], row["attends"]) == (2, 1.0, True)
+    )
     here = grokking.measured(run)
     assert here["test_loss"] == pytest.approx(stored["test_loss"][:3], rel=0.02)
     assert here["train_loss"] == pytest.approx(stored["train_loss"][:3], rel=0.05)

@@ -9,7 +9,9 @@ PERIOD, LENGTH = 5, 16  # a start token and three passes
 
 
 def _looking(source):
-    """A pattern in which each destination attends fully to `source(dest)`, or to the start if that is not there."""
+    """A pattern in which each destination attends fully to `source(dest)`, or to the start if that
+    is not there.
+    """
     pattern = torch.zeros(LENGTH, LENGTH)
     for dest in range(LENGTH):
         pattern[dest, max(source(dest), 0)] = 1
@@ -24,13 +26,17 @@ def test_previous_token_score_of_a_head_that_looks_back(back, expected):
     assert heads.previous_token_score(_looking(lambda dest: dest - back)) == expected
 
 
-@pytest.mark.parametrize(("back", "expected"), [(PERIOD - 1, 1), (PERIOD, 0), (PERIOD - 2, 0), (1, 0), (LENGTH, 0)])
+@pytest.mark.parametrize(
+    ("back", "expected"), [(PERIOD - 1, 1), (PERIOD, 0), (PERIOD - 2, 0), (1, 0), (LENGTH, 0)]
+)
 def test_prefix_matching_score_of_a_head_that_looks_back(back, expected):
     assert heads.prefix_matching_score(_looking(lambda dest: dest - back), PERIOD) == expected
 
 
 @pytest.mark.parametrize("repeats", [2, 3, 4])
-@pytest.mark.parametrize("chosen", [slice(-1, None), slice(1), slice(None)], ids=["last", "first", "all"])
+@pytest.mark.parametrize(
+    "chosen", [slice(-1, None), slice(1), slice(None)], ids=["last", "first", "all"]
+)
 def test_an_induction_head_scores_one(repeats, chosen):
     """It attends to what followed occurrences of the current token, whichever it takes."""
     tokens = text.repeated_tokens(PERIOD, 1, repeats, d_vocab=10_000, seed=1)[0].tolist()
@@ -47,18 +53,27 @@ def test_an_induction_head_scores_one(repeats, chosen):
 def test_scores_of_uniform_attention():
     # Destinations with a choice of two: 2 … 15. Destinations in the second and third pass: 6 … 15.
     # In the third, 11 … 15, two sources count.
-    previous, second, third = (sum(1 / (d + 1) for d in range(first, LENGTH)) for first in (2, 6, 11))
+    previous, second, third = (
+        sum(1 / (d + 1) for d in range(first, LENGTH)) for first in (2, 6, 11)
+    )
     assert heads.previous_token_score(UNIFORM).item() == pytest.approx(previous / 14)
-    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx((second + third) / 10)
+    assert heads.prefix_matching_score(UNIFORM, PERIOD).item() == pytest.approx(
+        (second + third) / 10
+    )
 
 
 def test_prefix_matching_counts_a_pass_that_has_just_begun():
-    n = 2 * PERIOD + 2  # the last token opens the third pass; what followed it stands one and two periods back
-    assert heads.prefix_matching_score(torch.eye(n).roll(1 - 2 * PERIOD, 1), PERIOD) == pytest.approx(1 / (PERIOD + 1))
+    # the last token opens the third pass; what followed it stands one and two periods back
+    n = 2 * PERIOD + 2
+    assert heads.prefix_matching_score(
+        torch.eye(n).roll(1 - 2 * PERIOD, 1), PERIOD
+    ) == pytest.approx(1 / (PERIOD + 1))
 
 
 def test_scores_keep_the_leading_axes():
-    stack = torch.stack([_looking(lambda dest: dest - 1), _looking(lambda dest: dest - PERIOD + 1), UNIFORM])
+    stack = torch.stack(
+        [_looking(lambda dest: dest - 1), _looking(lambda dest: dest - PERIOD + 1), UNIFORM]
+    )
     stack = stack[:, None].expand(3, 4, LENGTH, LENGTH)
     previous, prefix = heads.previous_token_score(stack), heads.prefix_matching_score(stack, PERIOD)
     assert previous.shape == prefix.shape == (3, 4)
@@ -68,7 +83,12 @@ def test_scores_keep_the_leading_axes():
 
 def small():
     config = {"n_layers": 2, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30}
-    config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
+    config |= {
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+        "seed": 0,
+    }
     return models.initial(config).requires_grad_(False)
 
 
@@ -94,7 +114,15 @@ def test_a_period_that_does_not_fit_is_refused(period):
 
 def test_a_model_without_layers_has_no_patterns():
     model = models.initial(
-        {"n_layers": 0, "d_model": 8, "n_ctx": 4, "d_head": 4, "d_vocab": 9, "seed": 0, "attn_only": True}
+        {
+            "n_layers": 0,
+            "d_model": 8,
+            "n_ctx": 4,
+            "d_head": 4,
+            "d_vocab": 9,
+            "seed": 0,
+            "attn_only": True,
+        }
     )
     with pytest.raises(ValueError, match="no heads"):
         heads.patterns(model, torch.tensor([[0, 1, 2]]))
@@ -107,29 +135,55 @@ def test_value_weighting_measures_what_the_head_would_write():
     _, cache = model.run_with_cache(tokens)
     for layer, head in ((0, 0), (1, 2)):
         written = cache["resid_pre", layer] @ model.W_V[layer, head] @ model.W_O[layer, head]
-        torch.testing.assert_close(weighted[layer, head], patterns[layer, head] * written.norm(dim=-1)[:, None, :])
+        torch.testing.assert_close(
+            weighted[layer, head], patterns[layer, head] * written.norm(dim=-1)[:, None, :]
+        )
 
 
 def test_parts_of_a_score_vary_as_their_own_scores_do():
-    """Against loops over texts and destinations; the second layer has other weights, and must not be read."""
-    config = {"n_layers": 2, "d_model": 6, "n_heads": 3, "d_head": 5, "n_ctx": 70, "d_vocab": 9, "seed": 0}
-    config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer"}
+    """Against loops over texts and destinations; the second layer has other weights, and must not
+    be read.
+    """
+    config = {
+        "n_layers": 2,
+        "d_model": 6,
+        "n_heads": 3,
+        "d_head": 5,
+        "n_ctx": 70,
+        "d_vocab": 9,
+        "seed": 0,
+    }
+    config |= {
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+    }
     model = models.initial(config)
     tokens = torch.randint(9, (2, 70), generator=torch.Generator().manual_seed(0))
     for first in (3, 64):
         parts = heads.score_parts(model, tokens, *(() if first == 64 else (first,)))
         for head in range(3):
-            asked, read = ([v @ W[0, head] for v in (model.W_E[tokens], model.W_pos)] for W in (model.W_Q, model.W_K))
+            asked, read = (
+                [v @ W[0, head] for v in (model.W_E[tokens], model.W_pos)]
+                for W in (model.W_Q, model.W_K)
+            )
             (tq, pq), (tk, pk) = asked, read
             pq, pk = pq.expand_as(tq), pk.expand_as(tk)
 
             def varies(q, k, first=first):
-                scores, places = q @ k.mT / 5**0.5, [(b, dest) for b in range(2) for dest in range(first, 70)]
-                return torch.stack([scores[b, dest, :dest].var(unbiased=False) for b, dest in places]).mean()
+                scores, places = (
+                    q @ k.mT / 5**0.5,
+                    [(b, dest) for b in range(2) for dest in range(first, 70)],
+                )
+                return torch.stack(
+                    [scores[b, dest, :dest].var(unbiased=False) for b, dest in places]
+                ).mean()
 
             expected = varies(pq, pk), varies(tq, pk) + varies(pq, tk), varies(tq, tk)
             found = [parts[name][head] for name in ("position–position", "mixed", "token–token")]
-            torch.testing.assert_close(torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-8)
+            torch.testing.assert_close(
+                torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-8
+            )
     assert not any(values.requires_grad for values in parts.values())
 
 

@@ -1,4 +1,6 @@
-"""What pip is told: the bounds in pyproject.toml, the versions in constraints.txt, and that no import is undeclared."""
+"""What pip is told: the bounds in pyproject.toml, the versions in constraints.txt, and that no
+import is undeclared.
+"""
 
 import ast
 import re
@@ -19,7 +21,9 @@ else:
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LEAST, LIMIT = (int(n) for n in re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups())
+LEAST, LIMIT = (
+    int(n) for n in re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups()
+)
 EXTRAS = PROJECT["optional-dependencies"]
 NAME = PROJECT["name"]
 LEARNER = [Requirement(line) for line in PROJECT["dependencies"]]
@@ -28,15 +32,32 @@ CONTRIBUTOR = AUTHOR + [Requirement(line) for line in EXTRAS["test"] if not line
 LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINS = [Requirement(line) for line in LINES if not line.startswith("#")]
 SYSTEMS = {
-    "Linux": {"sys_platform": "linux", "platform_system": "Linux", "os_name": "posix", "platform_machine": "x86_64"},
-    "macOS": {"sys_platform": "darwin", "platform_system": "Darwin", "os_name": "posix", "platform_machine": "arm64"},
-    "Windows": {"sys_platform": "win32", "platform_system": "Windows", "os_name": "nt", "platform_machine": "AMD64"},
+    "Linux": {
+        "sys_platform": "linux",
+        "platform_system": "Linux",
+        "os_name": "posix",
+        "platform_machine": "x86_64",
+    },
+    "macOS": {
+        "sys_platform": "darwin",
+        "platform_system": "Darwin",
+        "os_name": "posix",
+        "platform_machine": "arm64",
+    },
+    "Windows": {
+        "sys_platform": "win32",
+        "platform_system": "Windows",
+        "os_name": "nt",
+        "platform_machine": "AMD64",
+    },
 }
 
 
 @cache
 def _imports(file: Path) -> set[str]:
-    """The top-level names that a Python file imports, anywhere in its code, without the standard library's and ours."""
+    """The top-level names that a Python file imports, anywhere in its code, without the standard
+    library's and ours.
+    """
     found = set()
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -55,9 +76,11 @@ def _undeclared(files, declared: list[Requirement]) -> set[str]:
     distributions = _distributions()
     imported = set().union(*map(_imports, files))
     assert imported >= {"torch"}  # what follows rests on it
-    unnamed = {"bs4": ["beautifulsoup4"]}  # Python 3.10 sees only what a wheel calls its top level, and some do not
+    # Python 3.10 sees only what a wheel calls its top level, and some do not
+    unnamed = {"bs4": ["beautifulsoup4"]}
     own = {
-        name: {canonicalize_name(d) for d in distributions.get(name, unnamed.get(name, [name]))} for name in imported
+        name: {canonicalize_name(d) for d in distributions.get(name, unnamed.get(name, [name]))}
+        for name in imported
     }
     return {name for name in imported if not own[name] & names}
 
@@ -65,7 +88,8 @@ def _undeclared(files, declared: list[Requirement]) -> set[str]:
 def test_every_import_is_declared():
     package = sorted((ROOT / "course_utils").rglob("*.py"))
     lessons = [file for file in package if file.parent.name != "author"]
-    assert _undeclared(lessons, LEARNER) <= {"dask"}  # for who has a cluster: the README says what to install
+    # for who has a cluster: the README says what to install
+    assert _undeclared(lessons, LEARNER) <= {"dask"}
     assert _undeclared(package, AUTHOR) <= {"dask"}
     everything = [*package, *(ROOT / "tests").rglob("*.py"), ROOT / "conftest.py"]
     assert _undeclared(everything, CONTRIBUTOR) <= {"dask", "tests"}
@@ -75,18 +99,27 @@ def test_every_import_is_declared():
 @pytest.mark.parametrize("minor", range(LEAST, LIMIT))
 def test_the_constraints_pin_one_version_that_the_bounds_allow(system, minor):
     here = SYSTEMS[system] | {"python_version": f"3.{minor}", "python_full_version": f"3.{minor}.9"}
-    here |= {"implementation_name": "cpython", "platform_python_implementation": "CPython", "extra": ""}
+    here |= {
+        "implementation_name": "cpython",
+        "platform_python_implementation": "CPython",
+        "extra": "",
+    }
     pins = [pin for pin in PINS if not pin.marker or pin.marker.evaluate(here)]
     versions = {canonicalize_name(pin.name): str(pin.specifier).removeprefix("==") for pin in pins}
     assert len(versions) == len(pins)
     for requirement in CONTRIBUTOR:
         if not requirement.marker or requirement.marker.evaluate(here):
-            assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), requirement
+            assert requirement.specifier.contains(versions[canonicalize_name(requirement.name)]), (
+                requirement
+            )
 
 
 def test_the_constraints_are_versions_and_nothing_else():
-    assert all(re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", line) for line in LINES if not line.startswith("#"))
-    assert "+" not in "".join(str(pin.specifier) for pin in PINS)  # torch's CPU and CUDA builds are both meant
+    assert all(
+        re.fullmatch(r"[\w.-]+==[\w.]+( ; .+)?", line) for line in LINES if not line.startswith("#")
+    )
+    # torch's CPU and CUDA builds are both meant
+    assert "+" not in "".join(str(pin.specifier) for pin in PINS)
 
 
 def test_conda_takes_the_packages_from_pyproject():
@@ -110,7 +143,9 @@ def test_the_readme_names_the_pythons():
 
 
 def test_the_workflows_try_every_python_and_every_system():
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8"))["jobs"]
+    jobs = yaml.safe_load(
+        (ROOT / ".github" / "workflows" / "tests.yml").read_text(encoding="utf-8")
+    )["jobs"]
     tried = jobs["fast"]["strategy"]["matrix"]["include"]
     assert {entry["python"] for entry in tried} == {f"3.{minor}" for minor in range(LEAST, LIMIT)}
     assert {entry["os"] for entry in tried} == {"ubuntu-latest", "macos-latest", "windows-latest"}

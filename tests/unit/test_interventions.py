@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from course_lessons.fixtures import tiny_model
 from course_utils import interventions, load, measure, models, paths, text
-from course_utils.course.fixtures import tiny_model
 
 DOORS = [((0, 5), "k", (1, 6)), ((0, 3), "v", (1, 6))]
 EXACT = {"atol": 1e-4, "rtol": 1e-4}
@@ -26,7 +26,12 @@ def tokens_of(name):
 
 def small():
     config = {"n_layers": 2, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30}
-    config |= {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
+    config |= {
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+        "seed": 0,
+    }
     return models.initial(config).requires_grad_(False)
 
 
@@ -38,7 +43,8 @@ def test_an_ablated_head_writes_nothing_and_comes_back():
         assert same is model
         without = model(tokens)
     written = sum(cache["z", 1][:, :, head] @ model.W_O[1, head] for head in (0, 2))
-    torch.testing.assert_close(whole - without, written @ model.W_U)  # the last layer: nobody reads it but W_U
+    # the last layer: nobody reads it but W_U
+    torch.testing.assert_close(whole - without, written @ model.W_U)
     torch.testing.assert_close(model(tokens), whole)
     with interventions.cut(model):
         torch.testing.assert_close(model(tokens), whole)
@@ -68,7 +74,9 @@ def test_a_patched_head_is_that_head_alone():
     model = small()
     one, other = torch.randint(1, 30, (2, 2, 6), generator=torch.Generator().manual_seed(2))
     before = [model.run_with_cache(tokens)[1]["z", 1] for tokens in (one, other)]
-    with interventions.patched(model, "blocks.1.attn.hook_z", before[1], (slice(None), slice(None), 2)):
+    with interventions.patched(
+        model, "blocks.1.attn.hook_z", before[1], (slice(None), slice(None), 2)
+    ):
         logits = model(one)
     change = (before[1] - before[0])[:, :, 2] @ model.W_O[1, 2] @ model.W_U
     torch.testing.assert_close(logits, model(one) + change)
@@ -82,7 +90,10 @@ def test_patching_what_is_not_there_is_refused():
     ):
         pass
     tokens = torch.zeros(1, 6, dtype=torch.long)
-    with interventions.patched(model, NAME, torch.zeros(1, 5, 12)), pytest.raises(ValueError, match="has shape"):
+    with (
+        interventions.patched(model, NAME, torch.zeros(1, 5, 12)),
+        pytest.raises(ValueError, match="has shape"),
+    ):
         model(tokens)
 
 
@@ -91,14 +102,26 @@ def test_a_cut_head_writes_nothing(name):
     model, tokens = model_of(name), tokens_of(name)
     for layer in range(model.cfg.n_layers):
         run = paths.run(model, tokens, (layer, 0))
-        silence = [(f"blocks.{layer}.attn.hook_z", lambda z, hook: torch.cat([0 * z[:, :, :1], z[:, :, 1:]], 2))]
-        torch.testing.assert_close(run.logits, model.run_with_hooks(tokens[None], fwd_hooks=silence)[0])
-        assert not run.written[layer, 0].any() and (run.logits - model(tokens[None])[0]).abs().max() > 1e-3
+        silence = [
+            (
+                f"blocks.{layer}.attn.hook_z",
+                lambda z, hook: torch.cat([0 * z[:, :, :1], z[:, :, 1:]], 2),
+            )
+        ]
+        torch.testing.assert_close(
+            run.logits, model.run_with_hooks(tokens[None], fwd_hooks=silence)[0]
+        )
+        assert (
+            not run.written[layer, 0].any()
+            and (run.logits - model(tokens[None])[0]).abs().max() > 1e-3
+        )
 
 
 @pytest.mark.parametrize("path", "qkv")
 def test_a_shut_door_is_what_split_inputs_give(path):
-    """TransformerLens hands every head its own copy of the stream; take the earlier head's write out of that copy."""
+    """TransformerLens hands every head its own copy of the stream; take the earlier head's write
+    out of that copy.
+    """
     model, tokens = load("two-layer"), tokens_of("two-layer")
     run = paths.run(model, tokens, ((0, 5), path, (1, 6)))
     _, cache = model.run_with_cache(tokens)
@@ -109,14 +132,18 @@ def test_a_shut_door_is_what_split_inputs_give(path):
         return stream
 
     model.set_use_split_qkv_input(True)
-    expected = model.run_with_hooks(tokens[None], fwd_hooks=[(f"blocks.1.hook_{path}_input", subtract)])[0]
+    expected = model.run_with_hooks(
+        tokens[None], fwd_hooks=[(f"blocks.1.hook_{path}_input", subtract)]
+    )[0]
     torch.testing.assert_close(run.logits, expected, **EXACT)
     assert (expected - cache["resid_post", 1][0] @ model.W_U).abs().max() > 0.1
 
 
 def test_all_doors_shut_is_the_attention_without_the_head():
     model, tokens = model_of("two-layer"), tokens_of("two-layer")
-    shut = paths.run(model, tokens, *[((0, 5), path, (1, head)) for path in "qkv" for head in range(8)])
+    shut = paths.run(
+        model, tokens, *[((0, 5), path, (1, head)) for path in "qkv" for head in range(8)]
+    )
     without = paths.run(model, tokens, (0, 5))
     torch.testing.assert_close(shut.pattern[1], without.pattern[1], **EXACT)
     torch.testing.assert_close(shut.written[1], without.written[1], **EXACT)
@@ -132,8 +159,12 @@ def test_a_cut_position_is_read_by_no_later_one(name):
         pattern[:, :, 3:, 2] = 0
         return pattern / pattern.sum(-1, keepdim=True)
 
-    every_pattern = [(f"blocks.{layer}.attn.hook_pattern", without) for layer in range(model.cfg.n_layers)]
-    torch.testing.assert_close(run.logits, model.run_with_hooks(tokens[None], fwd_hooks=every_pattern)[0], **EXACT)
+    every_pattern = [
+        (f"blocks.{layer}.attn.hook_pattern", without) for layer in range(model.cfg.n_layers)
+    ]
+    torch.testing.assert_close(
+        run.logits, model.run_with_hooks(tokens[None], fwd_hooks=every_pattern)[0], **EXACT
+    )
     assert not run.pattern[:, :, 3:, 2].any() and run.pattern[:, :, 2, 2].all()
     torch.testing.assert_close(run.logits[:3], model(tokens[None])[0, :3])
 
@@ -141,7 +172,9 @@ def test_a_cut_position_is_read_by_no_later_one(name):
 def test_cuts_in_words():
     cuts = [(0, 5), ((0, 5), "k", (1, 6)), ((1, 2), "v", (2, 3)), 3]
     words = ["head 0.5", "0.5 in the keys of 1.6", "1.2 in the values of 2.3", "position 3"]
-    assert [interventions.in_words(one) for one in cuts] == words and interventions.head_name((0, 5)) == "0.5"
+    assert [interventions.in_words(one) for one in cuts] == words and interventions.head_name(
+        (0, 5)
+    ) == "0.5"
 
 
 def test_the_start_token_can_be_cut():
@@ -156,7 +189,10 @@ def test_the_start_token_can_be_cut():
 def test_a_cut_leaves_no_hook_behind():
     model, tokens = model_of("two-layer"), tokens_of("two-layer")
     before = model(tokens[None])
-    with pytest.raises(RuntimeError, match="on purpose"), interventions.cut(model, (0, 1), 2, *DOORS):
+    with (
+        pytest.raises(RuntimeError, match="on purpose"),
+        interventions.cut(model, (0, 1), 2, *DOORS),
+    ):
         raise RuntimeError("on purpose")
     assert torch.equal(model(tokens[None]), before)
 
@@ -182,8 +218,18 @@ def test_what_is_no_cut(cut, error, sentence):
 
 
 def test_where_there_is_layernorm_no_door_can_be_cut():
-    config = {"n_layers": 2, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "seed": 0}
-    model = models.initial(config | {"attn_only": True, "normalization_type": "LN"}).requires_grad_(False)
+    config = {
+        "n_layers": 2,
+        "d_model": 8,
+        "n_heads": 2,
+        "d_head": 4,
+        "n_ctx": 9,
+        "d_vocab": 30,
+        "seed": 0,
+    }
+    model = models.initial(config | {"attn_only": True, "normalization_type": "LN"}).requires_grad_(
+        False
+    )
     with pytest.raises(ValueError, match="LayerNorm"):
         paths.run(model, torch.tensor([1, 2, 3]), ((0, 0), "k", (1, 1)))
     with pytest.raises(ValueError, match="pairs of heads"):
@@ -191,7 +237,9 @@ def test_where_there_is_layernorm_no_door_can_be_cut():
 
 
 def test_a_head_and_a_door_take_what_stands_in():
-    """Its own output changes nothing; a constant behind a door is that constant, added to what the reader reads."""
+    """Its own output changes nothing; a constant behind a door is that constant, added to what the
+    reader reads.
+    """
     model, tokens = load("two-layer"), text.repeated_tokens(8, batch=5)
     _, cache = model.run_with_cache(tokens)
     own = {(0, 5): cache["z", 0][:, :, 5], (1, 6): cache["z", 1][:, :, 6]}
@@ -231,7 +279,9 @@ def test_what_stands_in_for_heads_has_its_price():
 
 
 def by_hand(model, tokens, kept, other):
-    """A model of heads alone, door by door: what is kept carries what is written here, all else comes from `other`."""
+    """A model of heads alone, door by door: what is kept carries what is written here, all else
+    comes from `other`.
+    """
     pos = model.W_pos[: tokens.shape[1]]
     in_stream = model.cfg.positional_embedding_type == "standard"
     written, instead = {"embed": model.W_E[tokens]}, {"embed": other["embed"]}
@@ -244,7 +294,10 @@ def by_hand(model, tokens, kept, other):
 
     for layer in range(model.cfg.n_layers):
         for h in range(model.cfg.n_heads):
-            q, k, v = (read(path, (layer, h)) @ getattr(model, f"W_{path.upper()}")[layer, h] for path in "qkv")
+            q, k, v = (
+                read(path, (layer, h)) @ getattr(model, f"W_{path.upper()}")[layer, h]
+                for path in "qkv"
+            )
             scores = (q @ k.mT / model.cfg.d_head**0.5).masked_fill(later, -torch.inf)
             written[layer, h] = scores.softmax(-1) @ v @ model.W_O[layer, h]
             instead[layer, h] = other[layer, h] @ model.W_O[layer, h]
@@ -264,14 +317,18 @@ def test_only_what_is_kept_is_left(positions, kind):
         chosen = torch.rand(len(every), generator=torch.Generator().manual_seed(1)) < share
         kept = [door for door, one in zip(every, chosen, strict=True) if one]
         with interventions.cut(model, *interventions.all_but(model, *kept), instead=other):
-            torch.testing.assert_close(model(tokens), by_hand(model, tokens, {*kept}, other), **EXACT)
+            torch.testing.assert_close(
+                model(tokens), by_hand(model, tokens, {*kept}, other), **EXACT
+            )
     with interventions.cut(model, *interventions.all_but(model, *every), instead=other):
         torch.testing.assert_close(model(tokens), by_hand(model, tokens, {*every}, other), **EXACT)
     torch.testing.assert_close(by_hand(model, tokens, {*every}, other), model(tokens), **EXACT)
 
 
 def test_two_cuts_at_once_put_two_things_in_place():
-    """One has what stands behind the doors that a hypothesis names, the other what stands behind all others."""
+    """One has what stands behind the doors that a hypothesis names, the other what stands behind
+    all others.
+    """
     model = tiny_model(0.3)
     tokens = torch.randint(model.cfg.d_vocab, (4, 6), generator=torch.Generator().manual_seed(0))
     other = interventions.stand_ins(model, 0, tokens)["another text's"]
@@ -285,7 +342,9 @@ def test_two_cuts_at_once_put_two_things_in_place():
         assert (model(tokens) - nested).abs().max() > 1e-2
 
 
-@pytest.mark.parametrize("kept", [(1, 1), 3, ((1, 0), "k", (1, 1)), ("embed", "k"), (0, "logits"), ((0, 9), "logits")])
+@pytest.mark.parametrize(
+    "kept", [(1, 1), 3, ((1, 0), "k", (1, 1)), ("embed", "k"), (0, "logits"), ((0, 9), "logits")]
+)
 def test_only_doors_can_be_kept(kept):
     with pytest.raises((ValueError, IndexError, TypeError)):
         interventions.all_but(small(), kept)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from course_utils.author import authoring, links
+from course_tools import authoring, links
 
 TITLES = {
     "00_start": "00 · Start here",
@@ -22,7 +22,11 @@ TITLES = {
     [
         ("00_start", [], ["01_transformer"]),
         ("01_transformer", [], ["02_stream"]),
-        ("02_stream", ["01_transformer"], ["02b_algebra", "03_zero_layers"]),  # who goes on may skip the companion
+        (
+            "02_stream",
+            ["01_transformer"],
+            ["02b_algebra", "03_zero_layers"],
+        ),  # who goes on may skip the companion
         ("02b_algebra", ["02_stream"], ["03_zero_layers"]),
         ("03_zero_layers", ["02_stream"], []),
     ],
@@ -68,7 +72,9 @@ def _linked(*cells, folder=Path()):
 def test_the_line_stands_below_the_title_and_at_the_end_and_links_what_exists(tmp_path):
     cells = [TITLE, new_code_cell("1"), new_markdown_cell("The end.")]
     top, end = (_linked(*cells, folder=tmp_path).cells[place] for place in (1, -1))
-    assert (top.id, end.id) == links.IDS and top.source == end.source and "Contents" not in top.source
+    assert (
+        (top.id, end.id) == links.IDS and top.source == end.source and "Contents" not in top.source
+    )
     (tmp_path / "notebooks").mkdir()
     (tmp_path / "notebooks" / "00_start.ipynb").touch()
     assert "[Contents](../00_start.ipynb)" in _linked(*cells, folder=tmp_path).cells[1].source
@@ -78,7 +84,10 @@ def test_sources_get_their_address_once_a_cell_and_code_none():
     text = "As Olsson et al. 2022 say; Olsson et al. 2022 again; Levy & Goldberg\n2014."
     _, _, said, code, _ = _linked(TITLE, new_markdown_cell(text), new_code_cell("# " + text)).cells
     ours, theirs = links.SOURCES["Olsson et al. 2022"], links.SOURCES["Levy & Goldberg 2014"]
-    linked = f"As [Olsson et al. 2022]({ours}) say; Olsson et al. 2022 again; [Levy & Goldberg\n2014]({theirs})."
+    linked = (
+        f"As [Olsson et al. 2022]({ours}) say; Olsson et al. 2022 again; [Levy & "
+        f"Goldberg\n2014]({theirs})."
+    )
     assert said.source == linked and code.source == "# " + text
 
 
@@ -86,7 +95,9 @@ def test_links_made_twice_are_the_same_and_an_old_address_goes():
     once = _linked(TITLE, new_markdown_cell("See [Elhage et al. 2021](http://old)."))
     twice = _linked(*once.cells)
     assert authoring.dumps(once) == authoring.dumps(twice)
-    assert once.cells[2].source == f"See [Elhage et al. 2021]({links.SOURCES['Elhage et al. 2021']})."
+    assert (
+        once.cells[2].source == f"See [Elhage et al. 2021]({links.SOURCES['Elhage et al. 2021']})."
+    )
 
 
 GLOSSARY = """# Glossary
@@ -112,7 +123,10 @@ def _with_glossary(folder, *cells):
 
 
 def test_a_term_is_a_link_where_its_lesson_first_has_it_in_bold(tmp_path):
-    cells = map(new_markdown_cell, ["A head.", "**Attention\nheads** and **heads**; **logit lens**.", "**head**"])
+    cells = map(
+        new_markdown_cell,
+        ["A head.", "**Attention\nheads** and **heads**; **logit lens**.", "**head**"],
+    )
     texts = [cell.source for cell in _with_glossary(tmp_path, *cells).cells[2:-1]]
     first = "[**Attention\nheads**](../GLOSSARY.md#head) and **heads**; **logit lens**."
     assert texts == ["A head.", first, "**head**"]
@@ -123,9 +137,16 @@ def test_a_term_is_a_link_where_its_lesson_first_has_it_in_bold(tmp_path):
 )
 def test_no_term_is_a_link_in_a_heading_code_a_formula_or_a_link(tmp_path, text):
     cells = _with_glossary(
-        tmp_path, new_markdown_cell(text), new_code_cell("# **head**"), new_markdown_cell("**head**")
+        tmp_path,
+        new_markdown_cell(text),
+        new_code_cell("# **head**"),
+        new_markdown_cell("**head**"),
     )
-    assert [cell.source for cell in cells.cells[2:-1]] == [text, "# **head**", "[**head**](../GLOSSARY.md#head)"]
+    assert [cell.source for cell in cells.cells[2:-1]] == [
+        text,
+        "# **head**",
+        "[**head**](../GLOSSARY.md#head)",
+    ]
 
 
 def test_terms_linked_twice_are_the_same_and_the_learners_copy_has_its_own_path(tmp_path):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from course_lessons.l07c_programs import lookup
 from course_utils import models
-from course_utils.lessons.l07c_programs import lookup
 
 
 @pytest.mark.parametrize("n", [3, 8])
@@ -12,9 +12,14 @@ def test_what_came_after_each_letter(n):
     tokens = lookup.texts(n, 20)
     other = lookup.with_another_block(tokens)
     assert torch.equal(tokens[:, n + 1 :], other[:, n + 1 :])  # the same questions
-    assert torch.equal(tokens[:, : n + 1].sort().values, other[:, : n + 1].sort().values)  # about the same letters
+    # about the same letters
+    assert torch.equal(tokens[:, : n + 1].sort().values, other[:, : n + 1].sort().values)
     for text, swapped, own, exchanged in zip(
-        tokens.tolist(), other.tolist(), lookup.answers(tokens), lookup.answers(tokens, about=other), strict=True
+        tokens.tolist(),
+        other.tolist(),
+        lookup.answers(tokens),
+        lookup.answers(tokens, about=other),
+        strict=True,
     ):
         assert own.tolist() == [text[text.index(letter) + 1] for letter in text[n + 1 :]]
         assert exchanged.tolist() == [text[swapped.index(letter) + 1] for letter in text[n + 1 :]]
@@ -38,9 +43,15 @@ def test_what_follows_the_other_text():
 
 
 def test_a_letter_stands_for_the_second_time():
-    assert lookup.a_second_time(torch.tensor([[0, 3, 5, 3, 3, 5]])).tolist() == [[False] * 3 + [True, False, True]]
+    assert lookup.a_second_time(torch.tensor([[0, 3, 5, 3, 3, 5]])).tolist() == [
+        [False] * 3 + [True, False, True]
+    ]
     tokens = lookup.any_letters(4)
-    assert tokens.shape == (4, lookup.N_CTX) and (tokens[:, 0] == 0).all() and (tokens[:, 1:] > 0).all()
+    assert (
+        tokens.shape == (4, lookup.N_CTX)
+        and (tokens[:, 0] == 0).all()
+        and (tokens[:, 1:] > 0).all()
+    )
 
 
 def test_attention_is_where_a_head_that_looks_one_back_looks():
@@ -54,4 +65,6 @@ def test_each_model_is_stored():
 
 def test_a_short_training_can_be_repeated():
     first, second = (lookup.trained(seed=0, steps=2, shut=lookup.KEYS) for _ in range(2))
-    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True)
+    )

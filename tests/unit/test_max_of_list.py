@@ -1,13 +1,15 @@
-"""Every list of a small model, by running it, against what the votes, the classes and the search say."""
+"""Every list of a small model, by running it, against what the votes, the classes and the search
+say.
+"""
 
 import itertools
 
 import pytest
 import torch
 
+from course_lessons.l05_max_of_list import max_of_list
 from course_utils import models
-from course_utils.lessons.l05_max_of_list import max_of_list
-from course_utils.making.tasks import TASKS
+from course_utils.training.tasks import TASKS
 
 SIZES = {"d_vocab": 5, "d_model": 7, "d_head": 3, "n_ctx": 4}
 
@@ -49,7 +51,8 @@ def test_wrong_order_counts_every_comparison_once(model):
         for place in range(2) if v > w else ():
             between += (scores[q, place, v] <= scores[q, 1 - place, w]).item()
     assert max_of_list.wrong_order(model, 3) == (against, between) and against > 0 < between
-    assert max_of_list.wrong_order(model, 2)[1] == 0  # length 2 has no two positions before the last
+    # length 2 has no two positions before the last
+    assert max_of_list.wrong_order(model, 2)[1] == 0
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -68,8 +71,10 @@ def test_the_census_finds_every_wrong_list_and_no_other(model, n):
 
 
 def test_a_search_meets_each_beginning_that_it_has_to_extend():
-    votes = torch.zeros(2, 2, 2, 2)  # [query, pos, value, out]: nobody votes, so all four lists are draws
-    assert max_of_list.census(votes)[3] == 4  # one rival in each of 4 classes, one free position with one allowed value
+    # [query, pos, value, out]: nobody votes, so all four lists are draws
+    votes = torch.zeros(2, 2, 2, 2)
+    # one rival in each of 4 classes, one free position with one allowed value
+    assert max_of_list.census(votes)[3] == 4
 
 
 def test_lists_of_allowed_values_are_right_and_one_value_more_is_too_many():
@@ -78,7 +83,14 @@ def test_lists_of_allowed_values_are_right_and_one_value_more_is_too_many():
     W_E = torch.cat([one, line[:, None], torch.ones(5, 1), none], 1)
     W_Q, W_K = torch.zeros(2, 12, 5)
     W_Q[6, 0], W_K[5, 0] = 5**0.5, 1
-    weights = {"W_E": W_E, "W_Q": W_Q, "W_K": W_K, "W_V": reads, "W_O": writes.T.clone(), "W_U": writes}
+    weights = {
+        "W_E": W_E,
+        "W_Q": W_Q,
+        "W_K": W_K,
+        "W_V": reads,
+        "W_O": writes.T.clone(),
+        "W_U": writes,
+    }
     made = max_of_list.built(weights)
     allowed = max_of_list.values_allowed(made, 4, (line - line[:, None]).exp().double())
     assert allowed == [1, 1, 3, 3, 5]  # M beats three of the runner-up from a step of ln 3 on
@@ -93,11 +105,16 @@ def test_lists_of_allowed_values_are_right_and_one_value_more_is_too_many():
 def test_every_list_is_in_one_class(model):
     for n in (2, 3, 4):
         cases = [(case, size) for case, size, _ in max_of_list.worst_cases(_votes(model, n))]
-        assert len({case for case, _ in cases}) == len(cases) and sum(size for _, size in cases) == 5**n
+        assert (
+            len({case for case, _ in cases}) == len(cases)
+            and sum(size for _, size in cases) == 5**n
+        )
         counted = dict.fromkeys(range(5), 0)
         for (_, largest, _), size in cases:
             counted[largest] += size
-        assert counted == {M: sum(max(one) == M for one in itertools.product(range(5), repeat=n)) for M in range(5)}
+        assert counted == {
+            M: sum(max(one) == M for one in itertools.product(range(5), repeat=n)) for M in range(5)
+        }
 
 
 def test_a_model_that_is_wrong_nearly_everywhere_is_not_searched(model):
@@ -115,7 +132,10 @@ def test_a_built_model_has_the_weights_and_no_positions():
     weights = _weights()
     model = max_of_list.built(weights)
     assert torch.equal(model.W_E, weights["W_E"]) and torch.equal(model.W_U, weights["W_U"])
-    assert all(torch.equal(getattr(model, name)[0, 0], weights[name]) for name in ("W_Q", "W_K", "W_V", "W_O"))
+    assert all(
+        torch.equal(getattr(model, name)[0, 0], weights[name])
+        for name in ("W_Q", "W_K", "W_V", "W_O")
+    )
     assert not model.W_pos.any() and model.cfg.n_ctx == 6
 
 
@@ -123,7 +143,10 @@ def test_a_built_model_has_the_weights_and_no_positions():
     ("change", "sentence"),
     [
         ({"W_U": None}, "weights must be six matrices"),
-        ({"W_V": torch.randn(5, 4)}, r"W_V must have shape \[5, 3\] beside the others, not \[5, 4\]"),
+        (
+            {"W_V": torch.randn(5, 4)},
+            r"W_V must have shape \[5, 3\] beside the others, not \[5, 4\]",
+        ),
         ({"W_U": torch.randn(5, 7)}, r"W_U must have shape \[5, 6\]"),
     ],
 )
@@ -154,7 +177,8 @@ def test_no_source_weighs_more_than_the_line_allows(model):
     rising = [(M, v) for M, v in itertools.combinations(range(4, -1, -1), 2) if g[M] > g[v]]
     assert len(rising) > 3  # an untrained line is not in order
     for M, v in rising:
-        lead = scores[: M + 1, :, v].amax(1) - scores[: M + 1, :, M].amin(1)  # of v over M at the worst places
+        # of v over M at the worst places
+        lead = scores[: M + 1, :, v].amax(1) - scores[: M + 1, :, M].amin(1)
         assert (lead.exp() <= weight[M, v]).all()
 
 

@@ -1,4 +1,6 @@
-"""The course's statistics on any model: against the functions that they come from, and on hub-shaped models."""
+"""The course's statistics on any model: against the functions that they come from, and on
+hub-shaped models.
+"""
 
 import json
 import math
@@ -11,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
+from course_tools import authoring
 from course_utils import circuits, composition, heads, load, measure, models, text, transforms
-from course_utils.author import authoring
 
 CONFIG = {
     "n_layers": 1,
@@ -32,7 +34,9 @@ TOKENS = torch.randint(50, (3, 30), generator=torch.Generator().manual_seed(0))
 
 
 def _model(**changes):
-    """A model whose every parameter, LayerNorm's and biases included, differs from its initialisation."""
+    """A model whose every parameter, LayerNorm's and biases included, differs from its
+    initialisation.
+    """
     model = models.initial(CONFIG | changes).requires_grad_(False).eval()
     generator = torch.Generator().manual_seed(1)
     for parameter in model.parameters():
@@ -70,7 +74,9 @@ def test_shortformer_positions_must_be_divided_by_w():
 
 def test_the_hooks_of_a_folded_model_work():
     _, cache = transforms.folded(_model()).run_with_cache(TOKENS)
-    assert cache["ln_final.hook_scale"].shape == cache["blocks.0.ln1.hook_scale"].shape == (3, 30, 1)
+    assert (
+        cache["ln_final.hook_scale"].shape == cache["blocks.0.ln1.hook_scale"].shape == (3, 30, 1)
+    )
 
 
 def test_what_has_no_weights_to_fold_is_copied():
@@ -81,7 +87,11 @@ def test_what_has_no_weights_to_fold_is_copied():
 
 @pytest.mark.parametrize(
     "changes",
-    [{"n_layers": 2}, {"attn_only": False, "d_mlp": 8, "act_fn": "relu"}, {"normalization_type": "RMS"}],
+    [
+        {"n_layers": 2},
+        {"attn_only": False, "d_mlp": 8, "act_fn": "relu"},
+        {"normalization_type": "RMS"},
+    ],
 )
 def test_what_cannot_be_folded_is_refused(changes):
     with pytest.raises(ValueError, match=r"^Folding is for attention-only models with LayerNorm"):
@@ -100,15 +110,21 @@ def test_the_page_holds_what_the_course_measures():
     patterns = heads.patterns(model, tokens)
     close = {"abs": 1e-4}
     assert page["first_pass_loss"] == pytest.approx(loss[:, 1:period].mean().item(), **close)
-    assert page["second_pass_loss"] == pytest.approx(loss[:, period + 1 : 2 * period].mean().item(), **close)
+    assert page["second_pass_loss"] == pytest.approx(
+        loss[:, period + 1 : 2 * period].mean().item(), **close
+    )
     for key, expected in (
         ("previous_token", heads.previous_token_score(patterns).mean(-1)),
         ("prefix_matching", heads.prefix_matching_score(patterns, period).mean(-1)),
     ):
         torch.testing.assert_close(torch.tensor(page[key]), expected, atol=1e-5, rtol=1e-5)
     model.W_U.data -= model.W_U.mean(-1, keepdim=True)
-    copying = [[circuits.copying_score(circuits.full_ov(model, n, h)) for h in (0, 1)] for n in (0, 1)]
-    torch.testing.assert_close(torch.tensor(page["copying"]), torch.tensor(copying), atol=1e-3, rtol=0)
+    copying = [
+        [circuits.copying_score(circuits.full_ov(model, n, h)) for h in (0, 1)] for n in (0, 1)
+    ]
+    torch.testing.assert_close(
+        torch.tensor(page["copying"]), torch.tensor(copying), atol=1e-3, rtol=0
+    )
     for mode, (score, writer, reader) in page["composition"].items():
         scores = composition.scores(model, mode)
         assert score == pytest.approx(scores.max().item(), **close)
@@ -120,7 +136,9 @@ def test_the_page_holds_what_the_course_measures():
 def test_the_bundled_models_have_the_scores_of_their_circuits(name):
     model, page = load(name), measure.survey(load(name), batch=2)
     expected = [circuits.copying_score(circuits.full_ov(model, 0, head)) for head in range(8)]
-    torch.testing.assert_close(torch.tensor(page["copying"][0]), torch.tensor(expected), atol=1e-3, rtol=0)
+    torch.testing.assert_close(
+        torch.tensor(page["copying"][0]), torch.tensor(expected), atol=1e-3, rtol=0
+    )
     assert (max(page["prefix_matching"][-1]) > 0.5) == (name == "two-layer")
 
 
@@ -135,11 +153,15 @@ def test_fewer_layers_have_fewer_numbers():
 def test_what_the_model_cannot_see_changes_nothing():
     model = _model()
     page = measure.survey(model)
-    model.embed.W_E += 3 * torch.randn(50, 1, generator=torch.Generator().manual_seed(2))  # LayerNorm removes it
-    model.unembed.W_U += torch.randn(16, 1, generator=torch.Generator().manual_seed(3))  # softmax does
+    # LayerNorm removes it
+    model.embed.W_E += 3 * torch.randn(50, 1, generator=torch.Generator().manual_seed(2))
+    # softmax does
+    model.unembed.W_U += torch.randn(16, 1, generator=torch.Generator().manual_seed(3))
     changed = measure.survey(model)
     for key, value in page.items():
-        torch.testing.assert_close(torch.tensor(changed[key]), torch.tensor(value), atol=2e-3, rtol=0)
+        torch.testing.assert_close(
+            torch.tensor(changed[key]), torch.tensor(value), atol=2e-3, rtol=0
+        )
 
 
 def test_every_model_gets_its_own_start_token():
@@ -195,26 +217,36 @@ pages, load, measure = {}, models.load, __import__("course_utils.measure", froml
 
 
 def _lesson_cell(opening: str) -> str:
-    notebook = authoring.read(authoring.solution_path("10_reading_critically"))
+    notebook = authoring.read_notebook(authoring.solution_path("10_reading_critically"))
     (source,) = (cell.source for cell in notebook.cells if cell.source.startswith(opening))
     return source
 
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    """What the lesson's cell prints for hub models without network: two are in the cache, one is not."""
+    """What the lesson's cell prints for hub models without network: two are in the cache, one is
+    not.
+    """
     home = tmp_path_factory.mktemp("huggingface")
-    environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(home / "hub")}
+    environment = os.environ | {
+        "HF_HOME": str(home),
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_CACHE": str(home / "hub"),
+    }
     show = _lesson_cell("def show(").split("\n\n\n")[0]
-    cell = _lesson_cell("names = []").replace("names = []", 'names = ["attn-only-1l", "attn-only-2l", "gpt2"]')
+    cell = _lesson_cell("names = []").replace(
+        "names = []", 'names = ["attn-only-1l", "attn-only-2l", "gpt2"]'
+    )
     draws = (
-        "from course_utils.lessons.l10_reading_critically import figures as draw\n"
+        "from course_lessons.l10_reading_critically import figures as draw\n"
         + _lesson_cell("draw.survey(").splitlines()[0]
     )
     code = "\n".join([SCRIPT, show, cell, draws, "print(json.dumps(pages))"])
     command = [sys.executable, "-W", "ignore", "-c", code, str(home)]
     root = Path(__file__).parents[2]
-    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        command, env=environment, cwd=root, capture_output=True, text=True, timeout=180
+    )
     assert done.returncode == 0, done.stderr
     *printed, pages = [line for line in done.stdout.splitlines() if "Loaded pretrained" not in line]
     return SimpleNamespace(printed=printed, pages=json.loads(pages))
@@ -227,7 +259,9 @@ def test_the_lessons_cell_measures_hub_models(hub):
         assert abs(page["first_pass_loss"] - math.log(260)) < 1  # untrained
         shape = (2, 2) if name == "attn-only-2l" else (3, 2)
         for key in ("previous_token", "prefix_matching", "copying"):
-            assert torch.tensor(page[key]).shape == shape and torch.tensor(page[key]).isfinite().all()
+            assert (
+                torch.tensor(page[key]).shape == shape and torch.tensor(page[key]).isfinite().all()
+            )
         assert page["composition"].keys() == set("QKV")
     assert any(line.startswith("gpt2: repeated random tokens, first pass") for line in hub.printed)
 
@@ -235,7 +269,9 @@ def test_the_lessons_cell_measures_hub_models(hub):
 @pytest.mark.slow
 def test_the_lessons_cell_says_what_cannot_be_reached(hub):
     (sentence,) = (line for line in hub.printed if "attn-only-1l" in line)
-    assert sentence.startswith("'attn-only-1l' comes from the Hugging Face hub, which can't be reached")
+    assert sentence.startswith(
+        "'attn-only-1l' comes from the Hugging Face hub, which can't be reached"
+    )
 
 
 def test_inserting_a_token_is_running_the_model_on_the_changed_text():
@@ -247,7 +283,9 @@ def test_inserting_a_token_is_running_the_model_on_the_changed_text():
         changed = TOKENS[i : i + 1].clone()
         changed[0, -1 - back[i]] = tokens[i]
         for text_of, found in ((TOKENS[i : i + 1], before[i]), (changed, after[i])):
-            torch.testing.assert_close(found, model(text_of)[0, -1].log_softmax(-1)[out[i]], atol=1e-4, rtol=1e-4)
+            torch.testing.assert_close(
+                found, model(text_of)[0, -1].log_softmax(-1)[out[i]], atol=1e-4, rtol=1e-4
+            )
     one = measure.inserted(model, TOKENS, tokens[:1], back[:1], out[:1])[1]
     torch.testing.assert_close(one[0], after[0])
     with pytest.raises(ValueError, match=f"from 0 to {TOKENS.shape[1] - 1} back"):
@@ -257,13 +295,17 @@ def test_inserting_a_token_is_running_the_model_on_the_changed_text():
 def test_a_standard_error_of_independent_values_is_the_usual_one():
     values = torch.randn(50, generator=torch.Generator().manual_seed(0))
     mean, error = measure.mean_and_error(values, torch.arange(50))
-    assert mean == pytest.approx(values.mean().item()) and error == pytest.approx(values.std().item() / 50**0.5)
+    assert mean == pytest.approx(values.mean().item()) and error == pytest.approx(
+        values.std().item() / 50**0.5
+    )
 
 
 def test_values_that_are_alike_in_a_cluster_count_once():
     values = torch.randn(20, 1, generator=torch.Generator().manual_seed(0))
     once = measure.mean_and_error(values, torch.arange(20)[:, None])
-    assert measure.mean_and_error(values.expand(20, 30), torch.arange(20)[:, None]) == pytest.approx(once)
+    assert measure.mean_and_error(
+        values.expand(20, 30), torch.arange(20)[:, None]
+    ) == pytest.approx(once)
     naive = measure.mean_and_error(values.expand(20, 30).flatten(), torch.arange(600))
     assert naive[1] < once[1] / 5
 
@@ -279,4 +321,5 @@ def test_origins_belong_to_the_held_out_tokens():
     stream, of_stream = tokens[:, 1:].flatten(), origins[:, 1:].flatten()
     starts = (stream == 0).nonzero().flatten()  # a document opens with the start token
     assert (of_stream.diff() >= 0).all() and (of_stream[starts] == torch.arange(len(starts))).all()
-    assert len(text.held_out_documents()) - len(starts) in (0, 1)  # the last may begin in what is left over
+    # the last may begin in what is left over
+    assert len(text.held_out_documents()) - len(starts) in (0, 1)

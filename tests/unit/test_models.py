@@ -119,7 +119,9 @@ def test_the_unembedding_is_centred_and_no_probability_changes(folder):
 def test_load_takes_a_folder(folder, final, monkeypatch, kind):
     monkeypatch.chdir(folder.parent)
     for path in (folder, folder.name):
-        torch.testing.assert_close(dict(models.load(kind(path)).named_parameters()), _centred(final))
+        torch.testing.assert_close(
+            dict(models.load(kind(path)).named_parameters()), _centred(final)
+        )
 
 
 def test_load_takes_a_bundled_name(data):
@@ -135,7 +137,9 @@ def test_a_model_of_the_courses_vocabulary_gets_its_tokenizer(tmp_path):
     assert models.load(tmp_path).to_str_tokens("import") == [text.START, "import"]
 
 
-@pytest.mark.parametrize("name", [name for name in models.bundled() if re.fullmatch(r"\w+-layer", name)])
+@pytest.mark.parametrize(
+    "name", [name for name in models.bundled() if re.fullmatch(r"\w+-layer", name)]
+)
 def test_bundled_models_load(name):
     model = models.load(name)
     tokens = text.held_out_tokens()[:4]
@@ -148,13 +152,17 @@ def test_bundled_models_load(name):
 
 @pytest.mark.parametrize("name", ["tiny-modle", "tinymodel", "Tiny-Model"])
 def test_an_unknown_name_hears_of_the_nearest(data, name):
-    with pytest.raises(ValueError, match=f"no model and no folder '{name}'. Did you mean 'tiny-model'") as caught:
+    with pytest.raises(
+        ValueError, match=f"no model and no folder '{name}'. Did you mean 'tiny-model'"
+    ) as caught:
         models.load(name)
     assert "gpt2" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_name_unlike_any_other_hears_of_all(data):
-    with pytest.raises(ValueError, match=r"'xyz'\. Bundled: \['tiny-model'\]; from the hub: \['attn-only-1l'"):
+    with pytest.raises(
+        ValueError, match=r"'xyz'\. Bundled: \['tiny-model'\]; from the hub: \['attn-only-1l'"
+    ):
         models.load("xyz")
 
 
@@ -173,19 +181,24 @@ def test_what_is_no_folder_is_no_damaged_file(data, name):
 
 @pytest.mark.parametrize("step", [100, -200, "200", 0.5])
 def test_an_unknown_step_hears_of_those_there_are(folder, step):
-    with pytest.raises(ValueError, match=rf"'tiny-model' has no snapshot of step {step!r}; it has \[0, 200\]\."):
+    with pytest.raises(
+        ValueError, match=rf"'tiny-model' has no snapshot of step {step!r}; it has \[0, 200\]\."
+    ):
         models.load(folder, step)
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors"])
 def test_a_missing_file_is_named(data, folder, file):
     (folder / file).unlink()
-    with pytest.raises(FileNotFoundError, match=f"^data/tiny-model/{file} is missing.*git checkout"):
+    with pytest.raises(
+        FileNotFoundError, match=f"^data/tiny-model/{file} is missing.*git checkout"
+    ):
         models.load(data / "tiny-model")
 
 
 @pytest.mark.parametrize(
-    ("file", "step"), [("config.json", None), ("model.safetensors", None), ("step-000200.safetensors", 200)]
+    ("file", "step"),
+    [("config.json", None), ("model.safetensors", None), ("step-000200.safetensors", 200)],
 )
 def test_a_damaged_file_is_named(data, folder, file, step):
     content = bytearray((folder / file).read_bytes())
@@ -208,11 +221,15 @@ def test_the_initialisation_can_be_repeated():
     first = models.initial(CONFIG)
     torch.manual_seed(99)
     again, other = models.initial(CONFIG), models.initial(CONFIG | {"seed": 4})
-    torch.testing.assert_close(again.state_dict(), first.state_dict(), atol=0, rtol=0, equal_nan=True)
+    torch.testing.assert_close(
+        again.state_dict(), first.state_dict(), atol=0, rtol=0, equal_nan=True
+    )
     assert not torch.equal(other.W_E, first.W_E)
 
 
-@pytest.mark.parametrize("config", [{k: v for k, v in CONFIG.items() if k != "seed"}, CONFIG | {"seed": None}])
+@pytest.mark.parametrize(
+    "config", [{k: v for k, v in CONFIG.items() if k != "seed"}, CONFIG | {"seed": None}]
+)
 def test_the_initialisation_requires_a_seed(config):
     with pytest.raises(ValueError, match="needs a seed"):
         models.initial(config)
@@ -241,7 +258,15 @@ def test_positions_start_as_sinusoids():
 def test_saved_weights_hold_half_precision_and_no_bias(folder):
     stored = models.load_file(folder / "model.safetensors")
     assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
-    assert {key.split(".")[-1] for key in stored} == {"W_E", "W_pos", "W_U", "W_Q", "W_K", "W_V", "W_O"}
+    assert {key.split(".")[-1] for key in stored} == {
+        "W_E",
+        "W_pos",
+        "W_U",
+        "W_Q",
+        "W_K",
+        "W_V",
+        "W_O",
+    }
 
 
 # From the hub
@@ -249,7 +274,9 @@ def test_saved_weights_hold_half_precision_and_no_bias(folder):
 FAILURES = [
     hub_errors.LocalEntryNotFoundError("not in the cache, and no connection"),
     hub_errors.OfflineModeIsEnabled("offline mode is enabled"),
-    OSError("We couldn't connect to 'https://huggingface.co' to load the files"),  # transformers' own
+    OSError(
+        "We couldn't connect to 'https://huggingface.co' to load the files"
+    ),  # transformers' own
     hub_errors.HTTPError("refused, or timed out"),
     ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
 ]
@@ -265,12 +292,16 @@ def test_no_network_is_one_clear_sentence(monkeypatch, failure, name):
     monkeypatch.setattr(models.HookedTransformer, "from_pretrained", unreachable)
     monkeypatch.setattr(models, "download_file_from_hf", unreachable)
     monkeypatch.setattr(models, "get_pretrained_model_config", lambda *_, **__: None)
-    with pytest.raises(ConnectionError, match=f"^'{name}' comes from the Hugging Face hub, .*reached") as caught:
+    with pytest.raises(
+        ConnectionError, match=f"^'{name}' comes from the Hugging Face hub, .*reached"
+    ) as caught:
         models.load(name)
     assert "\n" not in str(caught.value) and caught.value.__cause__ is failure
 
 
-@pytest.mark.parametrize("failure", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("a bug")])
+@pytest.mark.parametrize(
+    "failure", [OSError(errno.ENOSPC, "No space left on device"), RuntimeError("a bug")]
+)
 def test_other_failures_are_not_blamed_on_the_network(monkeypatch, failure):
     def fail(*_, **__):
         raise failure
@@ -375,12 +406,20 @@ print(json.dumps(result))
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    """What loading hub models gives without network, first from an empty cache, then from one with a small model."""
+    """What loading hub models gives without network, first from an empty cache, then from one with
+    a small model.
+    """
     home = tmp_path_factory.mktemp("huggingface")
-    environment = os.environ | {"HF_HOME": str(home), "HF_HUB_OFFLINE": "1", "HF_HUB_CACHE": str(home / "hub")}
+    environment = os.environ | {
+        "HF_HOME": str(home),
+        "HF_HUB_OFFLINE": "1",
+        "HF_HUB_CACHE": str(home / "hub"),
+    }
     command = [sys.executable, "-W", "ignore", "-c", HUB_SCRIPT, str(home)]
     root = Path(__file__).parents[2]
-    done = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(
+        command, env=environment, cwd=root, capture_output=True, text=True, timeout=120
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 
@@ -389,7 +428,9 @@ def hub(tmp_path_factory):
 def test_an_empty_cache_without_network_is_one_clear_sentence(hub):
     assert hub["empty"].keys() == set(models.HUB)
     for name, (kind, message) in hub["empty"].items():
-        assert kind == "ConnectionError" and message.startswith(f"'{name}' comes from the Hugging Face hub")
+        assert kind == "ConnectionError" and message.startswith(
+            f"'{name}' comes from the Hugging Face hub"
+        )
 
 
 @pytest.mark.slow
@@ -404,7 +445,8 @@ def test_a_cached_hub_model_loads_without_network(hub):
     loaded = hub["loaded"]
     assert loaded["name"] == "Attn_Only_1L512W_C4_Code" and not loaded["training"]
     assert loaded["tokens"] == loaded["expected"] and loaded["tokens"][0] == 0
-    assert loaded["difference"] < 1e-4  # with LayerNorm folded and W_U centred, the same predictions
+    # with LayerNorm folded and W_U centred, the same predictions
+    assert loaded["difference"] < 1e-4
     assert loaded["centre"] < 1e-6
 
 
@@ -447,8 +489,11 @@ def test_a_rotated_model_has_a_rotated_stream_and_the_same_logits(positions):
     turned, turned_cache = transforms.rotated(model, Q).run_with_cache(TOKENS)
     torch.testing.assert_close(turned, logits, atol=1e-4, rtol=1e-4)
     for layer in (0, 1):
-        torch.testing.assert_close(turned_cache["resid_post", layer], cache["resid_post", layer] @ Q)
-        torch.testing.assert_close(turned_cache["z", layer], cache["z", layer])  # a head's own space is left alone
+        torch.testing.assert_close(
+            turned_cache["resid_post", layer], cache["resid_post", layer] @ Q
+        )
+        # a head's own space is left alone
+        torch.testing.assert_close(turned_cache["z", layer], cache["z", layer])
     torch.testing.assert_close(model(TOKENS), logits)
 
 
@@ -456,7 +501,10 @@ def test_only_a_rotation_of_a_model_without_layernorm_is_accepted(final):
     for Q in (2 * torch.eye(16), torch.eye(15), torch.zeros(16, 16)):
         with pytest.raises(ValueError, match="orthogonal"):
             transforms.rotated(final, Q)
-    for change in ({"normalization_type": "LN"}, {"attn_only": False, "act_fn": "relu", "d_mlp": 8}):
+    for change in (
+        {"normalization_type": "LN"},
+        {"attn_only": False, "act_fn": "relu", "d_mlp": 8},
+    ):
         with pytest.raises(ValueError, match="without LayerNorm"):
             transforms.rotated(models.initial(CONFIG | change), torch.eye(16))
 
@@ -496,7 +544,9 @@ def test_a_model_from_neurons_is_what_its_two_tables_say():
 
 def test_circuits_without_room_or_with_unknown_positions_hear_of_it():
     two = torch.zeros(1, 5, 5)
-    with pytest.raises(ValueError, match="3 tokens and 3 positions need more than the 5 dimensions"):
+    with pytest.raises(
+        ValueError, match="3 tokens and 3 positions need more than the 5 dimensions"
+    ):
         models.from_circuits(two, two, d_vocab=3, n_ctx=3)
     with pytest.raises(ValueError, match="not 'rotary'"):
         models.from_circuits(two, two, d_vocab=2, n_ctx=3, positions="rotary")

@@ -3,10 +3,18 @@
 import pytest
 import torch
 
+from course_lessons.fixtures import random, tiny_model
 from course_utils import circuits, heads, load, models, paths
-from course_utils.course.fixtures import random, tiny_model
 
-CONFIG = {"n_layers": 1, "d_model": 12, "n_heads": 3, "d_head": 4, "n_ctx": 9, "d_vocab": 30, "attn_only": True}
+CONFIG = {
+    "n_layers": 1,
+    "d_model": 12,
+    "n_heads": 3,
+    "d_head": 4,
+    "n_ctx": 9,
+    "d_vocab": 30,
+    "attn_only": True,
+}
 CONFIG |= {"normalization_type": None, "positional_embedding_type": "shortformer", "seed": 0}
 TOKENS = torch.tensor([0, 5, 7, 5, 9, 29, 5])
 
@@ -70,7 +78,9 @@ def test_other_models_have_other_paths(n_layers):
         paths.path_terms(model, TOKENS)
 
 
-@pytest.mark.parametrize("other", [{"normalization_type": "LN"}, {"positional_embedding_type": "standard"}])
+@pytest.mark.parametrize(
+    "other", [{"normalization_type": "LN"}, {"positional_embedding_type": "standard"}]
+)
 def test_a_model_with_other_parts_is_no_sum_of_these_paths(other):
     for n_layers, terms in ((1, paths.path_terms), (2, lambda *given: paths.to_logit(*given, 7))):
         with pytest.raises(ValueError, match="no LayerNorm, MLP, bias or position"):
@@ -79,10 +89,15 @@ def test_a_model_with_other_parts_is_no_sum_of_these_paths(other):
 
 def test_heads_given_as_tables_are_the_models_when_positions_are_zero(model):
     model.pos_embed.W_pos.zero_()
-    QK, OV = (torch.stack([full(model, 0, h).AB for h in range(3)]) for full in (circuits.full_qk, circuits.full_ov))
+    QK, OV = (
+        torch.stack([full(model, 0, h).AB for h in range(3)])
+        for full in (circuits.full_qk, circuits.full_ov)
+    )
     _, terms = paths.path_terms(model, TOKENS)
     torch.testing.assert_close(paths.of_tables(QK, OV, TOKENS), terms.sum(0), atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(paths.of_tables(QK[:1], OV[:1], TOKENS), terms[0], atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(
+        paths.of_tables(QK[:1], OV[:1], TOKENS), terms[0], atol=1e-5, rtol=1e-4
+    )
     with pytest.raises(ValueError, match="from 0 to 29"):
         paths.of_tables(QK, OV, torch.tensor([3, 30]))
     smaller = QK[:, :2, :2], OV[:, :2, :2]  # with fewer tokens than heads
@@ -115,7 +130,9 @@ def test_patterns_and_what_is_given_are_those_of_the_package(name):
     future = torch.ones(len(tokens), len(tokens)).triu(1).bool()
     for layer in range(model.cfg.n_layers):
         scores = cache["attn_scores", layer][0]
-        torch.testing.assert_close(run.scores[layer].masked_fill(future, -torch.inf), scores, atol=2e-4, rtol=1e-4)
+        torch.testing.assert_close(
+            run.scores[layer].masked_fill(future, -torch.inf), scores, atol=2e-4, rtol=1e-4
+        )
     assert run.scores[:, :, future].isfinite().all()  # what the mask hides
 
 
@@ -129,7 +146,9 @@ def test_the_terms_sum_to_the_logit(name, cuts):
     for position, token in ((len(tokens) - 1, 5), (2, 60)):
         terms = paths.terms(model, run, position, token)
         assert sum(terms.values()) == pytest.approx(run.logits[position, token].item(), abs=1e-3)
-        assert len([name for name in terms if "." in name]) == model.cfg.n_layers * model.cfg.n_heads
+        assert (
+            len([name for name in terms if "." in name]) == model.cfg.n_layers * model.cfg.n_heads
+        )
         assert ("bias" in terms) == (name == "one-layer-ln")
         if cuts == ((0, 0),):
             assert terms["0.0"] == 0
@@ -152,24 +171,39 @@ def test_the_pairs_of_two_layers_sum_to_the_terms_of_the_later_heads(cuts):
     run = paths.run(model, tokens, *cuts)
     pairs, terms = paths.pairs(model, run, 20, 12), paths.terms(model, run, 20, 12)
     assert pairs.shape == (8, 9)
-    assert pairs.sum(1).tolist() == pytest.approx([terms[f"1.{head}"] for head in range(8)], abs=1e-3)
+    assert pairs.sum(1).tolist() == pytest.approx(
+        [terms[f"1.{head}"] for head in range(8)], abs=1e-3
+    )
     if cuts:
         assert pairs[6, 1 + 5] == pairs[4, 1] == 0 and pairs[0, 1].abs() > 0
 
 
 def test_a_pair_is_a_virtual_head():
-    """A₂ A₁ W_E OV₁ OV₂ W_U, with the patterns of the run, made of matrices that `pairs` never forms."""
+    """A₂ A₁ W_E OV₁ OV₂ W_U, with the patterns of the run, made of matrices that `pairs` never
+    forms.
+    """
     model, tokens = trained("two-layer")
     model.double()
     run = paths.run(model, tokens)
     first = model.W_V[0, 3] @ model.W_O[0, 3]
     second = model.W_V[1, 6] @ model.W_O[1, 6]
-    virtual = run.pattern[1, 6] @ run.pattern[0, 3] @ model.W_E[tokens] @ first @ second @ model.W_U[:, 12]
-    assert paths.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(virtual[20].item(), abs=1e-8)
+    virtual = (
+        run.pattern[1, 6]
+        @ run.pattern[0, 3]
+        @ model.W_E[tokens]
+        @ first
+        @ second
+        @ model.W_U[:, 12]
+    )
+    assert paths.pairs(model, run, 20, 12)[6, 1 + 3].item() == pytest.approx(
+        virtual[20].item(), abs=1e-8
+    )
 
 
 @pytest.mark.parametrize("normalization", [None, "LN", "LNPre"])
-@pytest.mark.parametrize("scale", [0.5, 0.02])  # of weights; so small a stream is not far from LayerNorm's epsilon
+@pytest.mark.parametrize(
+    "scale", [0.5, 0.02]
+)  # of weights; so small a stream is not far from LayerNorm's epsilon
 def test_the_terms_of_a_model_with_biases_sum_to_the_logit(normalization, scale):
     model = tiny_model(scale, normalization_type=normalization)
     for seed, (name, bias) in enumerate(model.named_parameters()):
@@ -182,14 +216,22 @@ def test_the_terms_of_a_model_with_biases_sum_to_the_logit(normalization, scale)
     for position, token in ((6, 3), (2, 11)):
         terms = paths.terms(model, run, position, token)
         assert sum(terms.values()) == pytest.approx(run.logits[position, token].item(), abs=2e-5)
-        assert {type(value) for value in terms.values()} == {float} and "bias" in terms and len(terms) == 8
+        assert (
+            {type(value) for value in terms.values()} == {float}
+            and "bias" in terms
+            and len(terms) == 8
+        )
 
 
 def test_a_model_of_no_layers_has_a_run_without_heads():
     model = tiny_model(n_layers=0)
     run = paths.run(model, TOKENS % 20)
     assert run.scores.shape == run.pattern.shape == run.value_weighted.shape == (0, 3, 7, 7)
-    assert run.written.shape == (0, 3, 7, 10) and run.stream.shape == (1, 7, 10) and run.logits.shape == (7, 20)
+    assert (
+        run.written.shape == (0, 3, 7, 10)
+        and run.stream.shape == (1, 7, 10)
+        and run.logits.shape == (7, 20)
+    )
 
 
 def test_a_run_says_how_the_stream_grows_and_cannot_be_changed():
@@ -209,7 +251,9 @@ def test_what_a_run_cannot_be_is_said():
     with pytest.raises(ValueError, match="texts of 10 tokens, and the model reads at most 9"):
         paths.run(model, torch.arange(10))
     paths.run(model, TOKENS % 20, 6)
-    with pytest.raises(ValueError, match="Position 7 can't be cut: the text has the positions 0 to 6"):
+    with pytest.raises(
+        ValueError, match="Position 7 can't be cut: the text has the positions 0 to 6"
+    ):
         paths.run(model, TOKENS % 20, 7)
     for other in ({"n_layers": 1}, {"n_layers": 3}, {"normalization_type": "LN"}):
         other_model = tiny_model(**other)

@@ -22,10 +22,11 @@ from IPython.display import DisplayHandle
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+from course_lessons.l03_zero_layers import figures as lesson_03
 from course_utils import plots
-from course_utils.lessons.l03_zero_layers import figures as lesson_03
 
-TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]  # among them, what matplotlib takes for bad mathematics
+# among them, what matplotlib takes for bad mathematics
+TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]
 PATTERN = torch.rand(5, 5, generator=torch.Generator().manual_seed(0)).tril()
 
 
@@ -58,18 +59,31 @@ def _ticks(axis):
 
 @pytest.mark.parametrize(
     ("value", "spec", "said"),
-    [(-1.25, ".1f", "−1.2"), (-0.04, ".1f", "0.0"), (0.004, "+.2f", "0.00"), (3, "+.2f", "+3.00"), (-2, "g", "−2")],
+    [
+        (-1.25, ".1f", "−1.2"),
+        (-0.04, ".1f", "0.0"),
+        (0.004, "+.2f", "0.00"),
+        (3, "+.2f", "+3.00"),
+        (-2, "g", "−2"),
+    ],
 )
 def test_a_number_in_a_figure_has_a_minus_sign_and_zero_has_none(value, spec, said):
     assert plots.written(value, spec) == said
 
 
 def test_bars_show_every_value_in_order():
-    axes = _draw(plots.bars({"bigram": 4.75, "model": 4.8, "nothing": 0.0}, "Loss", "nats", highlight=["model"]))
+    axes = _draw(
+        plots.bars(
+            {"bigram": 4.75, "model": 4.8, "nothing": 0.0}, "Loss", "nats", highlight=["model"]
+        )
+    )
     assert [bar.get_width() for bar in axes.patches] == [4.75, 4.8, 0.0]
     assert _ticks(axes.yaxis) == ["bigram", "model", "nothing"] and axes.yaxis_inverted()
     assert {"4.75", "4.80", "0.00"} <= {text.get_text() for text in axes.texts}
-    colours = [matplotlib.colors.to_hex(bar.get_facecolor(), keep_alpha=False).upper() for bar in axes.patches]
+    colours = [
+        matplotlib.colors.to_hex(bar.get_facecolor(), keep_alpha=False).upper()
+        for bar in axes.patches
+    ]
     assert colours == [plots.COLOURS[0], plots.COLOURS[1], plots.COLOURS[0]]
     assert axes.get_xlabel() == "nats" and axes.get_title(loc="left") == "Loss"
 
@@ -81,13 +95,25 @@ def test_what_is_highlighted_stands_out_without_its_hue():
 
 @pytest.mark.parametrize("kind", [list, torch.tensor])
 def test_grouped_bars_stand_side_by_side_and_differ_without_their_hue(kind):
-    groups = {"plain": kind([1.0, 2.0, 3.0]), "cut": kind([0.5, 1.5, 2.5]), "moved": kind([0.0, 0.25, 1.0])}
-    axes = _draw(plots.grouped_bars(groups, ["query", "key", "value"], "Title", "nats", "door", numbers=True))
-    assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [list(v) for v in groups.values()]
-    middles = np.array([[bar.get_x() + bar.get_width() / 2 for bar in bars] for bars in axes.containers])
+    groups = {
+        "plain": kind([1.0, 2.0, 3.0]),
+        "cut": kind([0.5, 1.5, 2.5]),
+        "moved": kind([0.0, 0.25, 1.0]),
+    }
+    axes = _draw(
+        plots.grouped_bars(groups, ["query", "key", "value"], "Title", "nats", "door", numbers=True)
+    )
+    assert [[bar.get_height() for bar in bars] for bars in axes.containers] == [
+        list(v) for v in groups.values()
+    ]
+    middles = np.array(
+        [[bar.get_x() + bar.get_width() / 2 for bar in bars] for bars in axes.containers]
+    )
     np.testing.assert_allclose(middles.mean(0), range(3), atol=1e-9)
     assert len({bars[0].get_hatch() for bars in axes.containers}) == 3
-    assert _ticks(axes.xaxis) == ["query", "key", "value"] and "2.50" in [text.get_text() for text in axes.texts]
+    assert _ticks(axes.xaxis) == ["query", "key", "value"] and "2.50" in [
+        text.get_text() for text in axes.texts
+    ]
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("nats", "door")
 
 
@@ -107,12 +133,19 @@ def test_density_counts_every_point():
 def test_heatmap_names_rows_and_columns(kind):
     axes = _draw(plots.heatmap(kind(PATTERN[:3]), TOKENS[:3], TOKENS, "Title", "from", "to"))
     np.testing.assert_array_equal(axes.images[0].get_array(), PATTERN[:3])
-    assert _ticks(axes.yaxis) == ["<|start|>", "·$\\x$", "↵"] and _ticks(axes.xaxis)[3:] == ["é", "a_b"]
+    assert _ticks(axes.yaxis) == ["<|start|>", "·$\\x$", "↵"] and _ticks(axes.xaxis)[3:] == [
+        "é",
+        "a_b",
+    ]
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("from", "to")
 
 
 def test_a_centred_heatmap_is_white_at_zero_and_says_its_unit():
-    axes = _draw(plots.heatmap(torch.tensor([[-1.0, 3.0]]), ["row"], ["a", "b"], "Title", label="nats", centred=True))
+    axes = _draw(
+        plots.heatmap(
+            torch.tensor([[-1.0, 3.0]]), ["row"], ["a", "b"], "Title", label="nats", centred=True
+        )
+    )
     assert axes.images[0].colorbar.ax.get_ylabel() == "nats"
     assert axes.images[0].get_clim() == (-3, 3) and axes.images[0].get_cmap().name == "RdBu_r"
 
@@ -121,7 +154,9 @@ def test_a_heatmap_tells_below_from_above_without_its_hue_and_writes_numbers():
     values, names = torch.tensor([[-1.0, -0.1], [0.6, 1.0]]), ["a", "b"]
     axes = _draw(plots.heatmap(values, names, names, "Title", centred=True))
     assert [(text.get_text(), text.get_position()) for text in axes.texts] == [("−", (0, 0))]
-    axes = _draw(plots.heatmap(values, names, names, "Title", centred=True, limit=20.0, numbers_from=0.6))
+    axes = _draw(
+        plots.heatmap(values, names, names, "Title", centred=True, limit=20.0, numbers_from=0.6)
+    )
     assert [text.get_text() for text in axes.texts] == ["−1.00", "0.60", "1.00"]
     assert axes.images[0].get_clim() == (-20, 20)
 
@@ -144,13 +179,17 @@ def test_pictures_can_be_drawn_side_by_side():
 @pytest.mark.parametrize(("rows", "columns"), [(4, 5), (5, 4), (5, 6), (0, 0)])
 def test_heatmap_refuses_names_that_do_not_fit(rows, columns):
     names = [str(number) for number in range(10)]
-    with pytest.raises(ValueError, match=rf"shape \[5, 5\] can't take {rows} row and {columns} column names"):
+    with pytest.raises(
+        ValueError, match=rf"shape \[5, 5\] can't take {rows} row and {columns} column names"
+    ):
         plots.heatmap(PATTERN, names[:rows], names[:columns], "Title")
     assert not plt.get_fignums()  # nothing half drawn
 
 
 def test_attention_refuses_several_heads():
-    with pytest.raises(ValueError, match=r"pattern must be .* shape \[dest, src\]; .* shape \[2, 5, 5\]"):
+    with pytest.raises(
+        ValueError, match=r"pattern must be .* shape \[dest, src\]; .* shape \[2, 5, 5\]"
+    ):
         plots.attention(torch.stack([PATTERN, PATTERN]), TOKENS, "Title")
 
 
@@ -163,12 +202,17 @@ def test_attention_heads_is_self_contained(offline, kind):
     assert json.loads(given)["tokens"] == TOKENS
     torch.testing.assert_close(torch.tensor(json.loads(given)["attention"]), patterns)
     assert not re.search(r"unpkg|jsdelivr|cdnjs|\bcdn\.", html)
-    assert not re.search(r"<script[^>]*\bsrc=|<link[^>]*\bhref=|\b(import|from)\s*\(?\s*[\"']https?:", html)
+    assert not re.search(
+        r"<script[^>]*\bsrc=|<link[^>]*\bhref=|\b(import|from)\s*\(?\s*[\"']https?:", html
+    )
 
 
 def test_attention_heads_says_in_words_what_is_not_stored():
     drawn = plots.attention_heads(torch.stack([PATTERN, PATTERN.T]), TOKENS, first=1, layer=3)
-    assert repr(drawn) == "Attention patterns of 2 heads on 5 tokens, for the mouse: run this cell to see them."
+    assert (
+        repr(drawn)
+        == "Attention patterns of 2 heads on 5 tokens, for the mouse: run this cell to see them."
+    )
     (given,) = re.findall(r"CircuitsVis\.AttentionHeads,\s*(\{.*\})", drawn.data)
     assert json.loads(given)["attentionHeadNames"] == ["3.0", "3.1"]
 
@@ -181,7 +225,9 @@ def test_attention_heads_opens_on_a_head_that_there_is(first):
 
 @pytest.mark.parametrize("shape", [(2, 5, 4), (2, 4, 5), (2, 4, 4)])
 def test_attention_heads_refuses_other_shapes(shape):
-    with pytest.raises(ValueError, match=re.escape(f"[head, 5, 5] for 5 tokens, not {list(shape)}")):
+    with pytest.raises(
+        ValueError, match=re.escape(f"[head, 5, 5] for 5 tokens, not {list(shape)}")
+    ):
         plots.attention_heads(torch.zeros(shape), TOKENS)
 
 
@@ -224,34 +270,61 @@ def test_a_shown_figure_is_twice_as_sharp_as_it_is_wide(monkeypatch):
 def test_a_table_in_training_is_one_picture_drawn_anew(monkeypatch):
     shown = []
     handle = SimpleNamespace(update=lambda data, raw: shown.append(data))
-    monkeypatch.setattr(lesson_03, "display", lambda data, raw, display_id: shown.append(data) or handle)
+    monkeypatch.setattr(
+        lesson_03, "display", lambda data, raw, display_id: shown.append(data) or handle
+    )
     counted = torch.randn(6, 6).log_softmax(1)
-    live = lesson_03.LiveTable(counted, torch.ones(6, 6, dtype=torch.bool), torch.rand(6), {" a": 1, "b": 4})
+    live = lesson_03.LiveTable(
+        counted, torch.ones(6, 6, dtype=torch.bool), torch.rand(6), {" a": 1, "b": 4}
+    )
     for step in range(5):
         live.show(step, counted if step > 2 else torch.randn(6, 6), 1.5)
-    assert list(live.like_bigrams) == list(live.like_frequencies) == [0, 1, 2, 3]  # step 4 is none of STEPS
+    # step 4 is none of STEPS
+    assert list(live.like_bigrams) == list(live.like_frequencies) == [0, 1, 2, 3]
     assert abs(live.like_bigrams[3] - 1) < 1e-5 and live.like_bigrams[0] < 0.999
-    assert len(shown) == 4 and len({data["text/plain"] for data in shown}) == 1  # the words hold at every step
+    # the words hold at every step
+    assert len(shown) == 4 and len({data["text/plain"] for data in shown}) == 1
     assert not plt.get_fignums()
 
 
 def test_a_written_text_has_a_box_for_each_piece_and_marks_new_pairs():
     names = [" a", "b\n", "c", *"defghijkl"]
-    left, right = lesson_03.writing([" a", "b\n", "c"], torch.rand(12), names, torch.tensor([0, 200]))
+    left, right = lesson_03.writing(
+        [" a", "b\n", "c"], torch.rand(12), names, torch.tensor([0, 200])
+    )
     texts = [text.get_text() for text in left.texts]
     assert texts == ["·a", "b↵", "c"] and len(left.patches) == 3
-    assert left.patches[1].get_edgecolor()[:3] != left.patches[0].get_edgecolor()[:3]  # its pair never occurred
+    # its pair never occurred
+    assert left.patches[1].get_edgecolor()[:3] != left.patches[0].get_edgecolor()[:3]
     assert len(right.patches) == 10
     plt.close("all")
 
 
-MACHADO = {  # Machado et al. 2009, severity 1: linear RGB as people of the three kinds of colour-blindness see it
-    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
-    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
-    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+# Machado et al. 2009, severity 1: linear RGB as people of the three kinds of colour-blindness see
+# it
+MACHADO = {
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
 }
 XYZ = np.array(
-    [[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.0721750], [0.0193339, 0.1191920, 0.9503041]]
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.0721750],
+        [0.0193339, 0.1191920, 0.9503041],
+    ]
 )
 
 
@@ -262,7 +335,9 @@ def linear(srgb):
 def lab(rgb):
     ratios = rgb @ XYZ.T / np.array([0.95047, 1, 1.08883])
     f = np.where(ratios > 216 / 24389, np.cbrt(ratios), (24389 / 27 * ratios + 16) / 116)
-    return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
+    return np.stack(
+        [116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1
+    )
 
 
 def ciede2000(one, other):  # Sharma, Wu & Dalal 2005
@@ -296,7 +371,11 @@ def test_every_colour_stands_out_from_the_page(page):
     assert ((high + 0.05) / (low + 0.05)).min() >= 3
 
 
-@pytest.mark.parametrize("eyes", [np.eye(3), *map(np.array, MACHADO.values())], ids=["all", *MACHADO])
+@pytest.mark.parametrize(
+    "eyes", [np.eye(3), *map(np.array, MACHADO.values())], ids=["all", *MACHADO]
+)
 def test_colours_are_told_apart(eyes):
-    seen = lab(np.clip(linear(np.array([to_rgb(colour) for colour in plots.COLOURS])) @ eyes.T, 0, 1))
+    seen = lab(
+        np.clip(linear(np.array([to_rgb(colour) for colour in plots.COLOURS])) @ eyes.T, 0, 1)
+    )
     assert min(ciede2000(one, other) for one, other in itertools.combinations(seen, 2)) >= 20

@@ -10,8 +10,8 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from course_utils.lessons.l01_transformer import figures as draw
-from course_utils.lessons.l01_transformer import writing
+from course_lessons.l01_transformer import figures as draw
+from course_lessons.l01_transformer import sampling
 
 NAMES = [" $a", "b\n", "_c"]  # among them, what matplotlib takes for bad mathematics
 SCORES = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.25, -3.0], [0.0, 0.125, 7.0]])
@@ -61,14 +61,15 @@ def test_what_is_normed_has_mean_0():
 
 
 def test_the_pairs_lose_less_than_single_tokens_where_every_other_token_follows_from_the_last():
-    drawn = torch.randint(1, 50, (1000,), generator=torch.Generator().manual_seed(0))  # 0 is the start token
+    # 0 is the start token
+    drawn = torch.randint(1, 50, (1000,), generator=torch.Generator().manual_seed(0))
     stream = torch.stack([drawn, drawn * 5 % 49 + 1], dim=1).flatten()
     single, pairs = draw.plain_losses(stream, stream.view(20, 100)).values()
     assert single == pytest.approx(4.1, abs=0.1) and 1 < pairs < 3
 
 
 def test_top_k_keeps_k_and_divides_by_their_sum():
-    kept = writing.top_k(torch.tensor([[0.5, 0.3, 0.2]]).log(), 2)
+    kept = sampling.top_k(torch.tensor([[0.5, 0.3, 0.2]]).log(), 2)
     assert kept[0].tolist() == pytest.approx([0.625, 0.375, 0])
 
 
@@ -79,12 +80,14 @@ def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
 
 
 def test_a_typical_text_stands_at_its_mean_surprise():
-    axes = draw.typical({"drawn": torch.tensor([1.0, 2.0, 3.0]), "greedy": torch.tensor([0.5])}, 2.0)
+    axes = draw.typical(
+        {"drawn": torch.tensor([1.0, 2.0, 3.0]), "greedy": torch.tensor([0.5])}, 2.0
+    )
     assert axes.lines[0].get_xdata().tolist() == [1, 2, 3] and axes.lines[1].get_xdata()[0] == 2
 
 
 def test_top_p_keeps_as_few_as_reach_the_share():
-    kept = writing.top_p(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0.7)
+    kept = sampling.top_p(torch.tensor([[0.2, 0.5, 0.3]]).log(), 0.7)
     assert kept[0].tolist() == pytest.approx([0, 0.625, 0.375])
 
 
@@ -97,11 +100,17 @@ def test_one_head_is_drawn_with_keys_at_their_scores_and_what_arrives_adding_up(
     q, k, v = SCORES[0], SCORES, torch.eye(3)
     scores = k @ q / 3**0.5
     shares = scores.softmax(0)
-    keys, by_share, _, added = draw.one_head(NAMES, q, k, scores, shares, v, shares[:, None] * v, {1: "red"})
+    keys, by_share, _, added = draw.one_head(
+        NAMES, q, k, scores, shares, v, shares[:, None] * v, {1: "red"}
+    )
     tips = [note.xy[1] for note in keys.texts if hasattr(note, "xy")][1:]
     assert tips == pytest.approx(scores.tolist()) and f"{shares[1]:.2f}" in _words(by_share)[0]
-    along, across = [note.xy for note in added.texts if hasattr(note, "arrow_patch") and note.arrow_patch][-1]
-    assert along == pytest.approx(shares.norm().item(), abs=1e-5) and across == pytest.approx(0, abs=1e-5)
+    along, across = [
+        note.xy for note in added.texts if hasattr(note, "arrow_patch") and note.arrow_patch
+    ][-1]
+    assert along == pytest.approx(shares.norm().item(), abs=1e-5) and across == pytest.approx(
+        0, abs=1e-5
+    )
 
 
 def test_both_cuts_stand_side_by_side_and_spreads_on_the_root():

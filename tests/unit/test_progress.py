@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from course_utils.author import authoring
+from course_tools import authoring
 from course_utils.course import progress
 
 
@@ -16,7 +16,9 @@ def _notebook(path, **printed):
     cells = []
     for number, (name, text) in enumerate(printed.items(), 1):
         heading = f"### Exercise {number} · `{name}` &nbsp; ●○○ · 5 minutes\n\nWrite it."
-        cells.append({"cell_type": "markdown", "id": name, "source": heading.splitlines(keepends=True)})
+        cells.append(
+            {"cell_type": "markdown", "id": name, "source": heading.splitlines(keepends=True)}
+        )
         output = {"output_type": "stream", "name": "stdout", "text": text.splitlines(keepends=True)}
         cells.append(
             {
@@ -30,7 +32,13 @@ def _notebook(path, **printed):
 
 
 def test_the_last_word_of_every_check_counts(tmp_path):
-    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✗ b: a sum of 2.\n", c="○ c: not attempted yet.\n", d="")
+    _notebook(
+        tmp_path / "03_zero_layers.ipynb",
+        a="✓ a\n",
+        b="✗ b: a sum of 2.\n",
+        c="○ c: not attempted yet.\n",
+        d="",
+    )
     assert progress.marks(tmp_path) == {"03": {"a": "✓", "b": "✗", "c": "○", "d": "○"}}
     _notebook(tmp_path / "03_zero_layers.ipynb", a="✗ a: no.\n✓ a\n", b="✓ b\n✗ b: no longer.\n")
     assert progress.marks(tmp_path)["03"] == {"a": "✓", "b": "✗"}
@@ -45,7 +53,9 @@ def test_the_best_copy_counts(tmp_path):
 
 def test_the_lessons_as_they_come_are_blank_and_the_solutions_done():
     done = progress.marks(authoring.SOLUTIONS)
-    assert len(done) >= 8 and {mark for lesson in done.values() for mark in lesson.values()} == {"✓"}
+    assert len(done) >= 8 and {mark for lesson in done.values() for mark in lesson.values()} == {
+        "✓"
+    }
     blank = progress.marks(authoring.SOLUTIONS.parent)
     assert blank == {lesson: dict.fromkeys(exercises, "○") for lesson, exercises in done.items()}
 
@@ -60,11 +70,15 @@ def test_the_signs_reach_a_pipe_in_windows_encoding(tmp_path):
     _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="")
     environment = os.environ | {"PYTHONUTF8": "0", "PYTHONIOENCODING": "cp1252"}
     command = [sys.executable, "-m", "course_utils.course.progress", str(tmp_path)]
-    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=True)
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", check=True
+    )
     assert done.stdout.startswith("03  ✓○")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"cells": 3}', '{"cells": [{}]}', '{"cells": [{"source": [1]}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"cells": 3}', '{"cells": [{}]}', '{"cells": [{"source": [1]}]}']
+)
 def test_bad_input_is_one_sentence(tmp_path, capsys, text):
     with pytest.raises(SystemExit):
         progress.main([str(tmp_path)])
@@ -83,10 +97,12 @@ def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monk
     for time, name in enumerate(("07_induction_heads.ipynb", "03_zero_layers.ipynb")):
         os.utime(tmp_path / name, (time, time))
     page = progress.Overview()._repr_mimebundle_()[0]["text/html"]
-    assert "<b>Begin here: " in page and "Go on: 03_zero_layers.ipynb" in repr(
-        progress.Overview()
-    )  # nothing was run yet
-    assert 'href="03_zero_layers.ipynb#cell-id=b" title="b: not right yet" aria-label="b: not right yet">✗</a>' in page
+    # nothing was run yet
+    assert "<b>Begin here: " in page and "Go on: 03_zero_layers.ipynb" in repr(progress.Overview())
+    assert (
+        'href="03_zero_layers.ipynb#cell-id=b" title="b: not right yet" aria-label="b: not '
+        'right yet">✗</a>' in page
+    )
     assert "1 of 2" in page and "Predictions: none made." in page and "00_start" not in page
 
     _run(tmp_path / "03_zero_layers.ipynb")
@@ -96,7 +112,8 @@ def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monk
     _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n", b="✓ b\n")
     _run(tmp_path / "03_zero_layers.ipynb")
     notebook, exercise = progress.Overview().next()
-    assert (notebook.path.name, exercise) == ("07_induction_heads.ipynb", "")  # the next lesson, from its top
+    # the next lesson, from its top
+    assert (notebook.path.name, exercise) == ("07_induction_heads.ipynb", "")
 
     kept = {
         "x": {"guess": 1.0, "truth": 1.0, "right": True},
@@ -107,7 +124,10 @@ def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monk
     assert "Predictions: 3 made, 1 of 2 came true so far." in repr(progress.Overview())
     (tmp_path / "my_cases.json").write_text(json.dumps({"box 2": {"a": "false", "b": "solved"}}))
     tally = "Sealed boxes. box 2: 2 tries, 1 false, 7 of 10 points."
-    assert tally in repr(progress.Overview()) and tally in progress.Overview()._repr_mimebundle_()[0]["text/html"]
+    assert (
+        tally in repr(progress.Overview())
+        and tally in progress.Overview()._repr_mimebundle_()[0]["text/html"]
+    )
 
 
 def _run(path):

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from course_lessons.l04b_what_reading_misses import skip_trigrams
 from course_utils import models
-from course_utils.lessons.l04b_what_reading_misses import skip_trigrams
 
 WINDOW = 2
 STREAM = torch.randint(1, 8, (400,), generator=torch.Generator().manual_seed(0))
@@ -15,8 +15,20 @@ TOKENS[:, 0] = 0
 
 @pytest.fixture(scope="module")
 def model():
-    config = {"n_layers": 1, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 10, "d_vocab": 8, "seed": 0}
-    shape = {"attn_only": True, "normalization_type": None, "positional_embedding_type": "shortformer"}
+    config = {
+        "n_layers": 1,
+        "d_model": 8,
+        "n_heads": 2,
+        "d_head": 4,
+        "n_ctx": 10,
+        "d_vocab": 8,
+        "seed": 0,
+    }
+    shape = {
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": "shortformer",
+    }
     result = models.initial(config | shape).requires_grad_(False)
     for parameter in result.parameters():
         parameter.mul_(2)
@@ -36,7 +48,10 @@ def test_in_the_language_each_pair_has_one_favourite():
 
 def test_fit_reaches_the_optimum_with_free_logits_and_not_without_the_source():
     p = skip_trigrams.language(0)
-    free, shared = torch.zeros(p.shape, requires_grad=True), torch.zeros(p.shape[1:], requires_grad=True)
+    free, shared = (
+        torch.zeros(p.shape, requires_grad=True),
+        torch.zeros(p.shape[1:], requires_grad=True),
+    )
     assert skip_trigrams.fit([free], lambda: free, p, 0.1) == pytest.approx(0, abs=1e-3)
     assert skip_trigrams.fit([shared], lambda: shared.expand(p.shape), p, 0.1) > 1
 
@@ -52,7 +67,10 @@ def test_triples_are_counted_as_one_counts_them_by_hand(triples):
     assert torch.allclose(triples.expected, before_b[:, triples.b] / 8)
     share = after_a / (WINDOW * torch.bincount(STREAM[:-1], minlength=8)[:, None])
     usual = torch.bincount(STREAM[1:], minlength=8) / (len(STREAM) - 1)
-    assert torch.equal(triples.likes[1:], (share >= usual)[1:, triples.c]) and not triples.likes[0].any()
+    assert (
+        torch.equal(triples.likes[1:], (share >= usual)[1:, triples.c])
+        and not triples.likes[0].any()
+    )
 
 
 def test_the_model_expects_what_its_probabilities_say(model, triples):
@@ -66,13 +84,17 @@ def test_the_model_expects_what_its_probabilities_say(model, triples):
                     expected += p[row, i, triples.c[pair]].item()
                     came += int(TOKENS[row, i + 1] == triples.c[pair])
     assert came > 0
-    probability, hit, row, pos, pair = skip_trigrams.instances(model, TOKENS, triples, chosen, WINDOW)
+    probability, hit, row, pos, pair = skip_trigrams.instances(
+        model, TOKENS, triples, chosen, WINDOW
+    )
     assert (probability.sum().item(), int(hit.sum())) == (pytest.approx(expected, rel=1e-4), came)
     assert torch.allclose(probability, p[row, pos, triples.c[pair]], rtol=1e-4)
 
 
 def test_a_typical_denominator_is_the_mean_over_all_texts(model):
-    """Two sources in between, all 64 pairs of tokens, each with its probability: by linearity that is the mean."""
+    """Two sources in between, all 64 pairs of tokens, each with its probability: by linearity that
+    is the mean.
+    """
     frequency = torch.rand(8, generator=torch.Generator().manual_seed(0))
     frequency /= frequency.sum()
     x, y = torch.cartesian_prod(torch.arange(8), torch.arange(8)).T
@@ -80,5 +102,7 @@ def test_a_typical_denominator_is_the_mean_over_all_texts(model):
     _, cache = model.run_with_cache(texts)
     Z = cache["attn_scores", 0][:, :, 3, :4].exp().sum(-1)  # [text, head]
     mean = (frequency[x] * frequency[y]) @ Z
-    log_Z = skip_trigrams.typical_log_Z(model, torch.tensor([5]), torch.tensor([3]), frequency)[:, 0]
+    log_Z = skip_trigrams.typical_log_Z(model, torch.tensor([5]), torch.tensor([3]), frequency)[
+        :, 0
+    ]
     assert torch.allclose(log_Z, mean.log(), atol=1e-4)

@@ -6,7 +6,7 @@ import pytest
 from jupyterlab.labapp import LabApp
 from traitlets import Enum
 
-from course_utils.author import authoring
+from course_tools import authoring
 from course_utils.course import copies, start
 
 
@@ -21,7 +21,9 @@ def launched(monkeypatch):
 def test_it_copies_the_lessons_and_opens_the_first_page_there(tmp_path, launched, capsys):
     folder = tmp_path / "mine"
     assert start.main(["--folder", str(folder), "--no-browser", "--port", "9000"]) == 0
-    assert {path.name for path in folder.glob("*.ipynb")} == {path.name for path in authoring.learner_notebooks()}
+    assert {path.name for path in folder.glob("*.ipynb")} == {
+        path.name for path in authoring.learner_notebooks()
+    }
     assert (folder / start.FIRST).is_file()
     assert launched[-3:] == ["--no-browser", "--port", "9000"]
     assert f"--ServerApp.root_dir={folder}" in launched
@@ -35,23 +37,39 @@ def test_it_copies_the_lessons_and_opens_the_first_page_there(tmp_path, launched
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ('{"cells": []}', "is newer in the course, and yours stays: to have both, rename yours and start again."),
-        ("<<<<", "can't be read as a notebook, and stays as it is: for a fresh one, rename it and start again."),
+        (
+            '{"cells": []}',
+            "is newer in the course, and yours stays: to have both, rename yours and start again.",
+        ),
+        (
+            "<<<<",
+            "can't be read as a notebook, and stays as it is: for a fresh one, rename it and "
+            "start again.",
+        ),
     ],
 )
-def test_it_says_what_was_kept_and_what_to_do(tmp_path, launched, monkeypatch, capsys, content, sentence):
+def test_it_says_what_was_kept_and_what_to_do(
+    tmp_path, launched, monkeypatch, capsys, content, sentence
+):
     monkeypatch.setattr(copies, "renew", lambda folder: ["03_zero_layers.ipynb"])
     (tmp_path / "03_zero_layers.ipynb").write_text(content)
     start.main(["--folder", str(tmp_path)])
-    assert capsys.readouterr().out.splitlines()[1:-1] == [f"03_zero_layers.ipynb {sentence}"] and launched
+    assert (
+        capsys.readouterr().out.splitlines()[1:-1] == [f"03_zero_layers.ipynb {sentence}"]
+        and launched
+    )
 
 
 def test_without_jupyterlab_it_says_how_to_get_it(tmp_path, launched, monkeypatch, capsys):
     find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "jupyterlab" else find(name))
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "jupyterlab" else find(name)
+    )
     with pytest.raises(SystemExit):
         start.main(["--folder", str(tmp_path)])
-    assert "JupyterLab is not installed in this Python: " in capsys.readouterr().err and not launched
+    assert (
+        "JupyterLab is not installed in this Python: " in capsys.readouterr().err and not launched
+    )
     assert (tmp_path / start.FIRST).is_file()  # the copies are there
 
 
@@ -59,7 +77,10 @@ def test_a_folder_that_cannot_be_is_one_sentence(tmp_path, launched, capsys):
     (tmp_path / "file").write_text("")
     with pytest.raises(SystemExit):
         start.main(["--folder", str(tmp_path / "file")])
-    assert f"can't be kept in {tmp_path / 'file'} (" in capsys.readouterr().err.splitlines()[-1] and not launched
+    assert (
+        f"can't be kept in {tmp_path / 'file'} (" in capsys.readouterr().err.splitlines()[-1]
+        and not launched
+    )
 
 
 def test_jupyterlab_knows_every_setting(tmp_path):
@@ -71,4 +92,5 @@ def test_jupyterlab_knows_every_setting(tmp_path):
     for setting in start.settings(tmp_path):
         owner, name = setting.partition("=")[0].lstrip("-").split(".")
         trait = known[owner].class_traits(config=True)[name]
-        assert not isinstance(trait, Enum) or setting.partition("=")[2] in trait.values  # such a fault ends the start
+        # such a fault ends the start
+        assert not isinstance(trait, Enum) or setting.partition("=")[2] in trait.values

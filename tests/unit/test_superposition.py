@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.lessons.l09c_superposition import superposition
+from course_lessons.l09c_superposition import superposition
 
 
 def test_few_features_have_every_case_once():
@@ -27,8 +27,12 @@ def test_probabilities_sum_to_one_and_have_the_density(n, density):
 
 @pytest.mark.parametrize("relu", [True, False])
 def test_a_model_that_says_nothing_loses_one_per_feature_and_a_perfect_one_nothing(relu):
-    assert superposition.losses(torch.zeros(5, 2), torch.zeros(5), [0.1], relu)[0] == pytest.approx(1, abs=1e-5)
-    assert superposition.losses(torch.eye(5), torch.zeros(5), [0.1], relu)[0] == pytest.approx(0, abs=1e-6)
+    assert superposition.losses(torch.zeros(5, 2), torch.zeros(5), [0.1], relu)[0] == pytest.approx(
+        1, abs=1e-5
+    )
+    assert superposition.losses(torch.eye(5), torch.zeros(5), [0.1], relu)[0] == pytest.approx(
+        0, abs=1e-6
+    )
 
 
 def test_without_a_relu_training_finds_what_least_squares_allow():
@@ -56,7 +60,9 @@ def test_the_feature_that_counts_little_is_left_out_unless_both_are_rare():
 def test_planted_children_come_with_their_parent_only_if_nested():
     nested, free = superposition.planted(True), superposition.planted(False)
     parents, children = nested[:, 12:15].repeat_interleave(3, 1), nested[:, 15:]
-    assert (children <= parents).all() and (free[:, 15:] > free[:, 12:15].repeat_interleave(3, 1)).any()
+    assert (children <= parents).all() and (
+        free[:, 15:] > free[:, 12:15].repeat_interleave(3, 1)
+    ).any()
     for on in (nested, free):
         torch.testing.assert_close(on[:, 15:].mean(), torch.tensor(0.0375), atol=0.002, rtol=0)
 
@@ -64,5 +70,8 @@ def test_planted_children_come_with_their_parent_only_if_nested():
 def test_a_unit_that_is_the_parent_fires_with_and_without_a_child():
     on = superposition.planted(True, rows=500)
     assert superposition.fires(on, torch.eye(24), on).tolist() == [[1, 1]] * 3
-    alone = on * (1 - torch.eye(24)[12]) + torch.eye(24)[12] * (on[:, 15:18].sum(1, keepdim=True) == 0) * on
+    alone = (
+        on * (1 - torch.eye(24)[12])
+        + torch.eye(24)[12] * (on[:, 15:18].sum(1, keepdim=True) == 0) * on
+    )
     assert superposition.fires(alone, torch.eye(24), on).tolist() == [[1, 0], [1, 1], [1, 1]]

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_utils import models
-from course_utils.making import tasks
+from course_utils.training import tasks
 
 MAX, ADDITION, FIBONACCI = (tasks.TASKS[name] for name in ("max-of-list", "addition", "fibonacci"))
 each_task = pytest.mark.parametrize("task", tasks.TASKS.values(), ids=tasks.TASKS)
@@ -62,7 +62,9 @@ def test_no_held_out_pair_is_ever_asked_in_training(task):
 
 def test_the_same_pair_is_held_out_in_both_orders():
     found = tasks.sequences(2)
-    assert torch.equal(tasks.is_held_out(ADDITION, found), tasks.is_held_out(ADDITION, found.flip(1)))
+    assert torch.equal(
+        tasks.is_held_out(ADDITION, found), tasks.is_held_out(ADDITION, found.flip(1))
+    )
     other_seed = tasks.is_held_out(replace(ADDITION, seed=1), found)
     assert not torch.equal(tasks.is_held_out(ADDITION, found), other_seed)
 
@@ -73,7 +75,9 @@ def test_batches_depend_on_seed_and_step_alone(task):
     batch = tasks.batch_of(task, 7, training)
     torch.manual_seed(5)
     assert torch.equal(tasks.batch_of(replace(task, steps=9), 7, training), batch)
-    others = [tasks.batch_of(replace(task, seed=s), t, training) for s, t in [(0, 8), (1, 7), (7, 0)]]
+    others = [
+        tasks.batch_of(replace(task, seed=s), t, training) for s, t in [(0, 8), (1, 7), (7, 0)]
+    ]
     assert not any(torch.equal(other, batch) for other in others)
 
 
@@ -94,13 +98,20 @@ def test_lists_are_uniform_and_the_held_out_ones_are_others():
     batch = torch.cat([tasks.batch_of(MAX, step).flatten() for step in range(100)])
     assert batch.bincount(minlength=64).float().std() < 0.1 * len(batch) / 64
     nothing, held_out = tasks.examples(MAX)
-    assert nothing == [] and [tuple(lists.shape) for lists in held_out] == [(4_096, n) for n in range(2, 7)]
+    assert nothing == [] and [tuple(lists.shape) for lists in held_out] == [
+        (4_096, n) for n in range(2, 7)
+    ]
 
 
 @each_task
 def test_the_model_reads_the_longest_input(task):
     config = task.config()
     cfg = models.initial(config).cfg
-    assert (cfg.n_layers, cfg.n_heads, cfg.d_head, cfg.positional_embedding_type) == (1, 1, task.d_model, "standard")
+    assert (cfg.n_layers, cfg.n_heads, cfg.d_head, cfg.positional_embedding_type) == (
+        1,
+        1,
+        task.d_model,
+        "standard",
+    )
     assert cfg.n_ctx == max(task.lengths) and cfg.attn_only == (task.d_mlp == 0)
     assert not task.d_mlp or (cfg.d_mlp, cfg.act_fn) == (task.d_mlp, "relu")

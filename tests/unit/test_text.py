@@ -52,7 +52,8 @@ def test_every_text_survives_the_tokenizer(string):
 
 
 def test_the_tokenizer_compresses():
-    assert len(_ids("import sys\n\n\nclass Error(Exception):\n    pass\n")) < 20  # byte by byte it would be 46
+    # byte by byte it would be 46
+    assert len(_ids("import sys\n\n\nclass Error(Exception):\n    pass\n")) < 20
 
 
 def test_encode_opens_each_document_with_the_start_token():
@@ -105,18 +106,32 @@ def test_visible_shows_white_space():
 
 def test_corpus_files_are_those_that_can_be_read_in_a_fixed_order(tmp_path, monkeypatch):
     monkeypatch.setattr(sysconfig, "get_paths", lambda: {"stdlib": str(tmp_path)})
-    for name in ("b.py", "a/z.py", "a/a.py", "site-packages/p.py", "dist-packages/p.py", "__pycache__/p.py", "n.txt"):
+    for name in (
+        "b.py",
+        "a/z.py",
+        "a/a.py",
+        "site-packages/p.py",
+        "dist-packages/p.py",
+        "__pycache__/p.py",
+        "n.txt",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x = 'é'\n", encoding="utf-8")
     (tmp_path / "latin.py").write_bytes("é".encode("latin-1"))
     (tmp_path / "blank.py").write_text(" \n")
-    assert [f.relative_to(tmp_path).as_posix() for f in text.corpus_files()] == ["a/a.py", "a/z.py", "b.py"]
+    assert [f.relative_to(tmp_path).as_posix() for f in text.corpus_files()] == [
+        "a/a.py",
+        "a/z.py",
+        "b.py",
+    ]
 
 
 def test_the_corpus_is_the_standard_library():
     files = text.corpus_files()
     assert len(files) > 500
-    assert {"argparse", "asyncio", "json"} <= {f.stem for f in files} | {f.parent.name for f in files}
+    assert {"argparse", "asyncio", "json"} <= {f.stem for f in files} | {
+        f.parent.name for f in files
+    }
 
 
 @pytest.fixture
@@ -137,7 +152,8 @@ def test_the_manifest_describes_the_corpus(corpus):
     manifest = corpus(b"a = 1\n", "b = 'é'\n".encode())
     assert (manifest["files"], manifest["bytes"]) == (2, 6 + 9)
     assert manifest == corpus(b"a = 1\n", "b = 'é'\n".encode())
-    assert manifest == corpus(b"a = 1\r\n", "b = 'é'\r\n".encode())  # Windows' line ends make no difference
+    # Windows' line ends make no difference
+    assert manifest == corpus(b"a = 1\r\n", "b = 'é'\r\n".encode())
 
 
 def test_the_manifest_notices_every_change(corpus):
@@ -206,7 +222,8 @@ def test_repeated_tokens_repeat(length, batch, repeats):
 
 def test_repeated_tokens_are_uniform_over_the_vocabulary():
     drawn = text.repeated_tokens(5_000, 2, 1, d_vocab=6)[:, 1:].flatten().bincount(minlength=6)
-    assert drawn[0] == 0 and (drawn[1:] / 10_000 - 0.2).abs().max() < 0.02  # five standard deviations
+    # five standard deviations
+    assert drawn[0] == 0 and (drawn[1:] / 10_000 - 0.2).abs().max() < 0.02
     assert text.repeated_tokens(2_000, 1, 1).max() > text.D_VOCAB / 2
 
 
@@ -218,7 +235,11 @@ def test_repeated_tokens_rows_differ():
 @pytest.mark.parametrize("kind", [list, torch.tensor])
 def test_repeated_tokens_follow_the_weights(kind):
     weights = kind([1000.0, 0.0, 1.0, 3.0, 0.0])
-    drawn = text.repeated_tokens(5_000, 2, 1, weights=weights, d_vocab=5)[:, 1:].flatten().bincount(minlength=5)
+    drawn = (
+        text.repeated_tokens(5_000, 2, 1, weights=weights, d_vocab=5)[:, 1:]
+        .flatten()
+        .bincount(minlength=5)
+    )
     assert drawn[[0, 1, 4]].tolist() == [0, 0, 0]
     assert (drawn[3] / 10_000 - 0.75).abs() < 0.02
     assert weights[0] == 1000  # the caller's weights are left alone

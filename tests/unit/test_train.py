@@ -15,9 +15,12 @@ import pytest
 import torch
 
 from course_utils import _files, heads, measure, models, text
-from course_utils.making import muon, tasks, train
+from course_utils.training import muon, tasks, train
 
-DOCUMENTS = ["def add(a, b):\n    return a + b\n" * 20, "import sys\n\nfor line in sys.stdin:\n    print(line)\n" * 20]
+DOCUMENTS = [
+    "def add(a, b):\n    return a + b\n" * 20,
+    "import sys\n\nfor line in sys.stdin:\n    print(line)\n" * 20,
+]
 TINY = train.TextRecipe(n_layers=2, steps=30, snapshots=(5, 20), batch=2, adamw_lr=3e-2, warmup=3)
 REAL_RECIPES = train.RECIPES
 
@@ -56,8 +59,14 @@ def finished(small, tmp_path_factory):
 
 
 def _contents(folder):
-    """Everything that training left, but for the time that it took, and for what a killed run could not tidy away."""
-    visible = [file for file in folder.iterdir() if not file.name.startswith(".") and file.name != _files.CHECKSUMS]
+    """Everything that training left, but for the time that it took, and for what a killed run could
+    not tidy away.
+    """
+    visible = [
+        file
+        for file in folder.iterdir()
+        if not file.name.startswith(".") and file.name != _files.CHECKSUMS
+    ]
     found = {file.name: file.read_bytes() for file in visible}
     card = json.loads(found.pop("config.json"))
     assert card.pop("training_seconds") >= 0
@@ -111,7 +120,10 @@ def test_the_folder_holds_what_it_should(finished):
 
 def test_the_card_says_how_the_model_was_made(finished):
     card = json.loads((finished.folder / "config.json").read_text(encoding="utf-8"))
-    assert train.TextRecipe(**card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])}) == TINY
+    assert (
+        train.TextRecipe(**card["recipe"] | {"snapshots": tuple(card["recipe"]["snapshots"])})
+        == TINY
+    )
     assert card["model"] == TINY.config() and card["corpus"] == text.corpus_manifest()
     assert card["tokens_seen"] == 30 * 2 * 80 and card["result"] == finished.row
 
@@ -119,21 +131,31 @@ def test_the_card_says_how_the_model_was_made(finished):
 def test_the_result_loads(finished):
     model = models.load(finished.folder)
     with torch.no_grad():
-        row = measure.on_text(model, text.held_out_tokens()) | measure.on_repeats(model, text.repeated_tokens(16), 16)
+        row = measure.on_text(model, text.held_out_tokens()) | measure.on_repeats(
+            model, text.repeated_tokens(16), 16
+        )
     for key, value in row.items():  # but for half precision, the model that was measured
-        torch.testing.assert_close(torch.tensor(value), torch.tensor(finished.row[key]), atol=1e-2, rtol=0)
+        torch.testing.assert_close(
+            torch.tensor(value), torch.tensor(finished.row[key]), atol=1e-2, rtol=0
+        )
     losses = [model(text.held_out_tokens(), return_type="loss").item()]
     for step in (20, 5, 0):
-        losses.append(models.load(finished.folder, step)(text.held_out_tokens(), return_type="loss").item())
+        losses.append(
+            models.load(finished.folder, step)(text.held_out_tokens(), return_type="loss").item()
+        )
     assert losses == sorted(losses) and len(set(losses)) == 4
 
 
 def test_biases_stay_zero(finished):
     model = models.load(finished.folder)
     assert not any(p.any() for name, p in model.named_parameters() if ".b_" in name)
-    changed = [name for name, p in models.initial(TINY.config()).named_parameters() if ".b_" not in name]
+    changed = [
+        name for name, p in models.initial(TINY.config()).named_parameters() if ".b_" not in name
+    ]
     for name in changed:
-        assert not torch.equal(model.get_parameter(name), models.initial(TINY.config()).get_parameter(name)), name
+        assert not torch.equal(
+            model.get_parameter(name), models.initial(TINY.config()).get_parameter(name)
+        ), name
 
 
 # Interruptions
@@ -162,10 +184,12 @@ def test_an_interrupted_run_ends_like_any_other(finished, tmp_path, monkeypatch,
 
 
 def kill_at_every_moment(folders):
-    """Train in folders 0, 1, 2 ... and die at the change of a file with that number; then train to the end.
+    """Train in folders 0, 1, 2 ... and die at the change of a file with that number; then train to
+    the end.
 
-    What a killed process leaves is on the disk, so there are no more moments than changes of files: in the middle of
-    each. Run by a process of its own, because one that has trained cannot be forked and train again.
+    What a killed process leaves is on the disk, so there are no more moments than changes of files:
+    in the middle of each. Run by a process of its own, because one that has trained cannot be
+    forked and train again.
     """
 
     def child(folder, moment=None):
@@ -195,9 +219,13 @@ def kill_at_every_moment(folders):
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork a process")
 def test_a_killed_run_ends_like_any_other(finished, tmp_path):
-    script = f"import pathlib, test_train; test_train.kill_at_every_moment(pathlib.Path({str(tmp_path)!r}))"
+    script = (
+        f"import pathlib, test_train; "
+        f"test_train.kill_at_every_moment(pathlib.Path({str(tmp_path)!r}))"
+    )
     subprocess.run([sys.executable, "-c", script], cwd=Path(__file__).parent, check=True)
-    # three states, two snapshots, weights, card, history, checksums, the state removed; and one that was not killed
+    # three states, two snapshots, weights, card, history, checksums, the state removed; and one
+    # that was not killed
     assert {folder.name for folder in tmp_path.iterdir()} == {str(moment) for moment in range(11)}
     for folder in tmp_path.iterdir():
         assert _contents(folder) == _contents(finished.folder)  # bit for bit
@@ -239,9 +267,15 @@ def test_a_run_keeps_its_precision_on_another_processor(tmp_path, monkeypatch):
             train.train(train.OnText, TINY, folder)
         monkeypatch.setattr(train, "precision", lambda second=second: second)
         train.train(train.OnText, TINY, folder)
-        assert json.loads((folder / "config.json").read_text(encoding="utf-8"))["precision"] == first
+        assert (
+            json.loads((folder / "config.json").read_text(encoding="utf-8"))["precision"] == first
+        )
         histories[first, second] = _history(folder)
-    assert histories["float32", "bfloat16"] == histories["float32", "float32"] != histories["bfloat16", "float32"]
+    assert (
+        histories["float32", "bfloat16"]
+        == histories["float32", "float32"]
+        != histories["bfloat16", "float32"]
+    )
 
 
 def test_a_finished_folder_is_left_alone(finished, monkeypatch):
@@ -255,7 +289,9 @@ def test_a_finished_folder_is_left_alone(finished, monkeypatch):
     assert {file: file.stat().st_mtime_ns for file in finished.folder.iterdir()} == before
 
 
-@pytest.mark.parametrize("other", [{"seed": 1}, {"muon_lr": 0.01}, {"snapshots": (5,)}, {"minutes": 1.0}])
+@pytest.mark.parametrize(
+    "other", [{"seed": 1}, {"muon_lr": 0.01}, {"snapshots": (5,)}, {"minutes": 1.0}]
+)
 def test_the_run_of_another_recipe_is_not_continued(tmp_path, monkeypatch, other):
     _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 11)
     with pytest.raises(SystemExit):
@@ -271,7 +307,8 @@ def test_the_run_of_another_recipe_is_not_continued(tmp_path, monkeypatch, other
 def test_minutes_choose_the_number_of_steps(tmp_path, monkeypatch):
     recipe = replace(TINY, n_layers=0, steps=10_000, snapshots=(), batch=1)
     clock = itertools.count()
-    monkeypatch.setattr(train, "time", SimpleNamespace(monotonic=lambda: next(clock) / 100))  # a step takes 10 ms
+    # a step takes 10 ms
+    monkeypatch.setattr(train, "time", SimpleNamespace(monotonic=lambda: next(clock) / 100))
     monkeypatch.setattr(train, "interval", lambda step: 100)
     _stop_once(monkeypatch, "batch_of", lambda stream, recipe, step: step == 150)
     with pytest.raises(SystemExit):
@@ -299,9 +336,13 @@ def test_measure_by_hand(finished):
         "held_out_loss": held_out[:, 1:].mean(),  # not what follows the start token
         "in_context_learning": held_out[:, -32:].mean() - held_out[:, 32:64].mean(),
         "first_pass_loss": twice[:, 1:16].mean(),  # predicts tokens 2 … 16
-        "second_pass_loss": twice[:, 17:32].mean(),  # predicts tokens 18 … 32: those whose past is known
+        "second_pass_loss": twice[
+            :, 17:32
+        ].mean(),  # predicts tokens 18 … 32: those whose past is known
         "previous_token": heads.previous_token_score(heads.patterns(model, repeated)).mean(-1),
-        "prefix_matching": heads.prefix_matching_score(heads.patterns(model, repeated), 16).mean(-1),
+        "prefix_matching": heads.prefix_matching_score(heads.patterns(model, repeated), 16).mean(
+            -1
+        ),
     }
     assert row.keys() == expected.keys()
     for key, value in expected.items():
@@ -322,7 +363,10 @@ def test_batches_depend_on_seed_and_step_alone():
     batch = train.batch_of(stream, TINY, 7)
     torch.manual_seed(5)
     assert torch.equal(train.batch_of(stream, replace(TINY, steps=99), 7), batch)
-    others = [train.batch_of(stream, replace(TINY, seed=s), t) for s, t in [(0, 8), (1, 7), (1, 6), (7, 0)]]
+    others = [
+        train.batch_of(stream, replace(TINY, seed=s), t)
+        for s, t in [(0, 8), (1, 7), (1, 6), (7, 0)]
+    ]
     assert not any(torch.equal(other, batch) for other in others)
 
 
@@ -341,7 +385,9 @@ ATTENTION = ("W_Q", "W_K", "W_V", "W_O")
 def optimized():
     model = models.initial(TINY.config())
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
-    return SimpleNamespace(model=model, before=before, optimizers=train.Optimizers(model, TINY, dtype="bfloat16"))
+    return SimpleNamespace(
+        model=model, before=before, optimizers=train.Optimizers(model, TINY, dtype="bfloat16")
+    )
 
 
 def _by_name(optimized):
@@ -391,7 +437,9 @@ def test_a_step_is_one_of_muon_on_the_joined_matrix(optimized):
 def test_in_float32_muon_takes_the_same_step_but_for_rounding():
     for shape in ((16, 16), (40, 10), (10, 40)):
         gradient = torch.randn(shape, generator=torch.Generator().manual_seed(0))
-        exact, rounded = (muon.orthogonalized(gradient, dtype) for dtype in (torch.float32, torch.bfloat16))
+        exact, rounded = (
+            muon.orthogonalized(gradient, dtype) for dtype in (torch.float32, torch.bfloat16)
+        )
         assert exact.dtype == torch.float32 and 0 < (exact - rounded).norm() < 0.05 * exact.norm()
         U, _, V = torch.linalg.svd(gradient, full_matrices=False)
         assert torch.cosine_similarity(exact.flatten(), (U @ V).flatten(), dim=0) > 0.95
@@ -400,7 +448,9 @@ def test_in_float32_muon_takes_the_same_step_but_for_rounding():
 def test_every_other_weight_gets_adamw_and_biases_none(optimized):
     optimized.model(text.held_out_tokens(), return_type="loss").backward()
     optimized.optimizers.step(rate=1.0)
-    changed = {n for n, p in optimized.model.named_parameters() if not torch.equal(p, optimized.before[n])}
+    changed = {
+        n for n, p in optimized.model.named_parameters() if not torch.equal(p, optimized.before[n])
+    }
     assert changed == {n for n in optimized.before if ".b_" not in n}
     (group,) = optimized.optimizers.all[0].param_groups
     assert {id(p) for p in group["params"]} == {
@@ -428,9 +478,12 @@ def test_the_real_recipes_are_sound():
     for name, recipe in REAL_RECIPES.items():
         base, _, kind = name.partition("-layer")
         assert recipe.n_layers == ["zero", "one", "two"].index(base)
-        assert recipe.normalization == ("LN" if kind == "-ln" else None) and recipe.biases == (kind == "-biases")
+        assert recipe.normalization == ("LN" if kind == "-ln" else None) and recipe.biases == (
+            kind == "-biases"
+        )
         assert (
-            list(recipe.snapshots) == sorted(set(recipe.snapshots)) and max(recipe.snapshots, default=0) < recipe.steps
+            list(recipe.snapshots) == sorted(set(recipe.snapshots))
+            and max(recipe.snapshots, default=0) < recipe.steps
         )
         assert recipe.warmup < recipe.hold * recipe.steps < recipe.steps
 
@@ -442,7 +495,11 @@ def test_a_run_may_end_early_and_be_of_another_kind(tmp_path):
 
     row = train.train(Slower, TINY, tmp_path / "run", until=lambda row: row["held_out_loss"] < 8.2)
     history = _history(tmp_path / "run")
-    assert history[-1] == row and row["held_out_loss"] < 8.2 <= history[-2]["held_out_loss"] and row["step"] < 30
+    assert (
+        history[-1] == row
+        and row["held_out_loss"] < 8.2 <= history[-2]["held_out_loss"]
+        and row["step"] < 30
+    )
     assert row["train_loss"] < 5  # half of what it would be
     card = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))
     assert card["tokens_seen"] == row["step"] * 2 * 80
@@ -451,7 +508,17 @@ def test_a_run_may_end_early_and_be_of_another_kind(tmp_path):
 # The small tasks
 
 
-TASK = tasks.Task("sum", d_vocab=12, lengths=(2, 3), d_model=16, d_mlp=16, steps=30, batch=32, adamw_lr=3e-2, warmup=3)
+TASK = tasks.Task(
+    "sum",
+    d_vocab=12,
+    lengths=(2, 3),
+    d_model=16,
+    d_mlp=16,
+    steps=30,
+    batch=32,
+    adamw_lr=3e-2,
+    warmup=3,
+)
 
 
 @pytest.fixture(scope="module")
@@ -466,14 +533,19 @@ def test_a_task_is_learnt_and_recorded(finished_task):
     assert last["train_loss"] < first["held_out_loss"] - 0.5
     assert first["held_out_accuracy"] < 0.4 and len(last["accuracy_by_length"]) == 2
     card = json.loads((finished_task.folder / "config.json").read_text(encoding="utf-8"))
-    assert card["recipe"] == json.loads(json.dumps(train.asdict(TASK))) and card["model"] == TASK.config()
+    assert (
+        card["recipe"] == json.loads(json.dumps(train.asdict(TASK)))
+        and card["model"] == TASK.config()
+    )
     assert card["examples_seen"] == 30 * 32 and card["result"] == last and "corpus" not in card
 
 
 def test_a_trained_task_loads_and_gives_the_measured_accuracy(finished_task):
     model, (_, held_out) = models.load(finished_task.folder), tasks.examples(TASK)
     right = [model(tokens)[:, -1].argmax(1) == tasks.answers(TASK, tokens) for tokens in held_out]
-    assert torch.cat(right).float().mean().item() == pytest.approx(finished_task.row["held_out_accuracy"], abs=0.1)
+    assert torch.cat(right).float().mean().item() == pytest.approx(
+        finished_task.row["held_out_accuracy"], abs=0.1
+    )
     assert not any(p.any() for name, p in model.named_parameters() if ".b_" in name)
     assert models.load(finished_task.folder, step=0).cfg.d_mlp == 16
 
@@ -529,7 +601,9 @@ def test_a_text_model_has_an_mlp_only_if_its_recipe_says_so():
     assert "d_mlp" not in plain and "attn_only" not in neurons
     model = models.initial(neurons | small | {"d_mlp": 7})
     trained = {name for name, weight in model.named_parameters() if weight.requires_grad}
-    assert {"blocks.0.mlp.W_in", "blocks.0.mlp.W_out"} <= trained and not any(".b_" in name for name in trained)
+    assert {"blocks.0.mlp.W_in", "blocks.0.mlp.W_out"} <= trained and not any(
+        ".b_" in name for name in trained
+    )
 
 
 def test_the_model_with_layernorm_differs_in_nothing_else():
@@ -545,7 +619,9 @@ def test_layernorm_is_trained_and_stored(tmp_path):
     for name in ("blocks.0.ln1", "ln_final"):
         for kind, start in (("w", 1.0), ("b", 0.0)):
             assert (untrained.get_parameter(f"{name}.{kind}") == start).all()
-            assert not torch.equal(model.get_parameter(f"{name}.{kind}"), untrained.get_parameter(f"{name}.{kind}"))
+            assert not torch.equal(
+                model.get_parameter(f"{name}.{kind}"), untrained.get_parameter(f"{name}.{kind}")
+            )
     assert models.load(tmp_path).cfg.normalization_type == "LN"
 
 
@@ -557,7 +633,8 @@ def test_biases_are_trained_and_stored_where_the_recipe_says_so(tmp_path):
     assert len(biases) == 2 * 4 + 1  # b_Q, b_K, b_V, b_O of each layer, and b_U
     for name in biases:
         assert not untrained.get_parameter(name).any()
-        assert model.get_parameter(name).any() or name.endswith("b_K")  # b_K shifts all scores of a query alike
+        # b_K shifts all scores of a query alike
+        assert model.get_parameter(name).any() or name.endswith("b_K")
 
 
 # The command line
@@ -589,10 +666,17 @@ def test_an_unknown_device_is_refused(capsys):
 
 def test_what_training_measures_lies_where_the_model_is(monkeypatch):
     """A measuring function refuses a model on one device and tokens on another."""
-    monkeypatch.setattr(train, "initial", lambda config, device: torch.nn.Linear(1, 1, device=device))
+    monkeypatch.setattr(
+        train, "initial", lambda config, device: torch.nn.Linear(1, 1, device=device)
+    )
     monkeypatch.setattr(train, "Optimizers", lambda *arguments: None)
     made = train.OnText(train.RECIPES["two-layer"], "meta", torch.arange(9))
-    assert made.tokens.device == made.repeated.device == made.model.weight.device == torch.device("meta")
+    assert (
+        made.tokens.device
+        == made.repeated.device
+        == made.model.weight.device
+        == torch.device("meta")
+    )
 
 
 def test_without_a_gpu_cuda_is_refused(capsys, monkeypatch):
@@ -601,14 +685,19 @@ def test_without_a_gpu_cuda_is_refused(capsys, monkeypatch):
 
 
 def test_a_finished_folder_is_refused_in_one_line(capsys, finished):
-    assert "already holds a finished model" in _error(capsys, "two-layer", "--out", str(finished.folder))
+    assert "already holds a finished model" in _error(
+        capsys, "two-layer", "--out", str(finished.folder)
+    )
 
 
 def test_the_command_trains(capsys, tmp_path, monkeypatch, finished):
     monkeypatch.chdir(tmp_path)
     train.main(["two-layer"])
     folder = Path("runs") / "two-layer"
-    assert capsys.readouterr().out == f"{folder}: held-out loss {finished.row['held_out_loss']:.3f} nats\n"
+    assert (
+        capsys.readouterr().out
+        == f"{folder}: held-out loss {finished.row['held_out_loss']:.3f} nats\n"
+    )
     assert _contents(tmp_path / "runs" / "two-layer") == _contents(finished.folder)
 
 
@@ -616,13 +705,19 @@ def test_the_command_trains_a_task(capsys, tmp_path, monkeypatch, finished_task)
     monkeypatch.setattr(tasks, "TASKS", {"addition": TASK})
     train.main(["addition", "--out", str(tmp_path / "sum")])
     row = finished_task.row
-    expected = f"held-out loss {row['held_out_loss']:.3f} nats, accuracy {row['held_out_accuracy']:.2%}\n"
+    expected = (
+        f"held-out loss {row['held_out_loss']:.3f} nats, accuracy {row['held_out_accuracy']:.2%}\n"
+    )
     assert capsys.readouterr().out == f"{tmp_path / 'sum'}: {expected}"
 
 
 def test_the_options_reach_the_recipe(capsys, monkeypatch, tmp_path):
     calls = []
-    monkeypatch.setattr(train, "train", lambda *args, **kwargs: calls.append((args, kwargs)) or {"held_out_loss": 1.0})
+    monkeypatch.setattr(
+        train,
+        "train",
+        lambda *args, **kwargs: calls.append((args, kwargs)) or {"held_out_loss": 1.0},
+    )
     train.main(["one-layer", "--seed", "5", "--minutes", "2.5", "--out", str(tmp_path)])
     recipe = replace(TINY, n_layers=1, seed=5)
     assert calls == [((train.OnText, recipe, tmp_path), {"device": "cpu", "minutes": 2.5})]

@@ -1,10 +1,12 @@
 """The microscope: a small model on a short text, to look at, to ask and to cut.
 
-`show` is for mouse and keyboard. `figure` is its stored picture, where no kernel runs: a notebook, a page, a slide.
-What both show is a `paths.run`; what they cut, `interventions.cut` cuts.
+`show` is for mouse and keyboard. `figure` is its stored picture, where no kernel runs: a notebook,
+a page, a slide. What both show is a `paths.run`; what they cut, `interventions.cut` cuts.
 """
 
-from __future__ import annotations  # torch takes seconds to import, and a bundled model is live without it
+from __future__ import (
+    annotations,  # torch takes seconds to import, and a bundled model is live without it
+)
 
 import importlib
 from collections.abc import Sequence
@@ -36,30 +38,35 @@ def show(
     weighted: bool = False,
     press: Head | None = None,
 ) -> None:
-    """Show a model at work on a text, as something to touch; the cell's stored output is the still picture.
+    """Show a model at work on a text, as something to touch; the cell's stored output is the still
+    picture.
 
-    `model` is a model, or the name of a bundled one, which the page computes by itself: it is there at once.
-    `text` is a string, or token ids: for max-of-list, the list. `view` is "attention", "stream", "paths" or "doors".
-    `heads` are those that are open, pairs (layer, head), by default the one of each layer that adds most to the
-    asked logit. `cut` says what is switched off, as `interventions.cut` takes it. `ask` is a position, or a pair
-    of a position and a token, whose logit is taken apart; by default the last position and what the model
-    expects there. `weighted` shows each source by attention times the length of what it gives
-    (`heads.value_weighted`). `press` is a head whose switch asks to be pressed. For attention-only models and up to 64
+    `model` is a model, or the name of a bundled one, which the page computes by itself: it is there
+    at once. `text` is a string, or token ids: for max-of-list, the list. `view` is "attention",
+    "stream", "paths" or "doors". `heads` are those that are open, pairs (layer, head), by default
+    the one of each layer that adds most to the asked logit. `cut` says what is switched off, as
+    `interventions.cut` takes it. `ask` is a position, or a pair of a position and a token, whose
+    logit is taken apart; by default the last position and what the model expects there. `weighted`
+    shows each source by attention times the length of what it gives (`heads.value_weighted`).
+    `press` is a head whose switch asks to be pressed. For attention-only models and up to 64
     tokens.
 
-    Raises ValueError or TypeError in one sentence for what can't be shown, IndexError for a head that is not there.
+    Raises ValueError or TypeError in one sentence for what can't be shown, IndexError for a head
+    that is not there.
     """
     from IPython.display import display
 
     in_page = isinstance(model, str)
     if isinstance(model, str):
-        from course_utils.course.microscope.in_page import InPage
+        from course_utils.course.microscope.live_in_page import InPage
 
         opened = [f"{layer}.{head}" for layer, head in heads or []]
         first = {"view": view, "open": opened, "press": press and f"{press[0]}.{press[1]}"}
         display(InPage(model, str(text), first).view(), raw=True)
 
-        from course_utils.models import load  # seconds, for the still picture alone: the live one stands
+        from course_utils.models import (
+            load,  # seconds, for the still picture alone: the live one stands
+        )
 
         model = load(model)
     from course_utils.course.microscope.stored import figure
@@ -68,6 +75,6 @@ def show(
     still.live = True
     display(still)
     if not in_page:
-        from course_utils.course.microscope.widget import Microscope
+        from course_utils.course.microscope.live_in_kernel import Microscope
 
         display(Microscope(still.source, still.facts).view(), raw=True)

@@ -5,12 +5,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils.making import tasks
 from course_utils.paths import Run
+from course_utils.training import tasks
 
 
 def answers(model: HookedTransformer, tokens: Int[Tensor, " pos"]) -> Int[Tensor, " pos"]:
-    """What should be said at each position, −1 where nothing is: the next token, or the largest number so far."""
+    """What should be said at each position, −1 where nothing is: the next token, or the largest
+    number so far.
+    """
     task = tasks.TASKS["max-of-list"]
     if model.cfg.model_name == task.rule:
         largest = [int(tasks.answers(task, tokens[None, : i + 1])) for i in range(len(tokens))]

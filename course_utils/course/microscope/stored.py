@@ -1,4 +1,6 @@
-"""The microscope's stored picture: drawn here for where no script runs, with the facts for a page that draws."""
+"""The microscope's stored picture: drawn here for where no script runs, with the facts for a page
+that draws.
+"""
 
 import base64
 import json
@@ -13,54 +15,72 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import interventions
-from course_utils._arguments import checked
-from course_utils.course.microscope import still
+from course_utils._arguments import validated
+from course_utils.course.microscope import stored_drawing
 from course_utils.course.microscope.facts import VIEWS, Facts, Source, in_words, key_of, rounded
 from course_utils.interventions import Cut, Head
-from course_utils.models import check_head
+from course_utils.models import require_head
 
 MOST = 64  # positions that the drawing has room for, in engine.js as well
 Text = str | Sequence[int] | Int[Tensor, " pos"]
-# JupyterLab puts an error in the place of a widget whose kernel is gone; the still picture stands beside it.
+# JupyterLab puts an error in the place of a widget whose kernel is gone; the still picture stands
+# beside it.
 DEAD = ".jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro))"
 STILL = ".jp-OutputArea-child:has(.microscope-still)"
-HIDE = f"<style>{STILL}+{DEAD},{DEAD}:has(+.jp-OutputArea-child .microscope-still){{display:none}}</style>"
+HIDE = (
+    f"<style>{STILL}+{DEAD},{DEAD}:has(+.jp-OutputArea-child "
+    f".microscope-still){{display:none}}</style>"
+)
 
 
 class Figure:
     """A picture without a kernel: `svg` is its text, `alt` what it shows in words.
 
-    `facts` is what it shows, `answers` what it would show without each open head, by the words of a question.
+    `facts` is what it shows, `answers` what it would show without each open head, by the words of a
+    question.
     """
 
     def __init__(self, source: Source, facts: Facts, model: str = ""):
         self.source, self.facts = source, facts
         self.live = False  # whether the live one follows
-        before = facts if not facts["cuts"] else source.facts({**facts, "cuts": [], "view": "attention"})
+        before = (
+            facts if not facts["cuts"] else source.facts({**facts, "cuts": [], "view": "attention"})
+        )
         self.alt = in_words(facts, before)
-        self.svg = still.svg(facts)
+        self.svg = stored_drawing.svg(facts)
         heads = facts["open"] if not facts["cuts"] else []
-        self.answers = {f"What if head {head} is cut?": source.facts({**facts, "cuts": [head]}) for head in heads}
+        self.answers = {
+            f"What if head {head} is cut?": source.facts({**facts, "cuts": [head]})
+            for head in heads
+        }
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """An <img>, which untrusted notebooks and GitHub show too; the answers unfold below it."""
         folded = "".join(
-            f"<details><summary>{escape(question)}</summary>{_image(still.svg(found), in_words(found, self.facts))}"
+            f"<details><summary>{escape(question)}</summary>{_image(stored_drawing.svg(found), in_words(found, self.facts))}"
             "</details>"
             for question, found in self.answers.items()
         )
         stored = [rounded(found) for found in (self.facts, *self.answers.values())]
-        kept = base64.b64encode(json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode()).decode()
-        html = f'<div class="microscope-still" data-facts="{kept}">{_image(self.svg, self.alt)}{folded}</div>'
+        kept = base64.b64encode(
+            json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode()
+        ).decode()
+        html = (
+            f'<div class="microscope-still" '
+            f'data-facts="{kept}">{_image(self.svg, self.alt)}{folded}</div>'
+        )
         return {"text/html": html + HIDE * self.live, "text/plain": self.alt}
 
 
 def _image(svg: str, alt: str) -> str:
     encoded = base64.b64encode(svg.encode()).decode()
-    return f'<img src="data:image/svg+xml;base64,{encoded}" alt="{escape(alt)}" style="max-width: 100%">'
+    return (
+        f'<img src="data:image/svg+xml;base64,{encoded}" alt="{escape(alt)}" '
+        f'style="max-width: 100%">'
+    )
 
 
-@checked
+@validated
 def figure(
     model: HookedTransformer,
     text: Text,
@@ -81,14 +101,21 @@ def figure(
     position, token = ask if isinstance(ask, tuple | list) else (ask, None)
     position = len(tokens) - 1 if position is None else position
     if not 0 <= position < len(tokens):
-        raise ValueError(f"The text has the positions 0 to {len(tokens) - 1}, and {position} is none of them.")
+        raise ValueError(
+            f"The text has the positions 0 to {len(tokens) - 1}, and {position} is none of them."
+        )
     token = _token(model, token) if token is not None else None
     if heads is None:
-        heads = source.strongest(position, int(base.logits[position].argmax()) if token is None else token)
+        heads = source.strongest(
+            position, int(base.logits[position].argmax()) if token is None else token
+        )
     for head in heads:
         if not (isinstance(head, tuple | list) and len(head) == 2):
-            raise TypeError(f"heads must be a list of pairs (layer, head), as [(0, 5)], and {head!r} is no pair.")
-        check_head(model, *head)
+            raise TypeError(
+                f"heads must be a list of pairs (layer, head), as [(0, 5)], and {head!r} is no "
+                f"pair."
+            )
+        require_head(model, *head)
     state = {
         "tokens": tokens.tolist(),
         "view": view,
@@ -108,7 +135,7 @@ def _bundled(model: HookedTransformer) -> str | None:
     from safetensors import safe_open
 
     from course_utils._files import DATA
-    from course_utils.course.microscope.web import MODELS
+    from course_utils.course.microscope.scripts import MODELS
 
     for name in MODELS:
         file = DATA / name / "model.safetensors"
@@ -124,16 +151,23 @@ def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, " pos"]:
         if model.tokenizer is None:
             raise ValueError("This model reads numbers: give it a list, as [5, 60, 3].")
         if re.search(r"[\ud800-\udfff]", text):
-            raise ValueError("This text holds half of a character (a surrogate), which no token stands for.")
+            raise ValueError(
+                "This text holds half of a character (a surrogate), which no token stands for."
+            )
         tokens = model.to_tokens(text)[0]
     else:
         tokens = torch.as_tensor(text)
         if tokens.ndim != 1 or tokens.is_floating_point() or not len(tokens):
             raise ValueError("Give the tokens as one list of whole numbers, as [5, 60, 3].")
         if tokens.min() < 0 or tokens.max() >= model.cfg.d_vocab:
-            raise ValueError(f"Tokens are whole numbers from 0 to {model.cfg.d_vocab - 1}; one of these is not.")
+            raise ValueError(
+                f"Tokens are whole numbers from 0 to {model.cfg.d_vocab - 1}; one of these is not."
+            )
     if len(tokens) > MOST:
-        raise ValueError(f"The drawing has room for {MOST} tokens, and this text has {len(tokens)}: take a part of it.")
+        raise ValueError(
+            f"The drawing has room for {MOST} tokens, and this text has {len(tokens)}: take a "
+            f"part of it."
+        )
     return tokens
 
 
@@ -144,5 +178,7 @@ def _token(model: HookedTransformer, token: str | int) -> int:
             raise ValueError(f"Only a single token has a logit, and {token!r} is not one.")
         return ids[0]
     if not isinstance(token, Integral) or not 0 <= token < model.cfg.d_vocab:
-        raise ValueError(f"A token is a whole number from 0 to {model.cfg.d_vocab - 1}, not {token!r}.")
+        raise ValueError(
+            f"A token is a whole number from 0 to {model.cfg.d_vocab - 1}, not {token!r}."
+        )
     return int(token)

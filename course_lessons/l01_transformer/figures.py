@@ -1,0 +1,407 @@
+"""What only lesson 01 draws: the machine, one head as arrows, training, typical texts."""
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, combinations
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Float, Int
+from matplotlib.axes import Axes
+from torch import Tensor
+from torch.nn import functional as F
+
+from course_utils import bigrams, plots
+from course_utils.plots import COLOURS, MARKERS
+from course_utils.text import visible
+
+BLUE, ORANGE, PLUM = COLOURS[:3]
+MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
+ALT = plots.alt_texts(__file__)
+ByPos = Float[Tensor, " pos"]
+Vectors = Float[Tensor, "src d_head"]
+
+
+def machine(names: Sequence[str], expected: Sequence[str]) -> None:
+    """A transformer with one block: a stream for every token of `names`, `expected` what it says on
+    top of each.
+    """
+    # how far a part stands from the stream that it reads
+    axes, side = (plt.subplots(figsize=(10.6, 6.2))[1], 0.72)
+    norm: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 1)), "linewidth": 2}
+    columns = [1.7 * number for number in range(len(names))]
+    for x, name, said in zip(columns, names, expected, strict=True):
+        axes.annotate(
+            "",
+            (x, 7.2),
+            (x, 0.3),
+            arrowprops={"arrowstyle": "-|>", "lw": 5, "color": "#bbbbbb"},
+            zorder=0,
+        )
+        axes.text(x, -0.05, visible(name), ha="center", fontsize=11, **MONO)
+        boxes = [(x, 0.85, "look up $W_E$", COLOURS[6]), (x, 6.35, "times $W_U$", COLOURS[6])]
+        boxes += [(x + side, 2.5, "attention", ORANGE), (x + side, 4.55, "MLP", PLUM)]
+        for at, y, words, colour in boxes:
+            style = {
+                "boxstyle": "round,pad=0.7",
+                "facecolor": "white",
+                "edgecolor": colour,
+                "linewidth": 2,
+            }
+            axes.text(at, y, words, ha="center", va="center", zorder=4, bbox=style)
+        for y in (2.5, 4.55):  # each part reads the stream below, and is added to it above
+            axes.plot(
+                [x, x + side, x + side],
+                [y - 0.75, y - 0.75, y + 0.75],
+                color="black",
+                linewidth=1.2,
+                zorder=1,
+            )
+            axes.plot([x + side / 2] * 2, [y - 0.93, y - 0.57], **norm)
+            plots.arrow(axes, (x + side, y + 0.75), (x, y + 0.75), "black")
+            axes.text(
+                x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4
+            )
+        axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], **norm)
+        axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
+    for (i, src), (j, dest) in combinations(enumerate(columns), 2):
+        over = j - i > 1  # over the boxes between
+        reach, y = (0.2, 2.73) if over else (0.3, 2.5)
+        plots.arrow(
+            axes, (src + side + reach, y), (dest + side - reach, y), ORANGE, bend=-0.13 * over
+        )
+    notes = {
+        0.0: "tokens  [batch, pos]",
+        0.85: "$+\\ W_{pos}$: where it stands",
+        1.3: "the stream  [batch, pos, d_model]",
+        2.5: "the only part that reads other columns",
+        3.25: "+  what a part makes is added",
+        4.55: "works on each column alone",
+        5.75: "dashed: LayerNorm, section 5",
+        7.4: "logits  [batch, pos, d_vocab]",
+    }
+    for y, words in notes.items():
+        axes.text(columns[-1] + 1.4, y, words, va="center", fontsize=10)
+    title = "How does a text become a guess at each next token?"
+    axes.set(xlim=(-0.5, columns[-1] + 3.6), ylim=(-0.3, 7.7), title=title)
+    axes.axis("off")
+
+
+def beside_line(
+    values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: str
+) -> Axes:
+    """Bars for what was changed, that of `highlight` standing out, and a dashed line for nothing
+    changed.
+    """
+    axes = plots.bars(values, title, unit, [highlight])
+    axes.axvline(line, color="black", linestyle="--", label=label)
+    # above the line
+    plt.setp(axes.texts, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)
+    axes.legend()
+    return axes
+
+
+def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
+    """One text in several vocabularies, a row for each: every token a box as wide as its
+    characters.
+    """
+    axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
+    for row, tokens in enumerate(stages.values()):
+        # the library's two
+        shown = [visible(token.replace("Ġ", " ").replace("Ċ", "\n")) for token in tokens]
+        widths = [len(token) for token in shown]
+        style: dict[str, Any] = {
+            "color": ("#FFF2CC", "#DDEBF7"),
+            "edgecolor": "black",
+            "linewidth": 0.8,
+        }
+        boxes = axes.barh([row] * len(shown), widths, 0.7, [0, *accumulate(widths[:-1])], **style)
+        axes.bar_label(boxes, shown, label_type="center", fontsize=10, **MONO)
+    labels = [f"{name}: {len(tokens)} tokens" for name, tokens in stages.items()]
+    axes.set_yticks(range(len(stages)), labels)
+    axes.set(title="What are the pieces of one line of Python?", xticks=[])
+    axes.spines[:].set_visible(False)
+    axes.tick_params(length=0)
+    axes.invert_yaxis()
+    return axes
+
+
+def softmax(
+    names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]
+) -> Sequence[Axes]:
+    """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)))
+    shown = [visible(name) for name in names]
+    plots.bars(dict(zip(shown, logits.tolist(), strict=True)), "logits", "nats", axes=left)
+    after = dict(zip(shown, p.tolist(), strict=True))
+    plots.bars(after, "after the softmax: probabilities", "probability", axes=right)
+    left.set_yticks(range(len(names)), shown, **MONO)
+    right.set_yticks([])
+    return [left, right]
+
+
+def surprises(names: Sequence[str], surprise: ByPos, title: str) -> Axes:
+    """How much each token of a text surprised the model, in nats."""
+    shown = [visible(name) for name in names]
+    axes = plots.grouped_bars(
+        {"": surprise}, shown, title, "nats", axes=plt.subplots(figsize=(9, 3.2))[1]
+    )
+    axes.set_xticks(range(len(names)), shown, rotation=45, ha="right", fontsize=8, **MONO)
+    return axes
+
+
+def _plane(vectors: Vectors, along: Float[Tensor, " d_head"]) -> Vectors:
+    """The vectors in two dimensions: along a direction, and where they differ most at right angles
+    to it.
+    """
+    first = along / along.norm()
+    rest = vectors - torch.outer(vectors @ first, first)
+    second = torch.linalg.svd(rest, full_matrices=False)[2][0]
+    second = second * (vectors @ second).sum().sign()
+    return torch.stack([vectors @ first, vectors @ second], dim=1)
+
+
+def _ray(
+    axes: Axes, start: Sequence[float], end: Sequence[float], colour: str, width: float = 2.0
+) -> None:
+    style = {
+        "arrowstyle": "-|>,head_width=0.25",
+        "color": colour,
+        "lw": width,
+        "shrinkA": 0,
+        "shrinkB": 0,
+    }
+    axes.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=style, zorder=3)
+
+
+def _scores_and_shares(
+    left: Axes,
+    right: Axes,
+    q: Float[Tensor, " d_head"],
+    k: Vectors,
+    scores: ByPos,
+    shares: ByPos,
+    colours: Sequence[str],
+    shown: Sequence[str],
+    marked: Mapping[int, str],
+) -> None:
+    keys = _plane(k, q)[:, 1]
+    _ray(left, (0, 0), (0, q.norm().item()), BLUE, 3)
+    left.text(0.25, q.norm().item() - 0.3, f"the query of {shown[-1]}", color=BLUE)
+    reach = max(keys.tolist()) + 0.5
+    for src, colour in enumerate(colours):
+        place = [keys[src].item(), scores[src].item()]
+        _ray(left, (0, 0), place, colour, 2.5 if src in marked else 1)
+        left.plot([place[0], reach], [place[1]] * 2, ":", color=colour, lw=1)
+        right.plot([0, shares[src].item()], [place[1]] * 2, ":", color=colour, lw=1)
+        right.plot(
+            shares[src].item(), place[1], "o", color=colour, ms=8 if src in marked else 4, zorder=3
+        )
+    height = torch.linspace(scores.min().item() - 0.4, scores.max().item() + 0.4, 50)
+    right.plot((height - scores.logsumexp(0)).exp(), height, color="#cccccc", zorder=0)
+    for src in marked:
+        said = f"  {shown[src]}: {shares[src]:.2f}"
+        right.text(shares[src].item(), scores[src].item() - 0.28, said, color=colours[src], **MONO)
+    left.set(
+        xlim=(-0.5, reach),
+        ylim=(-2.8, q.norm().item() + 0.3),
+        xlabel="at right angles to the query",
+    )
+    right.set(ylim=left.get_ylim(), xlim=(0, 0.62), xlabel="share of the attention")
+
+
+def _values_and_mix(
+    apart: Axes,
+    joined: Axes,
+    v: Vectors,
+    arrived: Vectors,
+    colours: Sequence[str],
+    shown: Sequence[str],
+    marked: Mapping[int, str],
+) -> None:
+    mix = arrived.sum(0)
+    values, parts = (
+        _plane(torch.cat([v, arrived]), mix)[rows] for rows in (slice(len(v)), slice(len(v), None))
+    )
+    at = torch.zeros(2)
+    for src, colour in enumerate(colours):
+        _ray(apart, (0, 0), values[src].tolist(), colour, 0.8)
+        _ray(apart, (0, 0), parts[src].tolist(), colour, 3.5)
+        to = at + parts[src]
+        _ray(joined, at.tolist(), to.tolist(), colour, 3 if src in marked else 1.8)
+        at = to
+    _ray(joined, (0, 0), at.tolist(), BLUE, 3)
+    for src in marked:
+        # no arrow to speak of
+        side = "right" if values[src].norm() < 0.1 * values.norm(dim=1).max() else "left"
+        x, y = values[src].tolist()
+        apart.text(x, y, f" {shown[src]} ", color=colours[src], ha=side, va="center", **MONO)
+        x, y = (parts[:src].sum(0) + parts[src] / 2).tolist()
+        joined.annotate(
+            shown[src], (x, y), (0, 14), textcoords="offset points", color=colours[src], **MONO
+        )
+    for axes, points in ((apart, values), (joined, parts.cumsum(0))):
+        low, high = torch.cat([points, torch.zeros(1, 2)]).aminmax(dim=0)
+        size, centre = high - low, (low + high) / 2
+        # a panel is wider than high
+        half = 0.62 * torch.maximum(size, size.flip(0) * torch.tensor([1.4, 1 / 1.4]))
+        (west, south), (east, north) = (centre - half).tolist(), (centre + half).tolist()
+        axes.set(xlim=(west, east), ylim=(south, north), aspect="equal")
+        axes.set(xlabel="along the sum", ylabel="at right angles to it")
+
+
+def one_head(
+    names: Sequence[str],
+    q: Float[Tensor, " d_head"],
+    k: Vectors,
+    scores: ByPos,
+    shares: ByPos,
+    v: Vectors,
+    arrived: Vectors,
+    marked: Mapping[int, str],
+) -> Sequence[Axes]:
+    """One head at one destination, from arrows to arrows: a query `q` and the keys, their `scores`
+    as heights, their `shares`; the values, what of them `arrived`, and its sum. Sources that are
+    `marked` have a colour and a name.
+    """
+    panels = [*plt.subplots(2, 2, figsize=(9.6, 7.4), width_ratios=(1.1, 1))[1].flat]
+    colours = [marked.get(src, "#9a9a9a") for src in range(len(names))]
+    shown = [visible(name) for name in names]
+
+    _scores_and_shares(panels[0], panels[1], q, k, scores, shares, colours, shown, marked)
+    _values_and_mix(panels[2], panels[3], v, arrived, colours, shown, marked)
+    titles = ("1 · a key's height is its score", "2 · the softmax makes shares of the scores")
+    last = (
+        "3 · values (thin), and share times value (thick)",
+        "4 · what arrives, added up: the mix (blue)",
+    )
+    for axes, title in zip(panels, (*titles, *last), strict=True):
+        axes.set_title(title)
+    panels[0].set_ylabel("score")
+    return panels
+
+
+def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: float) -> Axes:
+    """A probability when each of some tokens is cut, in several ways; the dashed line is the value
+    `before`.
+    """
+    figure = plt.subplots(figsize=(9, 3.6))[1]
+    shown = [visible(name) for name in names]
+    axes = plots.grouped_bars(
+        ways, shown, "What is left of ·KeyError?", "probability", numbers=True, axes=figure
+    )
+    axes.axhline(before, color="black", linestyle="--", label="nothing cut")
+    axes.set_xticks(range(len(names)), shown, **MONO)
+    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.1))
+    return axes
+
+
+def root(spreads: Mapping[int, float], shares: Mapping[str, ByPos]) -> Sequence[Axes]:
+    """How wide sums of n products spread, beside n and its root; and the shares of some sources, at
+    two spreads.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6))
+    n = torch.tensor(list(spreads)).float()
+    plots.curves(
+        {"√n": n.sqrt(), "n": n},
+        "How wild is a sum of n products?",
+        "n",
+        "its spread",
+        x=n,
+        axes=left,
+    )
+    left.plot(n, list(spreads.values()), "o", color=ORANGE, label="measured", zorder=3)
+    left.set(xscale="log", yscale="log", ylim=(0.7, 150))
+    left.legend()
+    places = [str(number) for number in range(len(next(iter(shares.values()))))]
+    plots.grouped_bars(
+        shares, places, "What does the softmax make of it?", "share", "source", axes=right
+    ).legend()
+    return [left, right]
+
+
+def normed_and_bent() -> Sequence[Axes]:
+    """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at
+    0.
+    """
+    x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
+    _, panels = plt.subplots(1, 3, figsize=(9.5, 3.3), width_ratios=(1, 1, 1.3))
+    for axes, values, title in zip(
+        panels, (x, F.layer_norm(x, (8,))), ("a stream's entries", "normed"), strict=False
+    ):
+        axes.bar(range(8), values.tolist(), color=COLOURS[6] if title == "normed" else BLUE)
+        axes.axhline(0, color="black", linewidth=0.8)
+        axes.set(title=title, ylim=(-2.2, 9.6), xlabel="entry", xticks=[])
+    reach = torch.linspace(-4, 4, 100)
+    bent = {"GELU": F.gelu(reach), "negative values cut off": reach.clamp(min=0)}
+    plots.curves(bent, "how the MLP bends a neuron", "before", "after", x=reach, axes=panels[2])
+    return list(panels)
+
+
+def plain_losses(
+    train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"]
+) -> dict[str, float]:
+    """What two plain tables, counted on one text, lose on another, in nats per token: single
+    tokens, and pairs.
+    """
+    N = bigrams.count(train, 512).to_dense()  # (current, next)
+    single = (N.sum(0) + 1).log().log_softmax(-1).expand_as(N)
+    tables = {"single tokens, new text": single, "bigram table, new text": bigrams.kneser_ney(N)}
+    return {
+        name: -table[unseen[:, :-1], unseen[:, 1:]].mean().item() for name, table in tables.items()
+    }
+
+
+def training(
+    runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int
+) -> Axes:
+    """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain
+    `tables`.
+    """
+    labels = (
+        "How low is the loss on training text and on new text?",
+        "training step",
+        "loss, nats per token",
+    )
+    seen, new = {}, {}
+    for name, run in runs.items():
+        means = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
+        seen[f"{name}: training text, mean of 20 steps"] = dict(enumerate(means.tolist(), 10))
+        new[f"{name}: new text"] = {every * n: loss for n, loss in enumerate(run["new text"], 1)}
+    axes = plots.curves(seen, *labels, figsize=(9, 4.6))
+    plots.curves(new, *labels, lines=False, markers=True, axes=axes)
+    for name, value in tables.items():
+        axes.axhline(value, color="black", linewidth=1, linestyle=":")
+        axes.text(
+            1, value + 0.05, name, fontsize=8, ha="right", transform=axes.get_yaxis_transform()
+        )
+    axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
+    return axes
+
+
+def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
+    """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy
+    along sampled ones.
+    """
+    axes = plt.subplots(figsize=(9, 4.2))[1]
+    for row, (values, colour, marker) in enumerate(
+        zip(texts.values(), COLOURS, "*" + MARKERS, strict=False)
+    ):
+        spread = torch.linspace(-0.28, 0.28, len(values))[
+            torch.arange(len(values)) * 7 % len(values)
+        ]
+        axes.plot(values, row + spread, marker, color=colour, ms=8 if marker == "*" else 4, mew=0)
+        axes.plot(
+            [values.mean()] * 2,
+            [row - 0.4, row + 0.4],
+            color="black",
+            lw=2,
+            label="mean" * (not row),
+        )
+    axes.axvline(entropy, color="#777777", linestyle="--", label="entropy along the sampled texts")
+    axes.set_yticks(range(len(texts)), list(texts))
+    axes.invert_yaxis()
+    axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
+    axes.set_title("Where do the texts lie that each way writes?")
+    axes.legend(loc="lower right", fontsize=8)
+    return axes

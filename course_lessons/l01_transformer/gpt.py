@@ -1,0 +1,221 @@
+"""What lesson 01 needs around the learner's transformer: BPE, weights to fill it with, batches,
+beam search.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+
+import torch
+from jaxtyping import Float, Int
+from tokenizers import pre_tokenizers
+from torch import Tensor
+from tqdm.auto import tqdm
+
+from course_utils._arguments import Count, NotNegative, validated
+
+Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
+Part = Callable[[Tensor], Tensor]  # a function of a stream
+
+
+@validated
+def words(documents: Iterable[str]) -> Counter[str]:
+    """How often each word stands in texts: a space goes with the word that follows it, each byte is
+    one character.
+    """
+    pieces = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
+    return Counter(word for document in documents for word, _ in pieces(document))
+
+
+@validated
+def count_pairs(
+    words: Mapping[str, int], spelled: Mapping[str, Sequence[str]]
+) -> Counter[tuple[str, str]]:
+    """How often two tokens stand side by side within words, `words` their counts, `spelled` their
+    tokens.
+    """
+    pairs: Counter[tuple[str, str]] = Counter()
+    for word, times in words.items():
+        for pair in pairwise(spelled[word]):
+            pairs[pair] += times
+    return pairs
+
+
+@validated
+def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
+    """One step of byte-pair encoding: every occurrence of `pair`, from left to right, becomes one
+    token.
+
+    Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units".
+    """
+    merged: list[str] = []
+    for token in tokens:
+        if merged and (merged[-1], token) == pair:
+            merged[-1] += token  # no longer equal to pair[0], so it can't be used twice
+        else:
+            merged.append(token)
+    return merged
+
+
+@validated
+def shapes(
+    d_vocab: Count = 512,
+    n_ctx: Count = 64,
+    d_model: Count = 64,
+    n_heads: Count = 4,
+    n_layers: Count = 1,
+) -> dict[str, tuple[int, ...]]:
+    """The shape of every weight of a GPT-2-style model, by name: heads as wide as fit, MLPs four
+    times the stream.
+    """
+    d_head, d_mlp = d_model // n_heads, 4 * d_model
+    block: dict[str, tuple[int, ...]] = {
+        f"{ln}.{part}": (d_model,) for ln in ("ln1", "ln2") for part in "wb"
+    }
+    block |= {f"attn.W_{m}": (n_heads, d_model, d_head) for m in "QKV"}
+    block |= {f"attn.b_{m}": (n_heads, d_head) for m in "QKV"}
+    block |= {"attn.W_O": (n_heads, d_head, d_model), "attn.b_O": (d_model,)}
+    block |= {"mlp.W_in": (d_model, d_mlp), "mlp.b_in": (d_mlp,)}
+    block |= {"mlp.W_out": (d_mlp, d_model), "mlp.b_out": (d_model,)}
+    whole: dict[str, tuple[int, ...]] = {
+        "embed.W_E": (d_vocab, d_model),
+        "pos_embed.W_pos": (n_ctx, d_model),
+    }
+    for layer in range(n_layers):
+        whole |= {f"blocks.{layer}.{name}": shape for name, shape in block.items()}
+    return whole | {
+        "ln_final.w": (d_model,),
+        "ln_final.b": (d_model,),
+        "unembed.W_U": (d_model, d_vocab),
+    }
+
+
+@validated
+def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
+    """Weights as GPT-2's training begins with them: matrices of size 0.02, LayerNorms that only
+    norm, biases of 0.
+
+    In double precision, so that every processor trains the same model; with gradients.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    weights = {}
+    for name, shape in shapes.items():
+        kind = name.split(".")[-1]  # W_…, b… or w
+        weight = torch.full(shape, float(kind == "w"), dtype=torch.double)
+        if kind.startswith("W"):
+            weight = 0.02 * torch.randn(shape, generator=generator, dtype=torch.double)
+        weights[name] = weight.requires_grad_()
+    return weights
+
+
+@validated
+def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
+    """Weights of standard deviation 0.3, LayerNorms and biases too, so that no part is left out
+    unseen.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    return {
+        name: 0.3 * torch.randn(shape, generator=generator).double()
+        for name, shape in shapes.items()
+    }
+
+
+@validated
+def by_layer(weights: Mapping[str, Tensor]) -> list[Weights]:
+    """The weights of each block, by their names within it: "blocks.0.attn.W_Q" is "attn.W_Q" of the
+    first.
+    """
+    layers: dict[int, Weights] = {}
+    for name, weight in weights.items():
+        if name.startswith("blocks."):
+            _, layer, part = name.split(".", 2)
+            layers.setdefault(int(layer), {})[part] = weight
+    return [layers[layer] for layer in sorted(layers)]
+
+
+@validated
+def parts(
+    weights: Mapping[str, Tensor],
+    norm: Callable[[Tensor, Tensor, Tensor], Tensor],
+    attention: Callable[[Tensor, Weights], Tensor],
+    mlp: Callable[[Tensor, Weights], Tensor],
+) -> tuple[list[tuple[Part, Part, Part, Part]], Part]:
+    """Each block as functions of a stream, (ln1, attn, ln2, mlp), and the last LayerNorm; no
+    weights, nothing added.
+    """
+
+    def normed(layer: Mapping[str, Tensor], ln: str) -> Part:
+        return lambda x: norm(x, layer[f"{ln}.w"], layer[f"{ln}.b"]) if f"{ln}.w" in layer else x
+
+    def block(layer: Weights) -> tuple[Part, Part, Part, Part]:
+        feed = (lambda x: mlp(x, layer)) if "mlp.W_in" in layer else torch.zeros_like
+        return normed(layer, "ln1"), lambda x: attention(x, layer), normed(layer, "ln2"), feed
+
+    return [block(layer) for layer in by_layer(weights)], normed(weights, "ln_final")
+
+
+@validated
+def split(
+    streams: Sequence[Int[Tensor, " _"]], n_ctx: Count = 64
+) -> tuple[Int[Tensor, " pos"], Int[Tensor, "window n_ctx"]]:
+    """What to learn from, in one stream, and what to test on: every fifth stream from the first on,
+    in windows.
+
+    Raises ValueError for fewer than two streams.
+    """
+    if len(streams) < 2:
+        raise ValueError(
+            f"split needs at least two streams, one to keep back and one to learn from; it got "
+            f"{len(streams)}."
+        )
+    train = torch.cat([stream for number, stream in enumerate(streams) if number % 5])
+    unseen = torch.cat(list(streams[::5]))
+    return train, unseen[: len(unseen) // n_ctx * n_ctx].view(-1, n_ctx)
+
+
+@validated
+def batches(
+    stream: Int[Tensor, " pos"], name: str, steps: Count = 300, n_ctx: Count = 64
+) -> Iterator[tuple[Int[Tensor, "16 n_ctx"], float]]:
+    """Sixteen random windows of a stream for each step, and the step's learning rate; a bar shows
+    how far one is.
+
+    The rate rises to 4e-3 for twenty steps, stays there, and falls to zero in the second half.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for step in tqdm(range(steps), name, bar_format="{desc} {bar} {n_fmt}/{total_fmt}"):
+        starts = torch.randint(len(stream) - n_ctx, (16, 1), generator=generator)
+        yield (
+            stream[starts + torch.arange(n_ctx)],
+            4e-3 * min(1, (step + 1) / 20, 2 * (1 - step / steps)),
+        )
+
+
+@validated
+def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[Tensor, "batch 1"]:
+    """One token for each row of probabilities, the same on every processor for the same state of
+    the generator.
+    """
+    draws = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
+    # the first token at which the running sum passes the draw
+    passed = (p.cumsum(-1) <= draws).sum(-1, keepdim=True)
+    return passed.clamp(max=p.shape[-1] - 1)  # a sum may be rounded to less than 1
+
+
+@validated
+def beam_search(
+    log_probs: Callable[[Tensor], Tensor], tokens: Int[Tensor, " pos"], width: Count, steps: Count
+) -> tuple[Int[Tensor, " pos_and_steps"], float]:
+    """The most probable continuation that a search finds which keeps `width` texts at every step,
+    and its log p.
+
+    `log_probs` gives, for texts [n, pos], the log-probabilities of the next token, [n, d_vocab].
+    """
+    texts, totals = tokens[None], torch.zeros(1)  # [n, pos] and [n], one text at first
+    for _ in range(steps):
+        candidates = totals[:, None] + log_probs(texts)  # [n, d_vocab], as (text, next token)
+        # at most `width` of them
+        totals, best = candidates.flatten().topk(min(width, candidates.numel()))
+        text, token = torch.unravel_index(best, candidates.shape)
+        texts = torch.cat([texts[text], token[:, None]], dim=1)  # one position longer
+    return texts[0], totals[0].item()

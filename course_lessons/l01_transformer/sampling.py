@@ -1,0 +1,60 @@
+"""Ways in which lesson 01 lets a model write: cut-offs, and the same openings completed in each
+way.
+"""
+
+from collections.abc import Callable, Mapping
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_lessons.l01_transformer import gpt
+from course_utils._arguments import Count
+
+Texts = Int[Tensor, "text pos"]
+
+
+def top_k(
+    log_probs: Float[Tensor, "batch d_vocab"], k: Count = 40
+) -> Float[Tensor, "batch d_vocab"]:
+    """Probabilities of the k most probable tokens, divided by their sum; 0 for all others."""
+    least = log_probs.topk(k).values[:, -1:]
+    return log_probs.masked_fill(log_probs < least, -torch.inf).softmax(-1)
+
+
+def top_p(
+    log_probs: Float[Tensor, "batch d_vocab"], share: float = 0.9
+) -> Float[Tensor, "batch d_vocab"]:
+    """Probabilities of the most probable tokens, as few as reach the share, divided by their sum; 0
+    for all others.
+    """
+    p, order = log_probs.exp().sort(-1, descending=True)
+    kept = p * (p.cumsum(-1) - p < share)  # those before it do not reach the share yet
+    return torch.zeros_like(p).scatter(-1, order, kept / kept.sum(-1, keepdim=True))
+
+
+def written(
+    model: HookedTransformer,
+    texts: Texts,
+    write: Callable[..., Tensor],
+    choices: Mapping[str, Callable[..., Tensor]],
+) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Texts]]:
+    """The texts, openings of 12 tokens completed by `write` in every way (eight times, greedily
+    once); the beams.
+    """
+
+    def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
+        return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)
+
+    prompts, n = texts[:, :12], texts.shape[1] - 12
+    often = prompts.repeat(8, 1)
+    ways = {
+        name: write(predictor, prompts if name == "greedy" else often, n, how)
+        for name, how in choices.items()
+    }
+    beams = {
+        width: torch.stack([gpt.beam_search(predictor, one, width, n)[0] for one in prompts])
+        for width in (1, 8)
+    }
+    return {"the author": texts} | ways | {"beam, width 8": beams[8]}, beams

@@ -1,0 +1,84 @@
+"""Tables of lesson 03: trained on counts, cut to a rank, and compared with a model's logits."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import torch
+from annotated_types import Ge
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from course_utils._arguments import Count, validated
+
+
+@validated
+def pair_loss(logits: Float[Tensor, "V V"], pairs: Float[Tensor, "V V"]) -> Float[Tensor, ""]:
+    """Mean −log p, in nats, over a text in which each pair [current, next] has the share `pairs` of
+    all.
+    """
+    return -(pairs * logits.log_softmax(1)).sum()
+
+
+@validated
+def fit(
+    logits_of: Callable[..., Tensor],
+    weights: Sequence[Tensor],
+    pairs: Float[Tensor, "V V"],
+    steps: Count = 200,
+    lr: Annotated[float, Ge(0)] = 0.05,
+) -> Float[Tensor, "V V"]:
+    """Train `weights` by Adam on the shares of pairs, and return the logits that
+    `logits_of(*weights)` then gives.
+
+    The loss is `pair_loss` itself, not an estimate from a batch.
+    """
+    optimizer = torch.optim.Adam(weights, lr=lr)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        pair_loss(logits_of(*weights), pairs).backward()
+        optimizer.step()
+    return logits_of(*weights).detach()
+
+
+@validated
+def train_factors(N: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
+    """Logits [current, next] trained on the counts N of pairs, from small random factors [V, rank]
+    and [rank, V].
+    """
+    generator = torch.Generator().manual_seed(0)
+    E = torch.nn.Parameter(0.1 * torch.randn(len(N), rank, generator=generator))
+    U = torch.nn.Parameter(0.1 * torch.randn(rank, len(N), generator=generator))
+    return fit(torch.matmul, [E, U], N / N.sum())
+
+
+@validated
+def svd_cut(
+    table: Float[Tensor, "V V"], rank: Count, weights: Float[Tensor, "V V"] | None = None
+) -> Float[Tensor, "V V"]:
+    """The table of this rank that comes nearest to `table` in squared differences, each row's mean
+    taken out first.
+
+    `weights`, a column times a row, multiply the differences before they are squared. The
+    decomposition is `torch.svd_lowrank`, with 64 more random directions than are kept.
+    """
+    weights = torch.ones_like(table) if weights is None else weights
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        centred = (table - table.mean(1, keepdim=True)) * weights
+        left, S, right = torch.svd_lowrank(centred, q=min(rank + 64, len(table)), niter=2)
+    return (left[:, :rank] * S[:rank]) @ right.T[:rank] / weights
+
+
+@validated
+def row_centred_correlation(
+    A: Float[Tensor, "row column"], B: Float[Tensor, "row column"], mask: Bool[Tensor, "row column"]
+) -> float:
+    """Pearson's correlation of two tables over the entries in `mask`, after each row lost its own
+    mean over them.
+
+    A softmax over a row ignores a constant, so a comparison of logits must ignore it too.
+    """
+    n = mask.sum(1, keepdim=True)  # [row, 1]
+    # 0 outside the mask
+    A, B = (torch.where(mask, T - (T * mask).sum(1, keepdim=True) / n, 0) for T in (A, B))
+    return ((A * B).sum() / (A.norm() * B.norm())).item()

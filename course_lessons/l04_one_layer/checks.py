@@ -1,0 +1,374 @@
+"""Checks of lesson 04, one layer: each exercise, with its typical mistakes and the sentence that
+each gets.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_lessons.fixtures import random, tiny_model
+from course_utils import circuits, heads, interventions
+from course_utils.course import solutions
+from course_utils.course.exercises import Answer, Cases, Said, compared, judged
+from course_utils.course.expectations import Unfit, Wrong, close, demand, pair, tensor
+
+_ours = solutions.answer("skip_trigrams")
+_path_terms = solutions.answer("path_terms")
+
+OTHER = {"n_heads": 2, "d_head": 7, "d_vocab": 13, "d_model": 8}
+FAILS = "it is right for one small model, and wrong for another with other sizes and"
+
+
+_small = partial(tiny_model, 0.6, n_layers=1)
+
+
+def _QK(model: HookedTransformer, head: int) -> Any:
+    return circuits.full_qk(model, 0, head).AB  # [dest, src]
+
+
+def _OV(model: HookedTransformer, head: int) -> Any:
+    return circuits.full_ov(model, 0, head).AB  # [src, out]
+
+
+def _why_terms(
+    got: list[Tensor], right: list[Tensor], model: HookedTransformer, tokens: Tensor
+) -> Said:
+    (direct, terms), (right_direct, right_terms) = got, right
+    if len(tokens) < 6:  # the second case, which has a sentence of its own
+        return None
+    ratio = (terms.norm() / right_terms.norm()).item()
+    return {
+        "the direct path sees the current token alone, but the same token gets two different "
+        "rows: what else is in "
+        "it?": not close(direct[[1, 2]], direct[[3, 5]]),
+        "the direct path is not the embedding times the unembedding.": not close(
+            direct, right_direct
+        ),
+        f"the heads' terms are {ratio:.3g} times as large as what the heads add.": close(
+            terms, ratio * right_terms
+        ),
+        "the first position can attend to itself alone, so each head's term there is one row of "
+        "its OV table.": (not close(terms[:, 0], right_terms[:, 0])),
+        "the terms do not add up to the logits: is each pattern the model's own, as [dest, "
+        "src], one for each head?": (not close(terms.sum(0), right_terms.sum(0))),
+    }
+
+
+def _terms(
+    change: Callable[[Tensor], Tensor] = lambda A: A,
+    turn: Any = torch.clone,
+    values: int = 0,
+    direct: int = 0,
+) -> Answer:
+    """An answer that changes the patterns, [head, dest, src], turns OV, or has W_pos in its values
+    or direct path.
+    """
+
+    def answer(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        x, W_pos, A = (
+            model.W_E[tokens],
+            model.W_pos[: len(tokens)],
+            heads.patterns(model, tokens[None])[0, :, 0],
+        )
+        moved = change(A) @ (x + values * W_pos) @ turn(model.W_V[0] @ model.W_O[0])
+        return (x + direct * W_pos) @ model.W_U, moved @ model.W_U
+
+    return answer
+
+
+def _then(change: Callable[[Tensor, Tensor], Any]) -> Answer:
+    return lambda model, tokens: change(*_path_terms(model, tokens))
+
+
+def _without_positions(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    with interventions.patched(
+        model, "hook_pos_embed", torch.zeros(1, len(tokens), model.cfg.d_model)
+    ):
+        return _path_terms(model, tokens)
+
+
+path_terms = compared(
+    "`path_terms(model, tokens) → direct [n, V], heads [h, n, V]`: what each path adds to the "
+    "logits.",
+    returns=("[pos, d_vocab] for the direct path", "[head, pos, d_vocab] for the heads"),
+    cases=lambda: {
+        "the sum is right, but not what each head adds to it.": (
+            _small(),
+            torch.tensor([0, 7, 3, 7, 11, 3]),
+        ),
+        f"{FAILS} three tokens.": (_small(**OTHER), torch.tensor([0, 12, 5])),
+    },
+    explain=_why_terms,
+    mistakes={
+        "these are the model's logits, all paths together: the direct path is one of them.": _then(
+            lambda d, h: (d + h.sum(0), h)
+        ),
+        "positions are in your direct path: this model adds them to queries and keys only, "
+        "never to the stream.": (_terms(direct=1), _terms(direct=1, values=1)),
+        "each head's term holds the direct path too: it would be counted four times.": _then(
+            lambda d, h: (d, h + d)
+        ),
+        "positions are in your values: this model adds them to queries and keys only.": _terms(
+            values=1
+        ),
+        "your pattern is transposed: it is [dest, src], and a head sums over sources.": _terms(
+            lambda A: A.mT
+        ),
+        "these are the right terms in another order of heads.": _then(
+            lambda d, h: (d, h.roll(-1, 0))
+        ),
+        "these are the right terms, with the heads in another order.": _then(
+            lambda d, h: (d, h.roll(1, 0))
+        ),
+        "the heads stand in reverse.": _then(lambda d, h: (d, h.flip(0))),
+        "W_V W_O is transposed: a row x goes through W_V first, then W_O.": _terms(
+            turn=lambda OV: OV.mT
+        ),
+        "each position gets its own row of OV: no head has moved anything.": _terms(
+            lambda A: torch.eye(len(A[0]))
+        ),
+        "this leaves positions out of the pattern; the scores hold them.": _without_positions,
+    },
+)
+
+
+TEXTS = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
+
+
+def _looking(
+    change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None
+) -> Answer:
+    """An answer that makes another pattern of A, [batch, dest, src] of one head or of those
+    `forced`, with E = I.
+    """
+
+    def answer(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
+        # [batch, head, dest, src]
+        A, which = (heads.patterns(model, tokens)[0].transpose(0, 1), forced or head)
+        A[:, which] = change(A[:, which], torch.eye(tokens.shape[1]))
+        with interventions.patched(model, "blocks.0.attn.hook_pattern", A):
+            return model(tokens)
+
+    return answer
+
+
+def _why_fixed(
+    got: Tensor, right: Tensor, model: HookedTransformer, tokens: Tensor, head: int
+) -> Said:
+    later, first = close(got[:, 1:], right[:, 1:]), close(got[:1], right[:1])
+    others = {n: close(got, _looking()(model, tokens, n)) for n in range(model.cfg.n_heads)}
+    return {
+        f"head {n} was forced, and head {head} was asked for.": forced
+        for n, forced in others.items()
+    } | {
+        "it is right from position 1 on; the start token itself can look at nothing else "
+        "either.": later,
+        "the first text of the batch is right and the second is not: force the head in every "
+        "text.": first,
+    }
+
+
+fixed_on_start = compared(
+    "`fixed_on_start(model, tokens, head) → [batch, pos, d_vocab]`: one head looks at the start "
+    "token only.",
+    returns="logits [batch, pos, d_vocab]",
+    cases=lambda: {
+        "the logits are not those of the model with head 1 looking at the start token only.": (
+            _small(),
+            TEXTS,
+            1,
+        ),
+        "the logits are not those of the model with head 0 looking at the start token only.": (
+            _small(),
+            TEXTS,
+            0,
+        ),
+        f"{FAILS} one text of three tokens.": (_small(**OTHER), torch.tensor([[0, 12, 5]]), 1),
+    },
+    explain=_why_fixed,
+    mistakes={
+        "the head is silenced: it should go on attending, all of it to the start token.": _looking(
+            lambda A, E: 0 * A
+        ),
+        "the head still looks at other tokens too: set the rest of each row to 0.": _looking(
+            lambda A, E: A.maximum(E[0])
+        ),
+        "sources and destinations are swapped: every row [dest] should be 1 followed by "
+        "zeros.": _looking(lambda A, E: E[:, :1]),
+        "the attention to the start token is as it was; the head should pay it all of its "
+        "attention.": _looking(lambda A, E: A * E[0]),
+        "each position looks at itself; it should look at position 0.": _looking(lambda A, E: E),
+        "the head looks at position 1; the start token stands at position 0.": _looking(
+            lambda A, E: E[1]
+        ),
+        "the head looks at the last position; the start token stands at position 0.": _looking(
+            lambda A, E: E[-1]
+        ),
+        "these are the logits of the model as it was: has your hook run, and does it return the "
+        "pattern?": (lambda m, t, h: m(t)),
+        "all heads were forced; only the head asked for should be.": _looking(forced=slice(None)),
+        "these are probabilities; asked for are the logits.": lambda *a: _looking()(*a).softmax(-1),
+        "these are log-probabilities; asked for are logits.": lambda *a: _looking()(*a).log_softmax(
+            -1
+        ),
+    },
+)
+
+
+# of a model, a head and a source: a number for each token
+Row = Callable[[HookedTransformer, int, int], Tensor]
+
+
+def _relative(model: HookedTransformer, head: int, source: int) -> Tensor:
+    return (_QK(model, head) - _QK(model, head).mean(1, keepdim=True))[:, source]
+
+
+OUTS: dict[str, Row] = {  # what wrong outs are the largest entries of
+    "these outs belong to head 0; head 1 was asked for.": lambda m, h, s: _OV(m, 0)[s],
+    "these outs belong to head 2; head 1 was asked for.": lambda m, h, s: _OV(m, 2)[s],
+    "these tokens promote the source; the source is on the rows of OV.": lambda m, h, s: _OV(m, h)[
+        :, s
+    ],
+    "these are the outs that the head lowers most.": lambda m, h, s: -_OV(m, h)[s],
+    "these outs are the largest by size; asked for are those that gain most.": lambda m, h, s: _OV(
+        m, h
+    )[s].abs(),
+    "your outs are the direct path's: follow the source through W_V and W_O.": lambda m, h, s: (
+        m.W_E[s] @ m.W_U
+    ),
+    "the direct path is in your outs: asked for is what this head adds.": (
+        lambda m, h, s: _OV(m, h)[s] + m.W_E[s] @ m.W_U
+    ),
+}
+SOURCES = "these are the sources that this token looks for as a destination"
+DESTS: dict[str, Row] = {  # and wrong destinations
+    f"{SOURCES}: QK is [dest, src], take a column.": lambda m, h, s: _QK(m, h)[s],
+    f"{SOURCES}, centred: QK is [dest, src], take a column.": lambda m, h, s: (
+        _QK(m, h)[s] - _QK(m, h).mean(0)
+    ),
+    f"{SOURCES}, less other rows' means: QK is [dest, src].": lambda m, h, s: (
+        _QK(m, h)[s] - _QK(m, h).mean(1)
+    ),
+    "these are the destinations that look for the source least.": lambda *a: -_relative(*a),
+    "these scores are the largest by size; a negative one means less attention.": lambda *a: (
+        _relative(*a).abs()
+    ),
+    "these are ranked by probability; asked for is the score, less its row's mean.": (
+        lambda m, h, s: _QK(m, h).softmax(1)[:, s]
+    ),
+    "that is a mean over d_head; the mean key is a mean over tokens, `keys.mean(0)`.": (
+        lambda m, h, s: (
+            m.W_E @ m.W_Q[0, h] @ (m.W_E[s] @ (m.W_K[0, h] - m.W_K[0, h].mean(1, keepdim=True)))
+        )
+    ),
+    "what is the same for every source changes no pattern, but it changed your destinations. "
+    "Subtract from each "
+    "score the mean of its row first (its column's mean changes no order).": lambda m, h, s: _QK(
+        m, h
+    )[:, s],
+}
+
+
+def _ids(ends: Any) -> tuple[Any, ...]:
+    """Destinations and outs, tensors or lists of whole numbers, as tensors."""
+    found = []
+    for ids, name in zip(
+        pair(ends, "destinations and outs"), ("destinations", "outs"), strict=True
+    ):
+        if isinstance(ids, tuple) and hasattr(ids, "indices"):
+            raise Wrong("`topk` gives values and indices: return its `.indices`.")
+        found.append(torch.as_tensor(ids) if isinstance(ids, list | tuple) else ids)
+        if isinstance(found[-1], Tensor) and found[-1].is_floating_point():
+            raise Wrong(f"the {name} should be token ids, which are integers.")
+    return tuple(found)
+
+
+def _why_ids(
+    got: list, right: list, model: HookedTransformer, head: int, source: int, k: int
+) -> str | None:
+    if k != 4:  # the other cases have sentences of their own
+        return None
+    part, name, rows, otherwise = (
+        (
+            0,
+            "destinations",
+            DESTS,
+            "the destinations are not those with the largest relative score.",
+        )
+        if close(got[1], right[1])
+        else (1, "outs", OUTS, "the outs are not the largest entries of the source's row of OV.")
+    )
+    for sentence, row in rows.items():
+        if close(got[part], row(model, head, source).topk(k).indices):
+            return sentence
+    in_order = close(got[part].sort().values, right[part].sort().values)
+    return (
+        f"the {name} are the right ones, but the largest should come first."
+        if in_order
+        else otherwise
+    )
+
+
+def _asked() -> Cases:
+    model, other = _small(), _small(**OTHER | {"n_heads": 4})
+    model.W_E[:, 0] = 1  # so that a row of W_K gives all keys something in common
+    model.blocks[0].attn.W_K[1, 0] += 9 * random(4, seed=60)
+    fails = "it is right for one model and k = 4, but not for another with 13 tokens, head"
+    others = {
+        f"{fails} {head} and k = {k}.": (other, head, s, k)
+        for head, s, k in ((3, 12, 1), (0, 0, 13), (2, 5, 6))
+    }
+    return {"the answer is wrong for head 1, source 4 and k = 4.": (model, 1, 4, 4)} | others
+
+
+def _returns_tensors(answer: Answer) -> None:
+    if not all(isinstance(ids, Tensor) for ids in answer(_small(), 0, 0, 13)):
+        raise Unfit(
+            "the next cells index tensors with these ids, and get lists: return tensors, as "
+            "`topk` does"
+        )
+
+
+skip_trigrams = compared(
+    "`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: what one source token "
+    "is for one head.",
+    returns=("the ids of k destinations", "the ids of k outs"),
+    cases=_asked,
+    as_read=_ids,
+    explain=_why_ids,
+    fits=_returns_tensors,
+    mistakes={
+        "these are the outs, then the destinations: turn them round.": lambda *a: _ours(*a)[::-1]
+    },
+)
+
+
+@judged
+def positive_yet_lowering(answer: Answer) -> None:
+    """`positive_yet_lowering() → [2, 2]`: rows sum to 0, eigenvalues 0 and positive, a token that
+    lowers itself.
+    """
+    matrix = tensor(answer(), (2, 2), "[source, out]").double()
+    size = matrix.abs().max().item() or 1.0
+    (a, b), (c, d) = (matrix / size).tolist()
+    near = 1e-6
+    by_row, by_column = (max(abs(x), abs(y)) < near for x, y in ((a + b, c + d), (a + c, b + d)))
+    said = "its columns sum to 0; the rows should: a row holds what one source adds to every out."
+    demand(by_row or not by_column, said)
+    for name, total in (("first", a + b), ("second", c + d)):
+        said = (
+            f"its {name} row sums to {total * size:.3g}, and a softmax takes that away: make it 0."
+        )
+        demand(abs(total) < near, said)
+    demand(
+        a + d > -near, f"its eigenvalues are 0 and {(a + d) * size:.3g}; none should be negative."
+    )
+    demand(a + d > near, "its eigenvalues are both 0; one should be positive.")
+    demand(
+        min(a, d) < -near,
+        f"its diagonal is {a * size:.3g} and {d * size:.3g}: no token lowers its own logit.",
+    )

@@ -1,0 +1,190 @@
+"""Heads held against skip-trigrams: a language whose best loss is known, triples counted in text,
+and rivals.
+
+A triple (a … b → c) is a source a among the tokens before, a destination b, and the token c that
+comes next.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils import models
+from course_utils._arguments import Count, NotNegative, validated
+from course_utils.text import D_VOCAB
+
+Logits = Float[Tensor, "*text out"]
+Stream = Int[Tensor, " pos"]
+Ids = Int[Tensor, " n"]
+Square = Float[Tensor, "d_vocab d_vocab"]
+Frequency = Float[Tensor, " d_vocab"]
+Chosen = Bool[Tensor, "d_vocab pair"]
+
+
+@validated
+def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
+    """p(out | source, destination): each pair has a favourite, drawn at random, for four fifths of
+    the cases.
+    """
+    favourite = torch.randint(16, (16, 4), generator=torch.Generator().manual_seed(seed))
+    return 0.2 / 16 + 0.8 * torch.nn.functional.one_hot(favourite, 16)
+
+
+@validated
+def fit(
+    weights: Sequence[Tensor],
+    logits: Callable[[], Logits],
+    p: Logits,
+    rate: float,
+    steps: Count = 400,
+) -> float:
+    """Train `weights` by Adam so that `logits()` fits p, all texts at once: the loss above p's
+    entropy, in nats.
+    """
+    optimizer = torch.optim.Adam(weights, lr=rate)
+    for i in range(steps):
+        # it falls to 0 over the second half
+        optimizer.param_groups[0]["lr"] = rate * min(1, 2 - 2 * i / steps)
+        loss = -(p * logits().log_softmax(-1)).sum(-1).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return loss.item() + (p * p.log()).sum(-1).mean().item()
+
+
+@validated
+def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
+    """Nats above the optimum of a one-layer transformer, trained on texts start, source, filler,
+    destination.
+    """
+    p = language(seed)  # [source, dest, out]
+    texts = torch.cartesian_prod(
+        torch.tensor([0]), torch.arange(2, 18), torch.tensor([1]), torch.arange(18, 22)
+    )
+    shape: dict[str, Any] = {
+        "n_layers": 1,
+        "d_model": 32,
+        "n_heads": n_heads,
+        "d_head": 16,
+        "n_ctx": 4,
+        "d_vocab": 22,
+    }
+    shape |= {"d_vocab_out": 16, "attn_only": True, "normalization_type": None, "seed": seed}
+    model = models.initial(shape | {"positional_embedding_type": "shortformer"})
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    return fit(weights, lambda: model(texts)[:, -1], p.flatten(0, 1), 0.02, steps)
+
+
+class Triples(NamedTuple):
+    """Triples (a … b → c) of a text, for all pairs (b, c) of which c often follows b."""
+
+    b: Int[Tensor, " pair"]
+    c: Int[Tensor, " pair"]
+    expected: Float[Tensor, "a pair"]  # how often c would come after a … b, if a made no difference
+    came: Int[Tensor, "a pair"]  # how often it did
+    # whether c comes after a, at any distance of the window, at least as often as usual
+    likes: Bool[Tensor, "a pair"]
+
+
+@validated
+def count(stream: Stream, table: Square, window: Count = 16, least: Count = 2_000) -> Triples:
+    """Count triples, a (no start token) in the `window` up to b, for b, seen `least` times, that c
+    often follows.
+    """
+    total, d_vocab = table.sum(1, keepdim=True), len(table)
+    # c follows b in 2 of 100 cases, and 100 times in all
+    b, c = ((table / total >= 0.02) & table.ge(100) & (total >= least)).nonzero().T
+    pair = torch.full((d_vocab, d_vocab), -1)
+    pair[b, c] = torch.arange(len(b))
+    current, following = stream[:-1], stream[1:]
+
+    def before(labels: Stream, wanted: Ids) -> Int[Tensor, "a n"]:
+        labels = torch.where(torch.isin(labels, wanted), labels, -1)
+        table = preceded(current, labels, window, d_vocab)
+        never = max(d_vocab, len(b)) - table.shape[1]  # the labels that never come
+        return torch.nn.functional.pad(table, (0, never))[:, wanted]
+
+    came = before(pair[current, following], torch.arange(len(b)))  # a … b c
+    expected = before(current, b) * (table / total)[b, c]  # of a … b, whatever follows
+    places = window * torch.bincount(current, minlength=d_vocab)[:, None]
+    usual = torch.bincount(following, minlength=d_vocab)[c] / len(following)
+    likes = before(following, c) >= usual * places  # a … c
+    likes[0] = False
+    return Triples(b, c, expected, came, likes)
+
+
+@validated
+@torch.no_grad()
+def instances(
+    model: HookedTransformer,
+    tokens: Int[Tensor, "batch length"],
+    triples: Triples,
+    chosen: Chosen,
+    window: Count = 16,
+) -> tuple[Float[Tensor, " n"], Bool[Tensor, " n"], Ids, Ids, Ids]:
+    """Where the c of a chosen triple may come after a … b: P(c) by a model without a last
+    LayerNorm, whether c came.
+
+    Then where: the row of `tokens`, the position of b, the pair (b, c). The same for every model,
+    in the same order.
+    """
+    x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]
+    log_Z = torch.stack([(row @ model.W_U).logsumexp(-1) for row in x])
+    before, truth = tokens.unfold(1, window, 1)[:, : x.shape[1]], tokens[:, window + 1 :]
+    found: list[tuple[Tensor, ...]] = []
+    for b in triples.b.unique():
+        row, column = (tokens[:, window:-1] == b).nonzero().T
+        pairs = (triples.b == b).nonzero().flatten()
+        at, which = chosen[:, pairs][before[row, column]].any(1).nonzero().T  # after one of these a
+        row, column, pair = row[at], column[at], pairs[which]
+        logit = (x[row, column] * model.W_U[:, triples.c[pair]].T).sum(1)
+        p = (logit - log_Z[row, column]).exp()
+        found.append((p, truth[row, column] == triples.c[pair], row, column + window, pair))
+    p, came, row, pos, pair = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return p, came, row, pos, pair
+
+
+@validated
+@torch.no_grad()
+def typical_log_Z(
+    model: HookedTransformer, tokens: Ids, pos: Ids, frequency: Frequency
+) -> Float[Tensor, "head n"]:
+    """log Ẑ of heads of layer 0 at tokens and pos: the mean of Σ e^score if sources were drawn by
+    frequency.
+    """
+    W_E, W_pos = model.W_E, model.W_pos
+    places, here, result = torch.arange(len(W_pos)), W_E[tokens] + W_pos[pos], []
+    between = (places > 0) & (places < pos[:, None])  # [n, pos]
+    for W_Q, W_K in zip(model.W_Q[0], model.W_K[0], strict=True):
+        q = here @ W_Q / model.cfg.d_head**0.5  # [n, d_head]
+        over_tokens = (q @ (W_E @ W_K).T).exp() @ frequency
+        over_places = ((q @ (W_pos @ W_K).T).exp() * between).sum(1)
+        start, itself = q @ ((W_E[0] + W_pos[0]) @ W_K), (q * (here @ W_K)).sum(1)
+        result.append((start.exp() + itself.exp() + over_tokens * over_places).log())
+    return torch.stack(result)
+
+
+@validated
+def preceded(
+    stream: Int[Tensor, " pos"],
+    labels: Int[Tensor, " pos"],
+    window: Count = 16,
+    d_vocab: Count = D_VOCAB,
+) -> Int[Tensor, "d_vocab label"]:
+    """How often each token stands among the `window` tokens before a position, for each label of
+    the position.
+
+    Labels are 0, 1, 2, …; −1 leaves a position out, as are those with fewer tokens before them. A
+    window may reach back into another document.
+    """
+    n = int(labels.max()) + 1
+    here = (labels[window:] >= 0).nonzero().flatten() + window  # positions to count at
+    table = torch.zeros(d_vocab * n, dtype=torch.int32)
+    ones = torch.ones(len(here), dtype=torch.int32)
+    for back in range(1, window + 1):
+        table.index_add_(0, stream[here - back] * n + labels[here], ones)
+    return table.view(d_vocab, n)

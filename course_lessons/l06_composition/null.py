@@ -1,0 +1,70 @@
+"""What composition scores would be by chance, for circuits with the singular values of a model's
+own.
+"""
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_utils._arguments import Count, NotNegative, validated
+from course_utils.composition import reading
+
+
+@validated
+def null(
+    model: HookedTransformer, mode: str, samples: Count = 100, seed: NotNegative = 0
+) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:
+    """What `scores` would be by chance: every circuit keeps its singular values and points in
+    random directions.
+
+    The directions are uniform (Haar) and independent, for each head and each sample. The mean of
+    the squares is 1 / d_model exactly; how far a score strays from it depends on the pair, most for
+    circuits of low effective rank. Raises ValueError as `scores` does.
+
+    With singular values s and t and directions U, V, of which only those that meet matter, the
+    product is diag(s) Uᵀ V diag(t), up to rotations. So the square of its norm is Σᵢⱼ sᵢ² (Uᵀ V)ᵢⱼ²
+    tⱼ², and with shares of Σ s² and Σ t² in place of the squares it is already divided by the
+    squares of both lengths.
+    """
+    A, B = reading(model, mode)
+    written = _shares(model.W_V, model.W_O.mT)  # [layer, head, d_head]
+    read = _shares(A, B)[1:]  # [layer - 1, head, d_head]: the first layer reads no head
+    generator = torch.Generator().manual_seed(seed)
+    n_layers, n_heads, d_model, d_head = A.shape
+    result = torch.zeros(samples, n_layers, n_heads, n_layers, n_heads)
+    for sample in result:
+        columns = torch.randn(2, n_layers - 1, n_heads, d_model, d_head, generator=generator)
+        # of layers 0, 1, … and of layers 1, 2, …: reads[layer] is layer + 1
+        writes, reads = _orthonormal(columns)
+        for layer in range(n_layers - 1):
+            for head in range(n_heads):
+                # [layer2, head2, d_head, d_head]
+                overlap = (writes[layer, head].mT @ reads[layer:]) ** 2
+                squared = (written[layer, head] @ overlap * read[layer:]).sum(-1)  # [layer2, head2]
+                sample[layer, head, layer + 1 :] = squared.sqrt()
+    return result
+
+
+def _shares(
+    A: Float[Tensor, "layer head d_model d_head"], B: Float[Tensor, "layer head d_model d_head"]
+) -> Float[Tensor, "layer head d_head"]:
+    """The squared singular values of A Bᵀ, as shares of their sum.
+
+    With A = Q R and B = P S, both with orthonormal columns Q and P, A Bᵀ = Q (R Sᵀ) Pᵀ: those of
+    the small R Sᵀ.
+    """
+    squared = torch.linalg.svdvals(torch.linalg.qr(A).R @ torch.linalg.qr(B).R.mT) ** 2
+    return squared / squared.sum(-1, keepdim=True)
+
+
+def _orthonormal(
+    columns: Float[Tensor, "... d_model d_head"],
+) -> Float[Tensor, "... d_model d_head"]:
+    """The columns made orthonormal: X L⁻ᵀ with XᵀX = L Lᵀ. The same as `qr(X).Q`, and much faster
+    for a stack.
+
+    Orthonormal, since (X L⁻ᵀ)ᵀ X L⁻ᵀ = L⁻¹ (XᵀX) L⁻ᵀ = L⁻¹ L Lᵀ L⁻ᵀ = 1.
+    """
+    L = torch.linalg.cholesky(columns.mT @ columns)
+    return torch.linalg.solve_triangular(L, columns.mT, upper=False).mT

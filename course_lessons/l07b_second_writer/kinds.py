@@ -1,0 +1,48 @@
+"""Kinds of position and of token: what came before, and what counts as the same."""
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from course_utils._arguments import validated
+from course_utils.text import tokenizer
+
+
+@validated
+def kinds_of_position(tokens: Int[Tensor, "batch pos"]) -> dict[str, Bool[Tensor, "batch pos-1"]]:
+    """Three kinds of position, by what came before: "new", "continued", "otherwise"; the start
+    token is of none.
+
+    New: its token has not occurred before. Continued: what comes next has followed the token
+    before, so that induction is right. Otherwise: the token has occurred, but something else comes
+    now.
+    """
+    # [batch, dest, src], the same token earlier
+    copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)[:, :-1, :-1]
+    following = tokens[:, 1:]
+    seen = copies.any(-1)
+    continued = (copies & (following[:, :, None] == following[:, None])).any(-1)
+    after_start = torch.arange(seen.shape[1]) > 0
+    return {"new": ~seen & after_start, "continued": continued, "otherwise": seen & ~continued}
+
+
+@validated
+def variants(change: Callable[[str], str]) -> Int[Tensor, "pair 2"]:
+    """Words whose variant is a token, too: pairs of tokens, the word and what `change` makes of it.
+
+    A word is a token of three or more small letters. Raises ValueError if no word has such a
+    variant.
+    """
+    vocabulary = tokenizer().get_vocab()
+    numbers = {str(tokenizer().decode([number])): number for number in sorted(vocabulary.values())}
+    words = [
+        name
+        for name in numbers
+        if len(name) >= 3 and name.isascii() and name.isalpha() and name.islower()
+    ]
+    pairs = [(numbers[word], numbers[change(word)]) for word in words if change(word) in numbers]
+    if not pairs:
+        raise ValueError("No word of the vocabulary has such a variant in it.")
+    return torch.tensor(pairs)

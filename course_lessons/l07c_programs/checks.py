@@ -1,0 +1,163 @@
+"""Checks of lesson 07c, programs: each exercise, then its typical mistakes with the sentence each
+must get.
+"""
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from transformer_lens import HookedTransformer
+
+from course_lessons.fixtures import tiny_model
+from course_lessons.l07c_programs import lookup
+from course_lessons.programs import START, Program, run
+from course_utils import interventions
+from course_utils.course.exercises import Answer, compared, judged
+from course_utils.course.expectations import Wrong, demand
+
+
+def _out(
+    program: object, tokens: Int[Tensor, "batch pos"], d_vocab: int
+) -> Float[Tensor, "batch pos token"]:
+    demand(
+        isinstance(program, Program), f"it should return a Program, not {type(program).__name__}."
+    )
+    assert isinstance(program, Program)
+    return run(program, tokens, d_vocab).slots["out"]
+
+
+def _after(text: list[int], n: int) -> list[int]:
+    """What came after the last `n` tokens, each time that they came before."""
+    places = range(n, len(text) - 1)
+    return [text[place + 1] for place in places if text[place - n + 1 : place + 1] == text[-n:]]
+
+
+@judged
+def two_tokens(answer: Answer) -> None:
+    """`two_tokens() → Program`: it says what came after the last two tokens where they stood
+    before.
+    """
+    drawn = torch.randint(1, 6, (400, 11), generator=torch.Generator().manual_seed(0))
+    texts = torch.cat([torch.full((400, 1), START), drawn], 1)
+    said, apart = _out(answer(), texts, 6)[:, -1].argmax(-1).tolist(), []
+    for text, one in zip(texts.tolist(), said, strict=True):
+        by_two, by_one = _after(text, 2), _after(text, 1)
+        if len({*by_two}) == 1 and {*by_one} != {*by_two}:
+            apart.append(
+                (
+                    text,
+                    one,
+                    by_two[0],
+                    max({*by_one}, key=lambda token: (by_one.count(token), -token)),
+                )
+            )
+    demand(
+        any(one != START for one in said),
+        'it says nothing on any text: does one head move the token to "out"?',
+    )
+    last = all(one == text[-1] for text, one, *_ in apart)
+    demand(
+        not last,
+        "it repeats the last token: the head that reads looks at the pair itself, not behind it.",
+    )
+    second = all(one in (wanted, by_one) for _, one, wanted, by_one in apart)
+    wrong = [(text, one, wanted) for text, one, wanted, _ in apart if one != wanted]
+    if wrong:
+        text, one, wanted = wrong[0]
+        what = (
+            f"after {' '.join(map(str, text))} it should say {wanted}, which came after the "
+            f"last two; yours says {one}"
+        )
+        demand(not second, f"{what}, as if one token counted: a place fits where both do.")
+        raise Wrong(f"{what}.")
+
+
+def _swapped(
+    model: HookedTransformer,
+    tokens: Tensor,
+    source: Tensor,
+    heads: list[int],
+    door: str,
+    loud: float = 1.0,
+) -> Tensor:
+    cache = model.run_with_cache(source)[1]
+    cuts = [((0, head), door, (1, reader)) for head in heads for reader in range(model.cfg.n_heads)]
+    with interventions.cut(
+        model, *cuts, instead={(0, head): loud * cache["z", 0][:, :, head] for head in heads}
+    ):
+        return model(tokens)
+
+
+def _whole(
+    model: HookedTransformer, tokens: Tensor, source: Tensor, heads: list[int], door: str
+) -> Tensor:
+    cache = model.run_with_cache(source)[1]
+    cuts = [(0, head) for head in heads]
+    with interventions.cut(
+        model, *cuts, instead={cut: cache["z", 0][:, :, cut[1]] for cut in cuts}
+    ):
+        return model(tokens)
+
+
+def _case(heads: list[int], door: str, **sizes: int) -> tuple:
+    kind = {"n_layers": 2, "positional_embedding_type": "standard"}
+    model, generator = tiny_model(0.6, **kind | sizes), torch.Generator().manual_seed(len(heads))
+    tokens, source = torch.randint(1, 12, (2, 4, 7), generator=generator)
+    return model, tokens, source, heads, door
+
+
+interchange = compared(
+    "`interchange(model, tokens, source, heads, door) → logits`: with what heads of layer 0 "
+    "wrote about another text.",
+    returns="[batch, pos, token]",
+    cases=lambda: {
+        "the logits differ from those with the other text's writes behind these doors.": [
+            *(_case(heads, door) for heads in ([1], [0, 2]) for door in "kqv"),
+            _case([0, 1], "k", n_heads=2, d_head=5, d_vocab=12),
+        ]
+    },
+    mistakes={
+        "nothing is swapped: the logits are those of `tokens` as they "
+        "are.": lambda model, tokens, *_: model(tokens),
+        "these are the logits of `source` alone.": lambda model, tokens, source, *_: model(source),
+        "`tokens` and `source` have changed roles.": lambda model, tokens, source, heads, door: (
+            _swapped(model, source, tokens, heads, door)
+        ),
+        "a door is cut, and nothing stands in for its writer: give `cut` each writer's z in "
+        "`instead`.": (
+            lambda model, tokens, source, heads, door: _swapped(
+                model, tokens, source, heads, door, loud=0.0
+            )
+        ),
+        "you swap what the heads write everywhere: only what one door reads of it should be "
+        "swapped.": _whole,
+    },
+)
+
+
+@judged
+def found(answer: Answer) -> None:
+    """`found() → Program`: the program of the trained model, its heads named as the model's are."""
+    program, texts = answer(), lookup.texts(6, 60)
+    said = _out(program, texts, lookup.D_VOCAB)[:, 7:].argmax(-1)
+    assert isinstance(program, Program)
+    names = [sorted(layer) for layer in program.layers]
+    wanted = [["0.0", "0.1"], ["1.0", "1.1"]]
+    demand(
+        names == wanted, f"the model has heads 0.0 and 0.1, then 1.0 and 1.1; yours has {names}."
+    )
+    demand(
+        torch.equal(said, lookup.answers(texts)),
+        "it does not answer as the model does: look at the bars again.",
+    )
+    doors = program.doors()
+    demand(
+        all(door != "q" for _, door, _ in doors),
+        "its queries read layer 0: a swap in the queries changed nothing.",
+    )
+    every = {(writer, "k", reader) for writer in wanted[0] for reader in wanted[1]}
+    missing = sorted(every - doors)
+    for writer, _, reader in missing:
+        raise Wrong(
+            f"exchanging one writer did half of it: both readers hear both, and here {reader} "
+            f"does not {writer}."
+        )

@@ -1,0 +1,417 @@
+"""What only lesson 09 draws: lattices of firing, rulers that repeat, and what goes wrong without
+one of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from course_lessons.l09_mlps import addition
+from course_utils import plots
+from course_utils.plots import COLOURS, HATCHES, MARKERS
+
+# few colours, so that a triangle of 8,256 pairs is stored in few bytes
+LEVELS = plt.get_cmap("viridis", 10)
+# Lines without shades at their edges take half of the bytes, and at twice the size nobody sees a
+# difference
+plain_lines: Any = plt.rc_context({"lines.antialiased": False})
+BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+Numbers = Float[Tensor, " n"]
+Pairs = Int[Tensor, "pair 2"]
+Which = Bool[Tensor, " pair"]
+ALT = plots.alt_texts(__file__)
+
+
+@plain_lines
+def lattices(
+    pairs: Pairs,
+    fires: Float[Tensor, "pair _neuron"],
+    titles: Sequence[str],
+    lines: Sequence[tuple] = (),
+) -> None:
+    """For which pairs each neuron fires; with `lines`, (period, crest), the sums that it should
+    vote for as lines.
+    """
+    n, size = int(pairs.max()) + 1, (9.0, 9.0 / len(titles))
+    panels = plots.panels(
+        dict(zip(titles, fires.T, strict=True)), size, "first number a", "second number b"
+    )
+    for i, (axes, fired) in enumerate(panels):
+        grid = torch.full((n, n), float("nan"))
+        grid[pairs[:, 1], pairs[:, 0]] = fired
+        axes.imshow(grid, origin="lower", cmap=LEVELS, interpolation="nearest")
+        for period, crest in lines[i : i + 1]:
+            for total in torch.arange(2 * crest % period, n, period).tolist():
+                axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
+        axes.set(xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
+
+
+@plain_lines
+def folding() -> None:
+    """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of
+    step.
+    """
+    _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
+    total = torch.linspace(0, 4 * torch.pi, 400)  # A + B
+    titles = {"in step": 0.0, "a quarter apart": 1.6, "half apart": torch.pi}
+    for (upper, lower), (title, apart) in zip(panels.T, titles.items(), strict=True):
+        A, B = ((total + apart) / 2).cos(), ((total - apart) / 2).cos()
+        waves = {"their sum": A + B, "cos A": A, "cos B": B}
+        plots.curves(
+            waves,
+            title,
+            "",
+            "before the ReLU",
+            x=total / (2 * torch.pi),
+            axes=upper,
+            xticks=[0, 1, 2],
+        )
+        humps = {"this neuron": (A + B).relu(), "its opposite": (-A - B).relu()}
+        plots.curves(humps, "", "A + B, in turns", "after it", x=total / (2 * torch.pi), axes=lower)
+        for axes in (upper, lower):
+            axes.label_outer()
+            axes.axhline(0, color=GREY, lw=0.6)
+            axes.legend(fontsize=8, loc="upper center", ncols=2).set_visible(title == "half apart")
+
+
+def crests(phase: float) -> None:
+    """Where a neuron with its crest at `phase` (in turns) fires, and its opposite; the lines have
+    the same A + B.
+    """
+    _, axes = plt.subplots(figsize=(7.0, 5.2))
+    turns = torch.linspace(0, 2, 200)
+    for i, (crest, name) in enumerate(
+        ((phase, "this neuron, crest at φ"), (phase + 0.5, "its opposite, at φ + ½"))
+    ):
+        wave = (2 * torch.pi * (turns - crest)).cos()
+        axes.contourf(
+            turns, turns, wave + wave[:, None], [0.6, 2.1], colors=COLOURS[i], alpha=(0.75, 0.55)[i]
+        )
+        axes.plot([], [], "so"[i], color=COLOURS[i], ms=9, alpha=0.7, label=name)
+    for k in range(4):
+        label = None if k else "A + B = 2φ, up to whole turns"
+        axes.plot(
+            [2 * phase + k - 2, 2],
+            [2, 2 * phase + k - 2],
+            color="black",
+            lw=0.9,
+            zorder=3,
+            label=label,
+        )
+    axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
+    ticks = {
+        0: "0",
+        phase: "φ",
+        phase + 0.5: "φ + ½",
+        1: "",
+        phase + 1: "φ + 1",
+        phase + 1.5: "",
+        2: "2",
+    }
+    for axis, name in ((axes.xaxis, "A"), (axes.yaxis, "B")):
+        axis.set_ticks(list(ticks), ticks.values())
+        axis.set_label_text(f"{name}, in turns")
+    axes.set(title="Where do the two fire?", aspect="equal", xlim=(0, 2), ylim=(0, 2))
+
+
+def paths() -> None:
+    """A model of one head and one MLP as a drawing: the two ways to the neurons, and what a neuron
+    does.
+    """
+    _, axes = plt.subplots(figsize=(9.6, 3.0))
+    a, b, head = (
+        (0.3, 2.2, "first\nnumber a"),
+        (0.3, 0.9, "second\nnumber b"),
+        (2.5, 2.2, "head\nmixes both"),
+    )
+    stream, neuron = (
+        (4.3, 0.9, "stream of the\nlast token"),
+        (6.2, 2.2, "neuron: receives a\nnumber, ReLU"),
+    )
+    logits = 8.5, 0.9, "logits of\n128 sums"
+    for x, y, words in (a, b, head, stream, neuron, logits):
+        axes.text(
+            x,
+            y,
+            words,
+            ha="center",
+            va="center",
+            bbox={"boxstyle": "round", "fc": "#eef3f8", "ec": BLUE},
+        )
+    ways = {"": (a, head), " ": (b, head), "residual path": (b, stream), "adds": (head, stream)}
+    ways |= {
+        "W_in: reads": (stream, neuron),
+        "W_out: its votes": (neuron, logits),
+        "  ": (stream, logits),
+    }
+    for words, ((x, y, _), (u, v, _)) in ways.items():
+        axes.annotate(
+            "",
+            (u, v),
+            (x, y),
+            arrowprops={"arrowstyle": "-|>", "color": GREY, "shrinkA": 34, "shrinkB": 34},
+        )
+        side = "right" if v > y else "left" if v < y else "center"
+        axes.text((x + u) / 2, (y + v) / 2 + 0.08, words, fontsize=9, color="#a34700", ha=side)
+    axes.set(xlim=(-0.5, 9.4), ylim=(0.3, 2.8))
+    axes.axis("off")
+
+
+def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
+    """One ruler for each period with a mark wherever it would put the sum; only at `total` do all
+    of them have one.
+    """
+    _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
+    axes.axvline(total, color=ORANGE, lw=6, alpha=0.3)
+    axes.text(total, 0.45, f"all of them: {total}", ha="center", color="#a34700")
+    for row, period in enumerate(periods):
+        axes.axhline(-row, color=GREY, lw=0.8)
+        marks = torch.arange(total % period, n, period)
+        axes.plot(marks, 0 * marks - row, "|", ms=13, mew=1.8, color=COLOURS[row])
+        axes.text(-2, -row, f"period {period}", ha="right", va="center")
+    axes.set(
+        xlim=(-1, n),
+        ylim=(0.3 - len(periods), 0.9),
+        xlabel="number that the ruler would answer",
+        yticks=[],
+    )
+    axes.spines["left"].set_visible(False)
+
+
+def mistakes(pairs: Pairs, foretold: Which, found: Which, off: Int[Tensor, " pair"]) -> None:
+    """Left: which pairs were to go wrong, and which did. Right: by how much the answers are off."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.2, 1])
+    left.plot(*pairs[foretold].T, "s", ms=3.2, mfc="none", color=GREY, label="foretold")
+    left.plot(*pairs[found].T, ".", ms=2.5, color=ORANGE, label="found")
+    left.set(
+        title="Which pairs go wrong?",
+        xlabel="a",
+        ylabel="b",
+        xlim=(-2, 128),
+        ylim=(-2, 128),
+        aspect="equal",
+    )
+    left.legend(loc="upper right", markerscale=1.6)
+    sizes, counts = off[off != 0].abs().unique(return_counts=True)
+    right.bar(sizes, counts, width=2.4, color=ORANGE)
+    right.set(
+        title="By how much?", xlabel="answers off by", ylabel="pairs", xlim=(0, 128), xticks=sizes
+    )
+
+
+@plain_lines
+def neurons(
+    yours: tuple[Tensor, Tensor], others: Mapping[str, tuple[Numbers, Numbers, Numbers]]
+) -> None:
+    """Your first neuron and `addition.portraits`: what each receives, where it fires, its votes;
+    the last up to 20.
+    """
+    columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
+    _, panels = plt.subplots(
+        3, len(columns), figsize=(9.6, 7.0), height_ratios=(2, 3, 2), squeeze=False
+    )
+    for (top, middle, bottom), (title, (first, second, votes)) in zip(
+        panels.T, columns.items(), strict=True
+    ):
+        n = 21 if top is panels[0, -1] else len(first)
+        for axes, curve, colour in ((top, (first + second) / 2, BLUE), (bottom, votes, ORANGE)):
+            axes.plot(curve[:n], color=colour, marker="." if n == 21 else None)
+            axes.axhline(0, color=GREY, lw=0.5)
+        top.set(title=title, xlabel="value of a number")
+        bottom.set(xlabel="output")
+        sums = torch.arange(n) + torch.arange(n)[:, None]
+        fires = (first[:n] + second[:n, None]).relu().where(sums < len(first), torch.nan)
+        middle.imshow(fires, origin="lower", cmap=LEVELS, interpolation="nearest")
+        middle.set(xlabel="a", ylabel="b")
+    for row, label in zip(panels, ("receives", "fires at\nb", "votes"), strict=True):
+        row[0].set_ylabel(label)
+
+
+@plain_lines
+def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) -> None:
+    """Left: the share of all curves' variance that a wave of each frequency explains. Right: each
+    curve's best wave.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
+    says = (
+        "Which waves are in the curves?",
+        "frequency: periods in 128 values",
+        "share of variance explained",
+    )
+    plots.curves({"": pooled}, *says, x=fine, axes=left, ylim=(0, 1.15 * float(pooled.max())))
+    inner = pooled[1:-1]  # its peaks, without ripples below 0.035
+    for i in ((inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)).nonzero()[:, 0] + 1:
+        left.annotate(f"{fine[i]:g}", (fine[i], pooled[i]), ha="center", va="bottom")
+    bins = torch.arange(0, 1.01, 0.05).tolist()
+    right.hist(
+        shuffled.tolist(), bins, label="tokens shuffled", color=GREY, hatch=HATCHES[1], alpha=0.7
+    )
+    right.hist(share.tolist(), bins, label="the model's neurons", color=BLUE, alpha=0.7)
+    right.set(
+        title="How much of a curve is one wave?", xlabel="share of its best wave", ylabel="neurons"
+    )
+    right.legend(fontsize=8)
+
+
+@plain_lines
+def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
+    """The phase of the votes against the phase of the curve, in turns: of each model, and of the
+    first's partners.
+
+    Each model gives what `addition.phases` finds; frequencies above 25 are those of its finest
+    ruler. The grey lines are twice the phase, up to whole turns.
+    """
+    named = {f"seed {i}" + " (ours)" * (i == 0): z[[0, 1, 3]] for i, z in enumerate(found)}
+    named["control: a partner's votes (ours)"] = found[0][[0, 2, 3]]
+    xlabel, ylabel = "phase φ of the curve, in turns", "phase of the votes, in turns"
+    turn = torch.tensor([-0.5, 0.5])
+    for axes, (came, went, f) in plots.panels(named, (9.6, 6.2), xlabel, ylabel, rows=2):
+        for fine, label in ((False, "other rulers"), (True, "finest ruler")):
+            x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
+            axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=4, label=label)
+        for k in (-1, 0, 1):
+            axes.plot(turn, 2 * turn + k, color=GREY, lw=0.8, zorder=0)
+        axes.set(ylim=(-0.53, 0.53), xticks=[-0.5, 0, 0.5], yticks=[-0.5, 0, 0.5])
+    axes.figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+
+def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
+    """A row for each ruler taken away: how many errors are off by 1, 2, …; below, without as many
+    neurons at random.
+    """
+    _, axes = plt.subplots(figsize=(9.6, 0.95 * len(cuts) + 1.1))
+    looks = {
+        "without the ruler": (0.0, ORANGE, ORANGE),
+        "without as many neurons at random": (0.36, GREY, "white"),
+    }
+    for row, cut in enumerate(cuts.values()):
+        axes.axhspan(row - 0.35, row + 0.56, color="#f4f4f4", zorder=0)
+        for (name, (down, edge, face)), count in zip(
+            looks.items(), (cut.without, cut.at_random), strict=True
+        ):
+            share = (count[1:most] / count[1:].sum().clamp(min=1)).numpy()
+            style: Any = {"edgecolors": edge, "facecolors": face, "label": None if row else name}
+            axes.scatter(
+                range(1, most),
+                [row + down] * (most - 1),
+                380 * share,
+                clip_on=False,
+                zorder=2,
+                **style,
+            )
+        axes.plot(
+            cut.foretold,
+            row,
+            "s",
+            ms=21,
+            mfc="none",
+            color="black",
+            label=None if row else "foretold",
+        )
+        here, there = cut.shares
+        words = f"as foretold: {here:.0%} of {int(cut.without[1:].sum()):,}\nat random: {there:.0%}"
+        axes.text(
+            most + 1.5, row + 0.1, f"{words}  {'✓' if cut.holds else '✗'}", va="center", fontsize=9
+        )
+    axes.set_yticks(range(len(cuts)), [f"without {name}" for name in cuts])
+    axes.set(
+        title="By how much are the answers off? (area: share of all errors)",
+        xlabel="answers off by",
+    )
+    axes.set(xlim=(0, most), ylim=(len(cuts) - 0.3, -0.6), xticks=[1, 3, *range(10, most, 10)])
+    axes.legend(
+        fontsize=9, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16), markerscale=0.5
+    )
+
+
+def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
+    """Which rulers each model has, on an axis on which doubling is a step of one width, and which
+    predictions held.
+    """
+    _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
+    for row, cuts in enumerate(tested):
+        axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
+        for cut in cuts:
+            name = "slopes" if cut.frequency < 2 else f"{cut.frequency:.1f}"
+            axes.text(cut.frequency, 0.24 - row, name, ha="center", va="bottom", fontsize=9)
+    for i, label in enumerate(("it failed", "the prediction held")):
+        points = [
+            (cut.frequency, -row)
+            for row, cuts in enumerate(tested)
+            for cut in cuts
+            if cut.holds == i
+        ]
+        axes.plot(
+            *torch.tensor(points).reshape(-1, 2).T,
+            "Xo"[i],
+            color=(ORANGE, BLUE)[i],
+            ms=12,
+            label=label,
+        )
+    axes.set(
+        title="Which rulers has each model?",
+        xlabel="frequency: periods in 128 values",
+        ylim=(-0.5 - row, 0.7),
+    )
+    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
+    axes.set_xscale("log", base=2)
+    axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
+    axes.set_yticks(
+        [-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))]
+    )
+
+
+def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"]) -> None:
+    """Right answers by waves kept (line: first seed, band: all)."""
+    lines = dict(zip(addition.KINDS, rates[0].T, strict=True))
+    says = "How many pairs are right with k waves?", "k", "share of pairs"
+    axes = plots.curves(
+        lines, *says, x=sizes, markers=True, size=4, figsize=(8.4, 3.8), xticks=sizes
+    )
+    for i in range(len(addition.KINDS)):
+        axes.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)
+
+
+def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
+    """For each change of `addition.which_two` and each length from 3 to 5: what share of the
+    answers are what.
+    """
+    titles = "noise before the last two", "two positions swapped"
+    for axes, shares in plots.panels(dict(zip(titles, results, strict=True)), (9.6, 2.9)):
+        plots.grouped_bars(
+            shares, ["3", "4", "5"], axes.get_title("left"), "share of answers", "length", axes=axes
+        )
+        axes.set_ylim(0, 1.3)
+        axes.legend(fontsize=8, ncols=2, loc="upper center")
+        axes.label_outer()
+
+
+def attention_forced(
+    own: Numbers, before: Numbers, forced: Numbers, right: Sequence[float]
+) -> None:
+    """The share of right answers if attention is forced, and where it lies by itself, trained and
+    untrained.
+    """
+    xlabel, size = "attention to the first number; the second gets the rest", (9.6, 3.8)
+    says = "What if the first number got this attention?", xlabel, "share of pairs right"
+    axes = plots.curves(
+        {"forced to it": right}, *says, x=forced, markers=True, size=3, figsize=size
+    )
+    looks = {
+        "its own, all pairs": (own, COLOURS[4], ""),
+        "before training": (before, GREY, HATCHES[1]),
+    }
+    for label, (values, colour, hatch) in looks.items():
+        axes.axvspan(
+            float(values.min()),
+            float(values.max()),
+            color=colour,
+            alpha=0.45,
+            label=label,
+            hatch=hatch,
+        )
+    axes.legend()

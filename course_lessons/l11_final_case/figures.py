@@ -1,0 +1,89 @@
+"""What only lesson 11 draws: reasons to look at a place, losses of all boxes, and the board of a
+box's heads.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import matplotlib.pyplot as plt
+from jaxtyping import Float
+from torch import Tensor
+
+from course_utils import plots
+from course_utils.plots import COLOURS, LINES
+
+ALT = plots.alt_texts(__file__)
+
+
+def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> None:
+    """A text, and from its last token an arrow for each reason to the place that it gives."""
+    axes = plt.subplots(figsize=(10, 3.3))[1]
+    dest = len(tokens) - 1
+    for x, token in enumerate(tokens):
+        face = "#ffe9d6" if x == dest else "#dcebf5" if x in places.values() else "#f3f3f3"
+        axes.text(
+            x,
+            0,
+            token,
+            ha="center",
+            va="center",
+            fontsize=13,
+            bbox={"boxstyle": "square,pad=0.45", "fc": face},
+        )
+    axes.text(dest + 1, 0, "?", ha="center", va="center", fontsize=15, color="#a34700")
+    for n, (reason, x) in enumerate(places.items()):
+        height = 0.8 + 0.62 * n
+        ends = x + 0.12 * (n - 1.5), dest + 0.12 * (n - 1.5)
+        axes.plot(
+            [ends[1], ends[1], ends[0]], [0.42, height, height], LINES[n], color=COLOURS[n], lw=1.6
+        )
+        plots.arrow(axes, (ends[0], height + 0.08), (ends[0], 0.32), COLOURS[n])
+        ground = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
+        # or left of it: a later arrow may come down on the right
+        middle = 0.58 * ends[0] + 0.42 * ends[1]
+        axes.text(
+            middle,
+            height + 0.25,
+            reason,
+            ha="center",
+            va="center",
+            fontsize=10,
+            bbox=ground,
+            zorder=5,
+        )
+    axes.set(xlim=(-0.7, dest + 1.5), ylim=(-0.5, 0.9 + 0.62 * len(places)))
+    axes.axis("off")
+
+
+def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> None:
+    """The loss of each box by position, and that of somebody who has no idea."""
+    labels = (
+        "Can you tell nine models apart by what they do?",
+        "position of the token",
+        "loss, nats",
+    )
+    named, n = list(by_box.items()), len(next(iter(by_box.values())))
+    axes = plt.subplots(figsize=(8.6, 3.4))[1]
+    for some, markers in (
+        (named[: len(LINES)], False),
+        (named[len(LINES) :], True),
+    ):  # no two of them look the same
+        plots.curves(dict(some), *labels, x=range(1, n + 1), markers=markers, size=4, axes=axes)
+    axes.axhline(chance, color="#777777", lw=1)
+    axes.text(n, chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
+    axes.legend(ncols=3, fontsize=9, loc="lower left")
+
+
+def board(patterns: Float[Tensor, "layer head dest src"], title: str) -> None:
+    """The mean pattern of every head."""
+    layers, heads = patterns.shape[:2]
+    named = {
+        f"{layer}.{head}": patterns[layer, head] for layer in range(layers) for head in range(heads)
+    }
+    drawn = plots.panels(named, (10, 2.9 * layers), "source", "destination", rows=layers)
+    for axes, pattern in drawn:
+        shown = axes.imshow(pattern, cmap="viridis", vmin=0, vmax=1)
+        axes.set(xticks=range(0, len(pattern), 4), yticks=range(0, len(pattern), 4))
+    plt.colorbar(
+        shown, ax=[axes for axes, _ in drawn], label="attention, mean over the texts", shrink=0.7
+    )
+    plt.suptitle(title, x=0.01, ha="left", fontsize=11)

@@ -1,0 +1,3 @@
+"""What writes the course and what teachers run: `python -m course_tools.authoring` and its
+neighbours.
+"""

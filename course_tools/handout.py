@@ -1,0 +1,166 @@
+"""A lesson on paper: the question, formulas and exercises of the learner's notebook, with room to
+write.
+"""
+
+import ast
+import re
+
+from bs4 import Tag
+from nbformat import NotebookNode
+
+from course_tools import authoring, links, to_html
+
+# how the headings of tables, summaries and the like begin: the others are numbered
+WITHOUT_NUMBER = re.compile(r"\D")
+
+
+def handout(solution: NotebookNode, learner: NotebookNode) -> str:
+    """A learner's notebook on paper: its question and aims, openings and formulas, and the
+    exercises with room.
+
+    A figure is there where the text announces one and it shows nothing of an exercise's answer;
+    else the announcing sentence is not there either.
+    """
+    figures = _open_figures(solution)
+    cells, paper = [cell for cell in learner.cells if cell.get("id") not in links.IDS], _Handout()
+    for cell, following in zip(cells, [*cells[1:], cells[-1]], strict=True):
+        if cell.cell_type == "code":
+            paper.add_code(cell.source)
+            continue
+        announces = (
+            cell.source.endswith(":") and "raise NotImplementedError" not in following.source
+        )
+        figure = figures.get(following.id, "") if announces else ""
+        blocks = to_html.markdown(
+            _without_last_sentence(cell.source) if announces and not figure else cell.source
+        )
+        for block in blocks:
+            paper.add(block)
+        if figure and paper.shown[-1] == str(blocks[-1]):
+            paper.shown.append(figure)
+    body = "\n".join(paper.finished())
+    return to_html.document(
+        to_html.title(learner), body, to_html.style("handout.css"), "fit(document)"
+    )
+
+
+def _without_last_sentence(source: str) -> str:
+    whole, announcement = source.rpartition("\n\n")[::2]
+    *kept, _ = re.split(r"(?<=[.?!)*]) +(?=[A-Z*$`])", announcement)
+    return "\n\n".join(filter(None, [whole, " ".join(kept)]))
+
+
+def _open_figures(solution: NotebookNode) -> dict[str, str]:
+    """The figure of each cell, by the cell's id; but for those that an exercise's function had a
+    part in.
+    """
+    figures: dict[str, str] = {}
+    closed: set[str] = set()
+    for cell in (cell for cell in solution.cells if cell.cell_type == "code"):
+        used, bound = _names(cell.source)
+        if authoring.MARKERS[0] in cell.source or used & closed:
+            closed |= bound
+            continue
+        for image in (shown for shown in to_html.pictures(cell) if to_html.STILL not in shown):
+            figures.setdefault(cell.id, image.replace("picture", "figure", 1))
+    return figures
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell uses, and those that it binds."""
+    nodes = [*ast.walk(ast.parse(source))]
+    names = [node for node in nodes if isinstance(node, ast.Name)]
+    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
+    return {node.id for node in names} - bound, bound | {
+        n.name for n in nodes if isinstance(n, ast.FunctionDef)
+    }
+
+
+class _Handout:
+    """What of a notebook goes on paper, chosen block by block."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+        self.exercise: list[str] | None = (
+            None  # what was said of an exercise whose code is still to come
+        )
+        self.section: str | None = None  # the last heading of level 2
+        self.opens = False  # nothing but a heading came before in this section
+        self.last: Tag | None = None  # the block before, shown or not
+
+    def add_code(self, source: str) -> None:
+        """Of an exercise the signature, the docstring, and a line for each minute.
+
+        Of other code nothing.
+        """
+        if self.exercise and "raise NotImplementedError" in source:
+            minutes = int(re.findall(r"(\d+) minutes", self.exercise[0])[0])
+            room = f'<div class="room">{"<i></i>" * minutes}</div>'
+            inside = [*self.exercise, to_html.code(to_html.stub(source)), room]
+            self.shown.append('<div class="exercise">{}</div>'.format("\n".join(inside)))
+            self.exercise = None
+
+    def finished(self) -> list[str]:
+        """All that is shown, a line for a name on top; a section without an exercise has three
+        lines for notes.
+        """
+        parts: list[list[str]] = [[]]
+        for block in self.shown:
+            if block.startswith("<h2"):
+                parts.append([])
+            parts[-1].append(block)
+        for part in parts[1:]:
+            if not any("<i></i>" in block or "To think about" in block for block in part):
+                part.append('<div class="room"><i></i><i></i><i></i></div>')
+        title, *opening = parts[0]
+        name = '<p class="name">Name<i></i>Date<i></i></p>'
+        return [title, name, *opening, *(block for part in parts[1:] for block in part)]
+
+    def add(self, block: Tag) -> None:
+        """A block of prose, if it is wanted."""
+        said = block.get_text().strip()
+        if block.name == "details":  # hints, what answers a bet, and what is told for the curious
+            return
+        if block.name in ("h1", "h2", "h3"):
+            self.exercise = [str(block)] if said.startswith("Exercise") else None
+            self.section = said if block.name == "h2" else self.section
+            self.opens = block.name != "h3"
+            wanted = [block] if self.opens else []
+        elif self.exercise is not None:
+            self.exercise.append(str(block))
+            return
+        elif (
+            self.section is None
+        ):  # before the first section: what the lesson asks, and what it is for
+            first = self.last is not None and self.last.name == "h1"
+            wanted = (
+                [block]
+                if first or said.startswith("After this lesson") or block.name == "ul"
+                else []
+            )
+        else:
+            wanted = self._of_section(block, said)
+            self.opens = False
+        if self.section and WITHOUT_NUMBER.match(
+            self.section
+        ):  # what was found: not for the handout
+            wanted = [block] if said.startswith("To think about") else []
+        self.shown += map(str, wanted)
+        self.last = block
+
+    def _of_section(self, block: Tag, said: str) -> list[Tag]:
+        """The opening of a section, its quotations, its formulas, each with what announces it, and
+        announced lists.
+        """
+        last, formula = self.last, block.find("math", display="block")
+        is_shown = last is not None and str(last) == self.shown[-1]
+        announced = last is not None and is_shown and last.get_text().strip().endswith(":")
+        if (
+            formula
+            and last is not None
+            and last.name == "p"
+            and said.startswith(formula.get_text().strip())
+        ):
+            return [block] if is_shown else [last, block]
+        listed = announced and block.name in ("ul", "ol", "table")
+        return [block] if formula or self.opens or listed or block.name == "blockquote" else []

@@ -1,0 +1,150 @@
+"""The links of a lesson: to its neighbours, other copy, sources and glossary. Authoring writes
+them; nobody types them.
+
+One line stands below the title and at the end of each notebook, and in `00_start` at the end alone.
+Solutions lie one folder deeper, so their line has other paths than the learner's copy; both work on
+GitHub, in JupyterLab and in a copy of the whole folder.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
+
+from course_utils._files import lesson_of, solution_file
+
+IDS = ("links-top", "links-end")  # of the two cells that hold the line
+START = "00_start"  # the lesson that holds the contents
+CONTENTS = f"{START}.ipynb"
+GLOSSARY = "GLOSSARY.md"  # beside the learner's copies
+# name → address
+SOURCES = json.loads(Path(__file__).with_name("sources.json").read_text(encoding="utf-8"))
+LESSON, SOLUTION = "The lesson, with blanks", "The solution"  # what the links to the other copy say
+# code, formulas, headings, links
+NO_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|^ *#[^\n]*|\[[^]]*\]\([^)]*\)"
+
+
+def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> NotebookNode:
+    """A solution notebook that stands at `path`, its links made anew; `titles` by lesson, in the
+    course's order.
+    """
+    solution.cells = [cell for cell in solution.cells if cell.get("id") not in IDS]
+    texts = [cell for cell in solution.cells if cell.cell_type == "markdown"]
+    for cell in texts:
+        cell.source = _with_sources(cell.source)
+    glossary = path.parent.parent / GLOSSARY
+    _link_terms(
+        texts, lesson_of(path), glossary.read_text(encoding="utf-8") if glossary.is_file() else ""
+    )
+    text = line(lesson_of(path), titles, contents=(path.parent.parent / CONTENTS).is_file())
+    top, end = (new_markdown_cell(text, id=name) for name in IDS)
+    solution.cells[1:1] = [top] if lesson_of(path) != START else []
+    solution.cells.append(end)
+    return solution
+
+
+def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
+    """The line of a solution: the lesson before, the contents if there are any, the learner's copy,
+    what comes next.
+    """
+    before, after = neighbours(lesson, list(titles))
+    parts = [f"[← {titles[name]}]({solution_file(name)})" for name in before]
+    if lesson != START:
+        parts += [f"[Contents](../{CONTENTS})"] if contents else []
+        parts += [f"[{LESSON}](../{lesson}.ipynb)"]
+    parts += [f"[{titles[name]} →]({solution_file(name)})" for name in after]
+    return " &nbsp;·&nbsp; ".join(parts)
+
+
+def neighbours(lesson: str, lessons: Sequence[str]) -> tuple[list[str], list[str]]:
+    """What comes before and after a lesson: nothing or one lesson before; after it its companion
+    ("02b_…"), too.
+    """
+    place = lessons.index(lesson)
+    before = [name for name in lessons[:place] if not _is_companion(name) and name != START][-1:]
+    after = []
+    for name in lessons[place + 1 :]:
+        after.append(name)
+        if not _is_companion(name):
+            break
+    return before, after
+
+
+def _is_companion(lesson: str) -> bool:
+    return not lesson.split("_")[0].isdigit()
+
+
+def for_learner(text: str) -> str:
+    """The line of the learner's copy, made of the solution's."""
+
+    def other(link: re.Match) -> str:
+        words, file = link.groups()
+        if words == LESSON:
+            return f"[{SOLUTION}](solutions/{solution_file(lesson_of(Path(file)))})"
+        return f"[{words}]({lesson_of(Path(file))}.ipynb)"
+
+    return re.sub(r"\[([^]]*)\]\((?:\.\./)?([^)]*)\)", other, text)
+
+
+def entries(glossary: str) -> dict[str, str]:
+    """What the glossary says of each term, by its heading."""
+    return dict(re.findall(r"^### (.+)\n((?:(?!#).*\n)*)", glossary, flags=re.MULTILINE))
+
+
+def lesson_number(entry: str) -> str:
+    """The number of the lesson that introduces a term, "02b" for instance, or nothing."""
+    found = re.search(r"\blesson (\d\w+)", entry)
+    return found[1] if found else ""
+
+
+def names(term: str, entry: str) -> list[str]:
+    """What lessons call a term: as its heading does, or as what is bold in its entry."""
+    return [term, *re.findall(r"\*\*(.+?)\*\*", entry)]
+
+
+def without_terms(text: str) -> str:
+    """Markdown whose terms are bold, and no links to the glossary."""
+    return re.sub(rf"\[(\*\*[^]]+)\]\((?:\.\./)?{GLOSSARY}[^)]*\)", r"\1", text)
+
+
+def _link_terms(texts: list[NotebookNode], lesson: str, glossary: str) -> None:
+    """Links each term that the lesson introduces where it is first bold."""
+    for cell in texts:
+        cell.source = without_terms(cell.source)
+    for term, entry in entries(glossary).items():
+        if lesson_number(entry) != lesson.split("_")[0]:
+            continue
+        words = "|".join(r"\s+".join(map(re.escape, name.split())) for name in names(term, entry))
+        pattern = re.compile(
+            rf"{NO_PROSE}|(?P<term>\*\*(?:{words})s?\*\*)", re.DOTALL | re.MULTILINE | re.IGNORECASE
+        )
+        places = (
+            (cell, found)
+            for cell in texts
+            for found in pattern.finditer(cell.source)
+            if found["term"]
+        )
+        if first := next(places, None):
+            cell, found = first
+            link = f"[{found[0]}](../{GLOSSARY}#{term.replace(' ', '-')})"
+            cell.source = cell.source[: found.start()] + link + cell.source[found.end() :]
+
+
+def linked_glossary(text: str, lessons: Iterable[str]) -> str:
+    """The glossary, each entry with a link on its lesson and its papers."""
+    files = {name.split("_")[0]: f"{name}.ipynb" for name in lessons}
+    text = re.sub(r"\[(lesson \w+)\]\([^)]*\)", r"\1", text)
+    text = re.sub(r"\blesson (\d\w+)", lambda found: f"[{found[0]}]({files[found[1]]})", text)
+    return "".join(map(_with_sources, re.split(r"^(?=#)", text, flags=re.MULTILINE)))
+
+
+def _with_sources(text: str) -> str:
+    """Markdown with a link on the first mention of each source."""
+    for name, address in SOURCES.items():
+        words = r"\s+".join(map(re.escape, name.split()))
+        text = re.sub(rf"\[({words})\]\([^)]*\)", r"\1", text)
+        text = re.sub(words, rf"[\g<0>]({address})", text, count=1)
+    return text

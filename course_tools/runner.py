@@ -1,0 +1,85 @@
+"""Runs a notebook from top to bottom in a fresh kernel: authoring, replication and the test on
+untrained weights.
+"""
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+CELL_TIMEOUT = 600  # seconds
+
+
+class CellFailed(Exception):
+    """A cell did not run to its end; the message shows the cell and why."""
+
+
+def sockets(folder: str) -> Config:
+    """Kernels that listen on files in a folder: a port that was found free, another process may
+    have taken by then.
+    """
+    return Config(
+        KernelManager={"transport": "ipc", "ip": f"{folder}/kernel"} if os.name == "posix" else {}
+    )
+
+
+def run(
+    notebook: NotebookNode,
+    folder: Path,
+    *,
+    first: str = "",
+    allow_errors: bool = False,
+    environment: Mapping[str, str] | None = None,
+) -> NotebookNode:
+    """Run a notebook's cells, whose outputs it then holds, in a kernel that works in `folder`;
+    returns the notebook.
+
+    `first` is code that runs before them, `environment` what the kernel's has besides ours. Raises
+    CellFailed, unless `allow_errors`, when a cell fails, takes longer than CELL_TIMEOUT, or kills
+    the kernel.
+    """
+    with tempfile.TemporaryDirectory(prefix="kernel-") as place:
+        client = NotebookClient(
+            notebook,
+            config=sockets(place),
+            timeout=CELL_TIMEOUT,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(folder)}},
+            allow_errors=allow_errors,
+            # else one printed text is stored in pieces that depend on timing
+            coalesce_streams=True,
+            record_timing=False,
+        )
+        client.reset_execution_trackers()
+        ours: dict[str, Any] = {
+            key: value for key, value in os.environ.items() if key != "MPLBACKEND"
+        }
+        # stderr: the kernel's own log; what cells print there is kept. With agg for MPLBACKEND
+        # nothing would be drawn
+        with client.setup_kernel(stderr=subprocess.DEVNULL, env=ours | dict(environment or {})):
+            if first:
+                kernel: Any = client.kc  # whose blocking methods its type does not know
+                kernel.execute(first, store_history=False, reply=True, timeout=CELL_TIMEOUT)
+            for number, cell in enumerate(notebook.cells):
+                try:
+                    client.execute_cell(
+                        cell, number, execution_count=client.code_cells_executed + 1
+                    )
+                except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
+                    # others show the cell
+                    shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""
+                    raise CellFailed(f"{where(number, cell)} failed.\n{shown}{error}") from error
+    return notebook
+
+
+def where(number: int, cell: NotebookNode) -> str:
+    """A cell's number, as in `notebook.cells[number]`, and how it begins."""
+    first_line = next(iter(cell.source.strip().splitlines()), "")
+    return f'Cell {number} ("{first_line[:40]}")'

@@ -1,0 +1,23 @@
+"""Words on a page: tables in Markdown, and numbers with a true minus sign."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table, a line per row.
+
+    A cell is what `str` makes of it; bars in it that are not escaped yet are escaped.
+    """
+    return "\n".join([_row(heads), "|---" * len(heads) + "|", *map(_row, rows)])
+
+
+def _row(cells: Sequence[object]) -> str:
+    texts = (re.sub(r"(?<!\\)\|", r"\\|", str(cell)) for cell in cells)
+    return "|" + "|".join(f" {text} " if text else " " for text in texts) + "|"
+
+
+def true_minus(number: str) -> str:
+    """A number that is written already, with a minus for its hyphens, and no sign before a zero."""
+    is_zero = not number.strip("+-0.,")
+    return number.lstrip("+-") if is_zero else number.replace("-", "−")

@@ -1,1 +1,0 @@
-"""What writes the course and what teachers run: `python -m course_utils.author.authoring` and its neighbours."""

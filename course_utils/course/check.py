@@ -1,0 +1,28 @@
+"""Feedback on exercises, one line each: ✓ right, ✗ with what went wrong, ○ not attempted yet.
+
+`check.direct_path(direct_path)` calls the learner's function and compares; a wrong answer hears
+what it did instead, and never sees the right one. After ✓ the lesson goes on with the learner's
+function, else with ours: `direct_path = check.direct_path(direct_path)`.
+`check.hint("direct_path")` shows the next hint, `check.solution("direct_path")` our solution once
+the exercise has been attempted, and `check.reset("direct_path")` gives the blank back.
+
+The exercises are those of the lessons that were imported: see `course.registry`.
+"""
+
+from typing import Any
+
+from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, solution
+
+__all__ = ["EXERCISES", "hint", "reset", "solution"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in EXERCISES:
+        return EXERCISES[name]
+    if name in BESIDE:
+        return BESIDE[name]
+    raise AttributeError(f"There is no exercise {name!r}: give the name that the heading has.")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *EXERCISES, *BESIDE])

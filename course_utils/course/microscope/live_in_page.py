@@ -1,0 +1,31 @@
+"""A live microscope whose model the page computes: there is nothing to wait for, torch least of
+all.
+"""
+
+from typing import Any
+
+import anywidget
+import traitlets
+
+from course_utils.course.microscope import scripts
+
+
+class InPage(anywidget.AnyWidget):
+    """A bundled model on a text."""
+
+    _esm = scripts.notebook_script()
+    _css = scripts.style()
+    described = traitlets.Dict().tag(sync=True)
+    weights = traitlets.Bytes().tag(sync=True)
+    text = traitlets.Unicode().tag(sync=True)
+    state = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, name: str, text: str, state: dict[str, Any]):
+        described, weights = scripts.model(name)
+        super().__init__(
+            described=described, weights=weights, text=text, state={**state, "model": name}
+        )
+
+    def view(self) -> dict:
+        """What a cell's output holds of it."""
+        return scripts.view(self)
