@@ -52,7 +52,8 @@ SMALL = """
 from matplotlib.figure import Figure
 from PIL import Image
 Image.Image.quantize = lambda image, *_, **__: image
-Figure.savefig = lambda figure, file, paint=Figure.savefig, **how: paint(figure, file, **how | {"dpi": 30})
+paint = Figure.savefig
+Figure.savefig = lambda figure, file, **how: paint(figure, file, **how | {"dpi": 30})
 """
 UNPAINTED = """
 from matplotlib.figure import Figure
@@ -90,8 +91,17 @@ def pytest_addoption(parser):
         metavar="SIZE",
         help="notebooks get every weight off by this share: 1e-7 is rounding",
     )
-    seed = "the seed that chooses three lessons to run on untrained weights, or: all"
-    parser.addoption("--untrained", default="0", metavar="SEED", help=seed)
+    parser.addoption(
+        "--open-only",
+        action="store_true",
+        help="notebooks run without their folded cells: no open cell may need one",
+    )
+    parser.addoption(
+        "--untrained",
+        default="0",
+        metavar="SEED",
+        help="the seed that chooses three lessons to run on untrained weights, or: all",
+    )
     parser.addoption(
         "--boxes",
         type=int,
@@ -105,17 +115,28 @@ def pytest_configure(config):
     GuardedKernel.perturb = config.getoption("--perturb")
 
 
-def pytest_collection_modifyitems(items):
-    """What takes long comes first, so that no core waits for another at the end."""
+def pytest_collection_modifyitems(config, items):
+    """Notebooks get their marks; what takes long comes first: no core waits at the end."""
     for item in items:
         if isinstance(item, nbval.plugin.IPyNbCell):
             item.add_marker("notebooks")
-    order = ("tests/course", "notebooks", "tests/unit")
-    items.sort(
-        key=lambda item: next(
-            (n for n, start in enumerate(order) if item.nodeid.startswith(start)), len(order)
-        )
-    )
+            if item.path.parent == warm.LESSONS:
+                item.add_marker("copies")
+    if config.getoption("--open-only"):
+        folded = [item for item in items if _is_folded(item)]
+        config.hook.pytest_deselected(items=folded)
+        items[:] = [item for item in items if item not in folded]
+    order = ("tests/course", "notebooks", "tests/unit", "")
+
+    def place(item):
+        return next(n for n, start in enumerate(order) if item.nodeid.startswith(start))
+
+    items.sort(key=place)
+
+
+def _is_folded(item):
+    metadata = item.cell.metadata if isinstance(item, nbval.plugin.IPyNbCell) else {}
+    return metadata.get("jupyter", {}).get("source_hidden", False)
 
 
 class Scheduling(LoadFileScheduling):

@@ -12,7 +12,7 @@ from course_utils import models, text
 # not the context.
 SIZES = {"n_layers": 2, "n_heads": 3, "d_head": 4, "d_model": 10, "n_ctx": 9, "d_vocab": 20}
 TOKENS = torch.tensor([[0, 7, 3, 3, 9]])
-# for answers that fit one model only
+# another model, for answers that fit one only
 OTHER = {"n_layers": 3, "n_heads": 2, "d_head": 5, "d_model": 8, "d_vocab": 12}
 OTHER_TOKENS = torch.tensor([[0, 4, 11, 4, 2, 2, 8]])
 FAILS = "it is right for 2 layers of 3 heads, and it fails for 3 layers of 2 heads and 7 tokens."
@@ -44,7 +44,7 @@ def tiny_model(scale: float = 0.5, **config: Any) -> HookedTransformer:
 
 def passes(V: int, n_ctx: int, period: int) -> Tensor:
     """A start token, then the same different tokens again and again, [6, n_ctx]."""
+    start = torch.zeros(6, 1, dtype=torch.long)
     drawn = text.different_tokens(period, 6, V - 1, torch.Generator().manual_seed(0))
-    return torch.cat([torch.zeros(6, 1, dtype=torch.long), drawn.repeat(1, n_ctx // period)], 1)[
-        :, :n_ctx
-    ]
+    tokens = torch.cat([start, drawn.repeat(1, n_ctx // period)], 1)
+    return tokens[:, :n_ctx]

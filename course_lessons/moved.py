@@ -1,5 +1,4 @@
-"""What learners' copies of version 0.3 import from `course_utils`, at the places where they look
-for it.
+"""The old import paths of version 0.3, for learners' copies that still have them.
 
 Such a copy asks for `course_utils.lessons.l03_zero_layers`. The lessons' code stands in
 `course_lessons` now, and some modules and functions have moved there. From the first such import on
@@ -31,6 +30,7 @@ FUNCTIONS = {  # the module of then → what it had, and where that is now
         "row_centred_correlation": "l03_zero_layers.thin_tables",
     },
     "composition": {"null": "l06_composition.null"},
+    "course.claims": {"siblings": "replication"},
     "heads": {"score_parts": "l04b_what_reading_misses.score_parts"},
     "measure": {"survey": "l10_reading_critically.survey"},
     "paths": {"to_logit": "l10_reading_critically.to_logit"},

@@ -1,3 +1,1 @@
-"""What writes the course and what teachers run: `python -m course_tools.authoring` and its
-neighbours.
-"""
+"""What writes the course, and what teachers run: `python -m course_tools.site` and neighbours."""

@@ -27,20 +27,20 @@ c.Execute.timeout = {runner.CELL_TIMEOUT}  # seconds for a cell
 
 
 def assignment(lesson: str) -> NotebookNode:
-    """The lesson as nbgrader's source, its learner's copy with our solutions; FileNotFoundError if
-    there is none.
+    """The lesson as nbgrader's source: the learner's copy, with our solutions.
+
+    Raises FileNotFoundError if there is no such lesson.
     """
     path = authoring.solution_path(lesson)
-    answers = {
-        cell.id: cell
-        for cell in authoring.read_notebook(path).cells
-        if authoring.MARKERS[0] in cell.source
-    }
-    worth = grade.points().get(path.stem.split("_")[0], {})
+    solution = authoring.read_notebook(path)
     notebook = authoring.read_notebook(authoring.learner_path(path))
-    notebook.cells = [
-        made for cell in notebook.cells for made in _cells(answers.get(cell.id), cell, worth)
-    ]
+    answers = {cell.id: cell for cell in solution.cells if authoring.MARKERS[0] in cell.source}
+    number = path.stem.split("_")[0]
+    worth = grade.points().get(number, {})
+    cells = []
+    for cell in notebook.cells:
+        cells += _cells(answers.get(cell.id), cell, worth)
+    notebook.cells = cells
     nbformat.validate(notebook)
     return notebook
 
@@ -48,42 +48,33 @@ def assignment(lesson: str) -> NotebookNode:
 def _cells(
     answer: NotebookNode | None, learner: NotebookNode, worth: dict[str, int]
 ) -> list[NotebookNode]:
-    """The cells that stand for one of the learner's: for an exercise's answer and check two, else
-    the same.
-    """
+    """What stands for a learner's cell: two for an exercise, answer and check, else the same."""
     found = CHECK.search(answer.source) if answer else None
     if not answer or not found:
         return [learner]
     line, name = found.groups()
-    hidden = f'{line}\n{BEGIN}\nassert check.{name}.mark == "✓", "see the line above"\n{END}'
     code = nbformat.v4.new_code_cell(answer.source[: found.start()], id=answer.id)
     code.metadata["nbgrader"] = _marks(name, solution=True)
+    hidden = f'{line}\n{BEGIN}\nassert check.{name}.mark == "✓", "see the line above"\n{END}'
     check = nbformat.v4.new_code_cell(hidden, id=f"{answer.id}-check")
-    check.metadata["nbgrader"] = _marks(f"{name}-check", grade=True, locked=True) | {
-        "points": worth[name]
-    }
+    marks = _marks(f"{name}-check", grade=True, locked=True)
+    check.metadata["nbgrader"] = marks | {"points": worth[name]}
     return [code, check]
 
 
 def _marks(name: str, **kinds: bool) -> dict[str, Any]:
-    plain = {"grade": False, "solution": False, "locked": False, "task": False}
-    return plain | kinds | {"grade_id": name, "schema_version": 3}
+    none = {"grade": False, "solution": False, "locked": False, "task": False}
+    return none | kinds | {"grade_id": name, "schema_version": 3}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
-    parser = ArgumentParser(
-        prog="python -m course_tools.assignment", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "lessons", nargs="+", metavar="LESSON", help="a path or a name like 03_zero_layers"
-    )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("runs/class"),
-        help="nbgrader's folder (default: runs/class)",
-    )
+    about = __doc__.splitlines()[0]
+    parser = ArgumentParser(prog="python -m course_tools.assignment", description=about)
+    which = "a path or a name like 03_zero_layers"
+    parser.add_argument("lessons", nargs="+", metavar="LESSON", help=which)
+    where = "nbgrader's folder (default: runs/class)"
+    parser.add_argument("--out", type=Path, default=Path("runs/class"), help=where)
     options = parser.parse_args(arguments)
     utf8_output()
     for name in options.lessons:
@@ -92,15 +83,11 @@ def main(arguments: list[str] | None = None) -> None:
             notebook = assignment(lesson)
         except FileNotFoundError:
             parser.error(f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.')
-        target, made = (
-            options.out / "source" / lesson / f"{lesson}.ipynb",
-            nbformat.v4.writes(notebook) + "\n",
-        )
+        target = options.out / "source" / lesson / f"{lesson}.ipynb"
+        made = nbformat.v4.writes(notebook) + "\n"
         if target.is_file() and target.read_text(encoding="utf-8") != made:
-            parser.error(
-                f"{target} is there and is not what this would write: move it away, and run "
-                f"this again."
-            )
+            changed = f"{target} is there and is not what this would write"
+            parser.error(f"{changed}: move it away, and run this again.")
         write_text(target, made)
         print(target)
     config = options.out / "nbgrader_config.py"

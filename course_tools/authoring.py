@@ -17,7 +17,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from course_tools import links, runner
+from course_tools import bet_source, links, runner
 from course_utils import _words
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.course import claims, saved_notebook, utf8_output
@@ -26,30 +26,24 @@ from course_utils.course.microscope import scripts
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
 MAX_BYTES = 1_000_000  # of a stored notebook
+MARKERS = [
+    "### BEGIN SOLUTION",
+    "### END SOLUTION",
+    "### BEGIN HIDDEN TESTS",
+    "### END HIDDEN TESTS",
+]
 # what was meant as a marker
 MARKER = re.compile(r"#\s*(begin|end)\s+(solution|hidden test)", re.IGNORECASE)
-MARKERS = [
-    f"### {side} {region}" for region in ("SOLUTION", "HIDDEN TESTS") for side in ("BEGIN", "END")
-]
 # how a widget looks as text
 RAW = re.compile(r"<IPython\.|\w*(Text|Button|Buttons|Dropdown|Slider|Output|HTML|Box)\(")
 IMAGE = re.compile(r"<img\b(?![^>]*\balt=\"[^\"]+\")")  # one without words
 ADDRESS = re.compile(r"\b0x[0-9a-f]{8,}")
 ROW = re.compile(r"C[1-9]\d*[bc]?")  # a row of the curriculum
-STATEMENT = re.compile(r"\b(claim|identity)\(")
-BOOKKEEPING = re.compile(
-    r"^(?!.*\bimport\b).*\b(claim|identity|predict|siblings|sources_and_ours|calibration)\(",
-    re.MULTILINE,
-)
-PREDICTION = re.compile(r'\bpredict\(\s*"(\w+)"')
 IN_WORDS = re.compile(r'\bplots\.show\(\s*f?"')
 # true of any weights, of the trained model, of one trained on the spot
 KINDS = {"identity", "claim", "live-training"}
-FIRST_PICTURE = (
-    "first-picture"  # a cell whose output the learner's copy keeps: there before anything is run
-)
-# bookkeeping: the source is hidden until somebody opens it
-FOLDED = {"identity", "claim", "bet", "folded"}
+FIRST_PICTURE = "first-picture"  # a cell whose output stands in the learner's copy from the start
+FOLDED = {"identity", "claim", "bet", "folded"}  # the source is hidden until somebody opens it
 TAGS = KINDS | FOLDED | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
 # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
 METADATA = {
@@ -71,22 +65,23 @@ def tidy(notebook: NotebookNode) -> NotebookNode:
     taken = {cell.get("id") for cell in notebook.cells}
     seen = set()
     for number, cell in enumerate(notebook.cells):
+        # an id of its own
         if not cell.get("id") or cell.id in seen:
-            cell.id = next(
-                name for n in itertools.count(number) if (name := f"cell-{n}") not in taken
-            )
+            names = (f"cell-{n}" for n in itertools.count(number))
+            cell.id = next(name for name in names if name not in taken)
             taken.add(cell.id)
         seen.add(cell.id)
+        # its tags, and what follows from them
         tags = list(cell.metadata.get("tags", []))
         if "interactive" in tags and "nbval-ignore-output" not in tags:
             tags.append("nbval-ignore-output")  # what is not stored can't be compared
         cell.metadata = nbformat.from_dict({"tags": tags} if tags else {})
         if FOLDED & set(tags):
             cell.metadata["jupyter"] = {"source_hidden": True}
+        # its outputs
         if cell.cell_type == "code":
-            cell.outputs = [
-                output for output in cell.outputs if _stored(output, "interactive" in tags)
-            ]
+            is_interactive = "interactive" in tags
+            cell.outputs = [output for output in cell.outputs if _stored(output, is_interactive)]
     return notebook
 
 
@@ -109,8 +104,9 @@ def _stored(output: NotebookNode, is_interactive: bool) -> bool:
 
 
 def dumps(notebook: NotebookNode) -> str:
-    """The text of a notebook's file, tidy; nbformat.ValidationError when it is not a valid
-    notebook.
+    """The text of a notebook's file, tidy.
+
+    Raises nbformat.ValidationError when it is not a valid notebook.
     """
     notebook = tidy(notebook)
     nbformat.validate(notebook)
@@ -118,23 +114,26 @@ def dumps(notebook: NotebookNode) -> str:
 
 
 def execute(notebook: NotebookNode, folder: Path) -> NotebookNode:
-    """A tidy copy of the notebook, run in a fresh kernel that works in `folder`; runner.CellFailed
-    if a cell fails.
+    """A tidy copy of the notebook, run in a fresh kernel that works in `folder`.
+
+    Raises runner.CellFailed if a cell fails.
     """
     return tidy(runner.run(tidy(notebook), folder, environment={claims.MODE: "strict"}))
 
 
 def derive(solution: NotebookNode) -> NotebookNode:
     """The learner's notebook: answers blanked and outputs removed, but for a first picture."""
-    notebook, answered = tidy(solution), False
+    notebook = tidy(solution)
+    is_answered = False  # whether a bet has got its answer, and no text has said what it means
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.source = saved_notebook.blank(cell.source)
             if FIRST_PICTURE not in cell.metadata.get("tags", []):
                 cell.update(outputs=[], execution_count=None)
-            answered = answered or "predicted=" in cell.source
-        elif answered and cell.id not in links.IDS:  # what a bet's answer is read to mean
-            cell.source, answered = _after_bet(cell.source), False
+            is_answered = is_answered or bool(bet_source.read(cell.source).answered)
+        elif is_answered and cell.id not in links.IDS:
+            cell.source = _after_bet(cell.source)
+            is_answered = False
         if cell.id in links.IDS:
             cell.source = links.for_learner(cell.source)
         cell.source = cell.source.replace(f"](../{links.GLOSSARY}", f"]({links.GLOSSARY}")
@@ -142,8 +141,9 @@ def derive(solution: NotebookNode) -> NotebookNode:
 
 
 def _after_bet(source: str) -> str:
-    """What a text says up to its first heading, folded: on a page that is read before it is run, it
-    would tell.
+    """A text with what it says up to its first heading folded.
+
+    On a page that is read before it is run, it would tell.
     """
     told, *rest = re.split(r"(?m)^(?=#)", source, maxsplit=1)
     summary = "<summary><b>When it has run:</b> what came, and why</summary>"
@@ -166,8 +166,9 @@ def source_problems(notebook: NotebookNode) -> list[str]:
 
 
 def _spoilers(cells: list[NotebookNode]) -> Iterator[str]:
-    """Pictures in words from a prediction to the text after its result: learners read a cell before
-    they run it.
+    """Pictures in words from a prediction to the text after its result.
+
+    Learners read a cell before they run it.
     """
     asked: set[str] = set()
     told: set[str] = set()
@@ -175,27 +176,24 @@ def _spoilers(cells: list[NotebookNode]) -> Iterator[str]:
         if cell.cell_type == "markdown":
             asked -= told
             continue
-        here = set(PREDICTION.findall(cell.source))
+        here = set(bet_source.read(cell.source).asked)
         asked |= here
         told |= {name for name in asked if cell.source.count(f'"{name}"') > (name in here)}
         if asked and IN_WORDS.search(cell.source):
-            place = runner.where(number, cell)
-            yield (
-                f"{place} says under a prediction what its figure shows: show draw.ALT[...], "
-                f"of figures.py."
-            )
+            spoils = f"{runner.where(number, cell)} says under a prediction what its figure shows"
+            yield f"{spoils}: show draw.ALT[...], of figures.py."
 
 
 def _marker_problems(cell: NotebookNode) -> Iterator[str]:
     marked = [line.rstrip() for line in cell.source.splitlines() if MARKER.search(line)]
-    # BEGINs are even
-    places = [MARKERS.index(line.strip()) for line in marked if line.strip() in MARKERS]
-    strange = [line.strip() for line in marked if line.strip() not in MARKERS]
+    markers = [line.strip() for line in marked]
+    strange = [marker for marker in markers if marker not in MARKERS]
+    begins = markers[::2]
+    ends = [begin.replace("BEGIN", "END") for begin in begins]
+    are_pairs = markers[1::2] == ends and not set(begins) & set(ends)
     if strange:  # it would be overlooked, and the learner would read the answer
         yield f'has "{strange[0]}", which is none of the markers {", ".join(MARKERS)}.'
-    elif places[1::2] != [place + 1 for place in places[::2]] or any(
-        place % 2 for place in places[::2]
-    ):
+    elif not are_pairs:
         yield "has a BEGIN without its END, or an END without its BEGIN."
     elif marked and cell.cell_type != "code":
         yield "has an answer in its text: only code is blanked."
@@ -205,53 +203,46 @@ def _marker_problems(cell: NotebookNode) -> Iterator[str]:
 
 def _tag_problems(cell: NotebookNode) -> Iterator[str]:
     tags = set(cell.metadata.get("tags", []))
+    is_code = cell.cell_type == "code"
+    said = bet_source.read(cell.source)
+    states = bool(said.statements)
     rows = sorted(filter(ROW.fullmatch, tags))
+    tagged = ", ".join(rows)
     for tag in sorted(tags - TAGS - set(rows)):
         yield f'has the unknown tag "{tag}".'
     if rows and len(tags & KINDS) != 1:
-        yield (
-            f"is tagged {', '.join(rows)}, so it also needs one of the tags "
-            f"{', '.join(sorted(KINDS))}."
-        )
-    if rows and not (cell.cell_type == "code" and STATEMENT.search(cell.source)):
-        yield f"is tagged {', '.join(rows)} and states nothing: call claim or identity."
-    if FIRST_PICTURE in tags and (STATEMENT.search(cell.source) or MARKERS[0] in cell.source):
+        kinds = ", ".join(sorted(KINDS))
+        yield f"is tagged {tagged}, so it also needs one of the tags {kinds}."
+    if rows and not (is_code and states):
+        yield f"is tagged {tagged} and states nothing: call claim or identity."
+    if FIRST_PICTURE in tags and (states or MARKERS[0] in cell.source):
         yield "is tagged first-picture and holds an answer, which the learner's copy would show."
-    if cell.cell_type == "code" and bool(tags & FOLDED) != bool(BOOKKEEPING.search(cell.source)):
-        yield (
-            "mixes what is folded with what is read: a claim, an identity or a bet has a cell "
-            "of its own, tagged so."
-        )
+    if is_code and bool(tags & FOLDED) != said.keeps_books:
+        its_own = "a claim, an identity or a bet has a cell of its own, tagged so"
+        yield f"mixes what is folded with what is read: {its_own}."
     if "nbval-ignore-output" in tags and "interactive" not in tags:
-        yield (
-            "is tagged nbval-ignore-output without interactive: only what is not stored may "
-            "go uncompared."
-        )
+        why = "only what is not stored may go uncompared"
+        yield f"is tagged nbval-ignore-output without interactive: {why}."
 
 
 def _code_problems(cell: NotebookNode) -> Iterator[str]:
-    if (
-        "../" in cell.source.replace(f"](../{links.GLOSSARY}", "")
-        and cell.get("id") not in links.IDS
-    ):
+    elsewhere = cell.source.replace(f"](../{links.GLOSSARY}", "")
+    if "../" in elsewhere and cell.get("id") not in links.IDS:
         yield 'has "../", which is one place from notebooks/ and another from notebooks/solutions/.'
     if cell.cell_type != "code":
         return
+    lines = cell.source.splitlines()
     if not cell.source.strip():
         yield "is empty."
-    if (lines := len(cell.source.splitlines())) > MAX_LINES:
-        yield f"has {lines} lines: split it, {MAX_LINES} is the limit."
-    for line in cell.source.splitlines():
+    if len(lines) > MAX_LINES:
+        yield f"has {len(lines)} lines: split it, {MAX_LINES} is the limit."
+    for line in lines:
         if len(line) > MAX_WIDTH:
-            yield (
-                f"has a line of {len(line)} characters, {MAX_WIDTH} is the limit: "
-                f"{line.strip()[:40]!r}…"
-            )
+            wide = f"has a line of {len(line)} characters, {MAX_WIDTH} is the limit"
+            yield f"{wide}: {line.strip()[:40]!r}…"
     if re.search(r"^\s*assert\b", cell.source, re.MULTILINE):
-        yield (
-            "has a bare assert, whose expected value a reader sees before the question: call "
-            "claim or identity."
-        )
+        why = "whose expected value a reader sees before the question"
+        yield f"has a bare assert, {why}: call claim or identity."
     if re.search(r"#\s*(NBVAL|PYTEST_VALIDATE)_", cell.source):
         yield "has a comment that switches nbval off."
 
@@ -261,50 +252,44 @@ def output_problems(notebook: NotebookNode) -> list[str]:
     found = []
     for number, cell in enumerate(notebook.cells):
         if cell.cell_type == "code":
-            found += [
-                f"{runner.where(number, cell)} {complaint}" for complaint in _output_problems(cell)
-            ]
-    if (size := len(dumps(notebook).encode())) > MAX_BYTES:
-        found.append(
-            f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit: store smaller "
-            f"pictures."
-        )
+            place = runner.where(number, cell)
+            found += [f"{place} {complaint}" for complaint in _output_problems(cell)]
+    size = len(dumps(notebook).encode())
+    if size > MAX_BYTES:
+        large = f"The notebook takes {size:,} bytes, {MAX_BYTES:,} is the limit"
+        found.append(f"{large}: store smaller pictures.")
     return found
 
 
 def _output_problems(cell: NotebookNode) -> Iterator[str]:
+    is_interactive = "interactive" in cell.metadata.get("tags", [])
     if cell.get("execution_count") is None:
         yield "has not been executed, so nbval would compare nothing."
     for output in cell.outputs:
+        text = output.get("text", "")
         if output.output_type == "error":
             yield f"stores an error: {output.ename}: {output.evalue}."
         elif output.get("name") == "stderr":
             yield f"stores stderr, which differs between machines: {output.text.strip()[:80]!r}."
-        elif re.search("^✗ ", output.get("text", ""), re.MULTILINE):
-            yield (
-                "stores ✗: a check rejects our own answer. If it is ✓ on another run, "
-                "rounding decides in that check."
-            )
-        elif "<script" in _html(output) and "interactive" not in cell.metadata.get("tags", []):
+        elif re.search("^✗ ", text, re.MULTILINE):
+            why = "If it is ✓ on another run, rounding decides in that check"
+            yield f"stores ✗: a check rejects our own answer. {why}."
+        elif "<script" in _html(output) and not is_interactive:
             yield "stores JavaScript: tag it interactive, and store a static picture beside it."
-        if address := ADDRESS.search(
-            output.get("text", "") + output.get("data", {}).get("text/plain", "")
-        ):
-            yield (
-                f"stores the memory address {address[0]}, another on every run: end the last "
-                f"line with a semicolon."
-            )
-    if "interactive" in cell.metadata.get("tags", []) and not cell.outputs:
-        yield (
-            "shows nothing where it is stored: it needs a picture or a line of text beside "
-            "what is interactive."
-        )
+        address = ADDRESS.search(text + output.get("data", {}).get("text/plain", ""))
+        if address:
+            stored = f"stores the memory address {address[0]}, another on every run"
+            yield f"{stored}: end the last line with a semicolon."
+    if is_interactive and not cell.outputs:
+        wanted = "it needs a picture or a line of text beside what is interactive"
+        yield f"shows nothing where it is stored: {wanted}."
     for output in cell.outputs:
-        if "image/png" in output.get("data", {}):
+        data = output.get("data", {})
+        if "image/png" in data:
             yield "stores a picture without words: end the cell with plots.show and a sentence."
         if IMAGE.search(_html(output)):
             yield "stores an image without alt text: say what it shows."
-        if list(output.get("data", {})) == ["text/plain"] and RAW.match(output.data["text/plain"]):
+        if list(data) == ["text/plain"] and RAW.match(data["text/plain"]):
             yield "stores the bare name of a widget: end the last line with a semicolon."
 
 
@@ -318,17 +303,14 @@ def learner_path(solution: Path) -> Path:
 
 
 def solution_path(lesson: str) -> Path:
-    """Where a lesson's solution stands; `lesson` is a name like "03_zero_layers", or a path to
-    either notebook.
-    """
+    """Where a lesson's solution stands, by "03_zero_layers" or a path to either notebook."""
     return SOLUTIONS / solution_file(lesson_of(Path(lesson)))
 
 
 def learner_notebooks() -> list[Path]:
     """The lessons in `notebooks/`, but for learners' own copies of them."""
-    return sorted(
-        path for path in SOLUTIONS.parent.glob("*.ipynb") if not path.stem.endswith("_mine")
-    )
+    paths = sorted(SOLUTIONS.parent.glob("*.ipynb"))
+    return [path for path in paths if not path.stem.endswith("_mine")]
 
 
 def lessons() -> list[Path]:
@@ -337,21 +319,17 @@ def lessons() -> list[Path]:
 
 
 def taught() -> list[str]:
-    """The names of the lessons with exercises: those have a plan in the guide, slides and a
-    handout.
-    """
-    return [
-        lesson_of(path) for path in lessons() if "### Exercise" in path.read_text(encoding="utf-8")
-    ]
+    """The names of the lessons with exercises: those have a plan, slides and a handout."""
+    texts = {lesson_of(path): path.read_text(encoding="utf-8") for path in lessons()}
+    return [lesson for lesson, text in texts.items() if "### Exercise" in text]
 
 
 def update(path: Path) -> list[str]:
-    """Execute a solution notebook, store it and its learner copy; or write nothing and say what is
-    wrong.
-    """
+    """Execute a solution notebook and store it and its learner copy, or say what is wrong."""
     before = path.read_bytes()
     notebook = links.linked(read_notebook(path), path, titles())
-    if found := worked_in(path) or source_problems(notebook):
+    found = worked_in(path) or source_problems(notebook)
+    if found:
         return found
     try:
         notebook = execute(notebook, path.parent)
@@ -359,16 +337,14 @@ def update(path: Path) -> list[str]:
         return [str(error)]
     if path.read_bytes() != before:
         return [f"{path.name} was saved while it ran: run this again, nothing is written over."]
-    if found := worked_in(path) or problems(notebook):
-        return found
-    _store(notebook, path)
-    return []
+    found = worked_in(path) or problems(notebook)
+    if not found:
+        _store(notebook, path)
+    return found
 
 
 def worked_in(path: Path) -> list[str]:
-    """A sentence if somebody has worked in the learner's copy of a solution, which must not be
-    written over.
-    """
+    """A sentence if somebody has worked in the learner's copy, which must not be written over."""
     learner = learner_path(path)
     cells = read_notebook(learner).cells if learner.is_file() else []
     run = [cell for cell in cells if cell.get("execution_count")]
@@ -386,8 +362,9 @@ def titles() -> dict[str, str]:
 
 
 def relink(path: Path, headings: dict[str, str]) -> list[str]:
-    """Write a lesson's links anew in both copies, executing nothing, or say why not; `headings` is
-    `titles()`.
+    """Write a lesson's links anew in both copies, executing nothing, or say why not.
+
+    `headings` is `titles()`.
     """
     before = read_notebook(path)
     notebook = links.linked(copy.deepcopy(before), path, headings)
@@ -400,16 +377,17 @@ def relink(path: Path, headings: dict[str, str]) -> list[str]:
 
 
 def _store(notebook: NotebookNode, path: Path) -> None:
-    for target, text in ((path, dumps(notebook)), (learner_path(path), dumps(derive(notebook)))):
-        write_text(target, text)
+    learners = dumps(derive(notebook))
+    write_text(path, dumps(notebook))
+    write_text(learner_path(path), learners)
 
 
 def out_of_step(path: Path) -> list[str]:
-    """What is wrong with a solution notebook and its learner copy as they stand, without executing
-    anything.
-    """
-    notebook, learner = read_notebook(path), learner_path(path)
-    if found := problems(notebook):
+    """What is wrong with a solution notebook and its learner copy as they stand, not executed."""
+    notebook = read_notebook(path)
+    learner = learner_path(path)
+    found = problems(notebook)
+    if found:
         return found
     remedy = f"run python -m course_tools.authoring {lesson_of(path)}"
     if path.read_bytes() != dumps(notebook).encode():
@@ -422,59 +400,50 @@ def out_of_step(path: Path) -> list[str]:
 
 
 def counts(notebook: NotebookNode) -> tuple[int, int, int]:
-    """Of a learner's notebook: the lines of code that stand open, the words of open prose, the
-    statements it prints.
-    """
+    """Of a learner's notebook: open lines of code, words of open prose, statements it prints."""
+    # Lines that stand open.
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    shown = "\n".join(
-        cell.source for cell in code if not FOLDED & set(cell.metadata.get("tags", []))
-    )
-    apart = (*links.IDS, "recall")  # what nobody reads for, and what one may skip
-    texts = [
-        cell.source
-        for cell in notebook.cells
-        if cell.cell_type == "markdown" and cell.id not in apart
-    ]
+    shown = [cell for cell in code if not FOLDED & set(cell.metadata.get("tags", []))]
+    lines = [line for cell in shown for line in cell.source.splitlines() if line.strip()]
+
+    # Words, without hints, formulas and links, what nobody reads for, and what one may skip.
+    apart = (*links.IDS, "recall")
+    prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    text = "\n".join(cell.source for cell in prose if cell.id not in apart)
     hints = r"(?s)<details>(?!<summary><b>When).*?</details>|\$\$.*?\$\$|\]\(.*?\)|```.*?```"
-    words = re.findall(r"\w[\w’'.,-]*", re.sub(hints, " ", "\n".join(texts)))
-    statements = sum(len(STATEMENT.findall(cell.source)) for cell in code)
-    return sum(bool(line.strip()) for line in shown.splitlines()), len(words), statements
+    words = re.findall(r"\w[\w’'.,-]*", re.sub(hints, " ", text))
+
+    statements = [found for cell in code for found in bet_source.read(cell.source).statements]
+    return len(lines), len(words), len(statements)
 
 
 def count_table() -> str:
     """What `counts` says of every lesson, as the table in CONTRIBUTING."""
-    rows = [
-        (lesson_of(path).split("_")[0], *counts(derive(read_notebook(path)))) for path in lessons()
-    ]
+    rows = []
+    for path in lessons():
+        number = lesson_of(path).split("_")[0]
+        rows.append([number, *counts(derive(read_notebook(path)))])
     return _words.table(["lesson", "open lines of code", "words", "statements"], rows)
 
 
 def counted(page: str) -> str:
     """CONTRIBUTING with today's table of counts."""
-    return re.sub(
-        r"(<!-- counts -->\n\n)(?:\|.*\n)+",
-        lambda found: f"{found[1]}{count_table().strip()}\n",
-        page,
-    )
+    table = f"{count_table().strip()}\n"
+    return re.sub(r"(<!-- counts -->\n\n)(?:\|.*\n)+", lambda found: f"{found[1]}{table}", page)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
-    parser = ArgumentParser(
-        prog="python -m course_tools.authoring", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "notebooks", nargs="*", metavar="NOTEBOOK", help="a path or a name like 03_zero_layers; all"
-    )
-    parser.add_argument(
-        "--links", action="store_true", help="execute nothing, write the links between lessons anew"
-    )
-    parser.add_argument(
-        "--check", action="store_true", help="execute and write nothing, say what is out of step"
-    )
-    parser.add_argument(
-        "--count", action="store_true", help="execute nothing, print each lesson's lines and words"
-    )
+    about = __doc__.splitlines()[0]
+    parser = ArgumentParser(prog="python -m course_tools.authoring", description=about)
+    which = "a path or a name like 03_zero_layers; all"
+    parser.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help=which)
+    for option, what in {
+        "--links": "execute nothing, write the links between lessons anew",
+        "--check": "execute and write nothing, say what is out of step",
+        "--count": "execute nothing, print each lesson's lines and words",
+    }.items():
+        parser.add_argument(option, action="store_true", help=what)
     options = parser.parse_args(arguments)
     utf8_output()
     if options.count:
@@ -482,13 +451,10 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if options.notebooks:
         paths = [solution_path(name) for name in options.notebooks]
-    else:  # a learner notebook without a solution is reported as the solution that is missing
-        paths = sorted(
-            {
-                *SOLUTIONS.glob("*.ipynb"),
-                *(solution_path(learner.name) for learner in learner_notebooks()),
-            }
-        )
+    else:
+        # a learner notebook without a solution is reported as the solution that is missing
+        wanted = {solution_path(learner.name) for learner in learner_notebooks()}
+        paths = sorted({*lessons(), *wanted})
     if not paths:
         parser.error(f"There is no lesson in {SOLUTIONS}. {get_back('notebooks')}")
     status = 0
@@ -497,28 +463,34 @@ def main(arguments: list[str] | None = None) -> int:
         start = time.monotonic()
         if not path.is_file():
             found = ["There is no such notebook in notebooks/solutions/."]
+        elif options.check:
+            found = out_of_step(path)
+        elif options.links:
+            found = relink(path, titles())
         else:
-            found = (
-                out_of_step(path)
-                if options.check
-                else relink(path, titles())
-                if options.links
-                else update(path)
-            )
+            found = update(path)
         print("\n  ".join(found) if found else f"ok, {time.monotonic() - start:.0f} s", flush=True)
         status |= bool(found)
-    if not options.check and not status:  # a new title, a new lesson: its neighbours say so
-        headings = titles()
-        found = [complaint for path in lessons() for complaint in relink(path, headings)]
-        if (glossary := SOLUTIONS.parent / links.GLOSSARY).is_file():
-            write_text(
-                glossary, links.linked_glossary(glossary.read_text(encoding="utf-8"), headings)
-            )
-        if (page := SOLUTIONS.parents[1] / "CONTRIBUTING.md").is_file():
-            write_text(page, counted(page.read_text(encoding="utf-8")))
-        print("\n".join(found), end="\n" * bool(found))
+    if not options.check and not status:
+        found = _tell_neighbours()
+        for complaint in found:
+            print(complaint)
         status |= bool(found)
     return status
+
+
+def _tell_neighbours() -> list[str]:
+    """Write anew what says a lesson's title or counts: other lessons, glossary, CONTRIBUTING."""
+    headings = titles()
+    found = [complaint for path in lessons() for complaint in relink(path, headings)]
+    glossary = SOLUTIONS.parent / links.GLOSSARY
+    if glossary.is_file():
+        text = glossary.read_text(encoding="utf-8")
+        write_text(glossary, links.linked_glossary(text, headings))
+    page = SOLUTIONS.parents[1] / "CONTRIBUTING.md"
+    if page.is_file():
+        write_text(page, counted(page.read_text(encoding="utf-8")))
+    return found
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from course_utils._files import write_atomically, write_checksums
 def save(table: Tensor, path: Path) -> None:
     """Write sparse counts as compressed rows, which is how `counts` reads them."""
     rows, columns = table.indices()  # sorted by row, then by column
+    in_row = np.bincount(rows, minlength=table.shape[0])
+    row_starts = np.concatenate([[0], in_row.cumsum()])
     arrays = {
-        "row_starts": np.concatenate(
-            [[0], np.bincount(rows, minlength=table.shape[0]).cumsum()]
-        ).astype(np.uint32),
+        "row_starts": row_starts.astype(np.uint32),
         "columns": columns.numpy().astype(np.uint16),
         "counts": table.values().numpy().astype(np.uint32),
     }
@@ -37,10 +37,13 @@ def save(table: Tensor, path: Path) -> None:
 
 def make(documents: list[str], folder: Path) -> None:
     """The two files, and their checksums, from these texts."""
-    made = text.train_tokenizer(documents)
-    write_atomically(folder / "tokenizer.json", lambda path: made.save(str(path)))
-    read = [torch.tensor(encoding.ids) for encoding in made.encode_batch(documents)]
-    save(bigrams.count(torch.cat(read)), folder / "bigrams.npz")
+    tokenizer = text.train_tokenizer(documents)
+    write_atomically(folder / "tokenizer.json", lambda path: tokenizer.save(str(path)))
+
+    # The counts, of all documents as one stream of tokens.
+    read = [torch.tensor(encoding.ids) for encoding in tokenizer.encode_batch(documents)]
+    counts = bigrams.count(torch.cat(read))  # sparse [current token, next token]
+    save(counts, folder / "bigrams.npz")
     write_checksums(folder)
 
 

@@ -1,5 +1,4 @@
-"""Lessons to show and to print: `python -m course_tools.export slides|handout [LESSON ...] --out
-FOLDER`.
+"""Lessons to show and to print: `python -m course_tools.export slides|handout [LESSON ...]`.
 
 `slides` is a deck for a seminar, `handout` is for paper. Each makes one HTML file that needs
 nothing else: formulas become MathML, and pictures, styles and reveal.js are inside.
@@ -17,31 +16,28 @@ MAKERS = {"slides": slides.slides, "handout": handout.handout}
 
 
 def export(kind: str, lesson: str) -> str:
-    """One lesson, by its notebook's name, as the HTML of "slides" or "handout"; ValueError if
-    either is unknown.
+    """One lesson, by its notebook's name, as the HTML of "slides" or "handout".
+
+    Raises ValueError if either is unknown.
     """
     if kind not in MAKERS:
         raise ValueError(f'There is no "{kind}": choose {", ".join(MAKERS)}.')
     try:
         return MAKERS[kind](*to_html.both(lesson))
     except FileNotFoundError:
-        raise ValueError(
-            f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.'
-        ) from None
+        message = f'There is no lesson "{lesson}" in notebooks/ and notebooks/solutions/.'
+        raise ValueError(message) from None
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_tools.export", description=__doc__.splitlines()[0]
-    )
+    about = __doc__.splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m course_tools.export", description=about)
     parser.add_argument("kind", choices=MAKERS)
-    parser.add_argument(
-        "lessons", nargs="*", metavar="LESSON", help="a path or a name like 03_zero_layers; all"
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/export"), help="a folder (default: runs/export)"
-    )
+    which = "a path or a name like 03_zero_layers; all"
+    parser.add_argument("lessons", nargs="*", metavar="LESSON", help=which)
+    where = "a folder (default: runs/export)"
+    parser.add_argument("--out", type=Path, default=Path("runs/export"), help=where)
     options = parser.parse_args(arguments)
     utf8_output()
     names = options.lessons or authoring.taught()

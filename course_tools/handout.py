@@ -1,6 +1,4 @@
-"""A lesson on paper: the question, formulas and exercises of the learner's notebook, with room to
-write.
-"""
+"""A lesson on paper: the learner's question, formulas and exercises, with room to write."""
 
 import ast
 import re
@@ -15,54 +13,54 @@ WITHOUT_NUMBER = re.compile(r"\D")
 
 
 def handout(solution: NotebookNode, learner: NotebookNode) -> str:
-    """A learner's notebook on paper: its question and aims, openings and formulas, and the
-    exercises with room.
+    """A learner's notebook on paper: question, aims, openings, formulas, exercises with room.
 
     A figure is there where the text announces one and it shows nothing of an exercise's answer;
     else the announcing sentence is not there either.
     """
     figures = _open_figures(solution)
-    cells, paper = [cell for cell in learner.cells if cell.get("id") not in links.IDS], _Handout()
+    paper = _Handout()
+    cells = [cell for cell in learner.cells if cell.get("id") not in links.IDS]
     for cell, following in zip(cells, [*cells[1:], cells[-1]], strict=True):
         if cell.cell_type == "code":
             paper.add_code(cell.source)
             continue
-        announces = (
-            cell.source.endswith(":") and "raise NotImplementedError" not in following.source
-        )
-        figure = figures.get(following.id, "") if announces else ""
-        blocks = to_html.markdown(
-            _without_last_sentence(cell.source) if announces and not figure else cell.source
-        )
+        prose = cell.source
+        figure = ""
+        if prose.endswith(":") and "raise NotImplementedError" not in following.source:
+            figure = figures.get(following.id, "")
+            if not figure:
+                prose = _without_last_sentence(prose)
+        blocks = to_html.markdown(prose)
         for block in blocks:
             paper.add(block)
         if figure and paper.shown[-1] == str(blocks[-1]):
             paper.shown.append(figure)
+    title = to_html.title(learner)
     body = "\n".join(paper.finished())
-    return to_html.document(
-        to_html.title(learner), body, to_html.style("handout.css"), "fit(document)"
-    )
+    return to_html.document(title, body, to_html.style("handout.css"), "fit(document)")
 
 
 def _without_last_sentence(source: str) -> str:
-    whole, announcement = source.rpartition("\n\n")[::2]
+    whole, _, announcement = source.rpartition("\n\n")
     *kept, _ = re.split(r"(?<=[.?!)*]) +(?=[A-Z*$`])", announcement)
     return "\n\n".join(filter(None, [whole, " ".join(kept)]))
 
 
 def _open_figures(solution: NotebookNode) -> dict[str, str]:
-    """The figure of each cell, by the cell's id; but for those that an exercise's function had a
-    part in.
-    """
+    """The figure of each cell, by its id, unless an exercise's function had a part in it."""
     figures: dict[str, str] = {}
-    closed: set[str] = set()
-    for cell in (cell for cell in solution.cells if cell.cell_type == "code"):
+    closed: set[str] = set()  # names of what comes of an exercise's function
+    for cell in solution.cells:
+        if cell.cell_type != "code":
+            continue
         used, bound = _names(cell.source)
         if authoring.MARKERS[0] in cell.source or used & closed:
             closed |= bound
             continue
-        for image in (shown for shown in to_html.pictures(cell) if to_html.STILL not in shown):
-            figures.setdefault(cell.id, image.replace("picture", "figure", 1))
+        for image in to_html.pictures(cell):
+            if to_html.STILL not in image:
+                figures.setdefault(cell.id, image.replace("picture", "figure", 1))
     return figures
 
 
@@ -71,9 +69,9 @@ def _names(source: str) -> tuple[set[str], set[str]]:
     nodes = [*ast.walk(ast.parse(source))]
     names = [node for node in nodes if isinstance(node, ast.Name)]
     bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    return {node.id for node in names} - bound, bound | {
-        n.name for n in nodes if isinstance(n, ast.FunctionDef)
-    }
+    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    used = {node.id for node in names} - bound
+    return used, bound | functions
 
 
 class _Handout:
@@ -81,9 +79,7 @@ class _Handout:
 
     def __init__(self) -> None:
         self.shown: list[str] = []
-        self.exercise: list[str] | None = (
-            None  # what was said of an exercise whose code is still to come
-        )
+        self.exercise: list[str] | None = None  # of one whose code is still to come, what was said
         self.section: str | None = None  # the last heading of level 2
         self.opens = False  # nothing but a heading came before in this section
         self.last: Tag | None = None  # the block before, shown or not
@@ -101,20 +97,23 @@ class _Handout:
             self.exercise = None
 
     def finished(self) -> list[str]:
-        """All that is shown, a line for a name on top; a section without an exercise has three
-        lines for notes.
+        """All that is shown, below a line for a name.
+
+        A section without an exercise has three lines for notes.
         """
         parts: list[list[str]] = [[]]
         for block in self.shown:
             if block.startswith("<h2"):
                 parts.append([])
             parts[-1].append(block)
-        for part in parts[1:]:
-            if not any("<i></i>" in block or "To think about" in block for block in part):
-                part.append('<div class="room"><i></i><i></i><i></i></div>')
         title, *opening = parts[0]
         name = '<p class="name">Name<i></i>Date<i></i></p>'
-        return [title, name, *opening, *(block for part in parts[1:] for block in part)]
+        blocks = [title, name, *opening]
+        for part in parts[1:]:
+            blocks += part
+            if not any("<i></i>" in block or "To think about" in block for block in part):
+                blocks.append('<div class="room"><i></i><i></i><i></i></div>')
+        return blocks
 
     def add(self, block: Tag) -> None:
         """A block of prose, if it is wanted."""
@@ -129,38 +128,29 @@ class _Handout:
         elif self.exercise is not None:
             self.exercise.append(str(block))
             return
-        elif (
-            self.section is None
-        ):  # before the first section: what the lesson asks, and what it is for
-            first = self.last is not None and self.last.name == "h1"
-            wanted = (
-                [block]
-                if first or said.startswith("After this lesson") or block.name == "ul"
-                else []
-            )
+        elif self.section is None:
+            # before the first section: what the lesson asks, and what it is for
+            is_first = self.last is not None and self.last.name == "h1"
+            is_aim = said.startswith("After this lesson") or block.name == "ul"
+            wanted = [block] if is_first or is_aim else []
         else:
             wanted = self._of_section(block, said)
             self.opens = False
-        if self.section and WITHOUT_NUMBER.match(
-            self.section
-        ):  # what was found: not for the handout
+        if self.section and WITHOUT_NUMBER.match(self.section):
+            # what was found: not for the handout
             wanted = [block] if said.startswith("To think about") else []
         self.shown += map(str, wanted)
         self.last = block
 
     def _of_section(self, block: Tag, said: str) -> list[Tag]:
-        """The opening of a section, its quotations, its formulas, each with what announces it, and
-        announced lists.
-        """
-        last, formula = self.last, block.find("math", display="block")
+        """A section's opening, quotations, formulas with what announces them, announced lists."""
+        last = self.last
+        formula = block.find("math", display="block")
         is_shown = last is not None and str(last) == self.shown[-1]
-        announced = last is not None and is_shown and last.get_text().strip().endswith(":")
-        if (
-            formula
-            and last is not None
-            and last.name == "p"
-            and said.startswith(formula.get_text().strip())
-        ):
-            return [block] if is_shown else [last, block]
-        listed = announced and block.name in ("ul", "ol", "table")
-        return [block] if formula or self.opens or listed or block.name == "blockquote" else []
+        above = last if last is not None and last.name == "p" else None
+        if formula and above and said.startswith(formula.get_text().strip()):
+            return [block] if is_shown else [above, block]
+        is_announced = last is not None and is_shown and last.get_text().strip().endswith(":")
+        is_listed = is_announced and block.name in ("ul", "ol", "table")
+        is_quoted = block.name == "blockquote"
+        return [block] if formula or self.opens or is_listed or is_quoted else []

@@ -1,5 +1,4 @@
-"""The links of a lesson: to its neighbours, other copy, sources and glossary. Authoring writes
-them; nobody types them.
+"""The links of a lesson, which authoring writes: to neighbours, other copy, sources, glossary.
 
 One line stands below the title and at the end of each notebook, and in `00_start` at the end alone.
 Solutions lie one folder deeper, so their line has other paths than the learner's copy; both work on
@@ -28,28 +27,32 @@ NO_PROSE = r"```.*?```|`[^`]*`|\$\$.*?\$\$|\$[^$\n]*\$|^ *#[^\n]*|\[[^]]*\]\([^)
 
 
 def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> NotebookNode:
-    """A solution notebook that stands at `path`, its links made anew; `titles` by lesson, in the
-    course's order.
+    """A solution notebook that stands at `path`, its links made anew.
+
+    `titles` are by lesson, in the course's order.
     """
+    lesson = lesson_of(path)
+    learners = path.parent.parent
     solution.cells = [cell for cell in solution.cells if cell.get("id") not in IDS]
+
+    # In the text: sources, and the terms that the lesson introduces.
     texts = [cell for cell in solution.cells if cell.cell_type == "markdown"]
     for cell in texts:
         cell.source = _with_sources(cell.source)
-    glossary = path.parent.parent / GLOSSARY
-    _link_terms(
-        texts, lesson_of(path), glossary.read_text(encoding="utf-8") if glossary.is_file() else ""
-    )
-    text = line(lesson_of(path), titles, contents=(path.parent.parent / CONTENTS).is_file())
+    glossary = learners / GLOSSARY
+    _link_terms(texts, lesson, glossary.read_text(encoding="utf-8") if glossary.is_file() else "")
+
+    # The line, below the title and at the end.
+    text = line(lesson, titles, contents=(learners / CONTENTS).is_file())
     top, end = (new_markdown_cell(text, id=name) for name in IDS)
-    solution.cells[1:1] = [top] if lesson_of(path) != START else []
+    if lesson != START:
+        solution.cells.insert(1, top)
     solution.cells.append(end)
     return solution
 
 
 def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
-    """The line of a solution: the lesson before, the contents if there are any, the learner's copy,
-    what comes next.
-    """
+    """The line of a solution: what comes before, the contents, the learner's copy, what follows."""
     before, after = neighbours(lesson, list(titles))
     parts = [f"[← {titles[name]}]({solution_file(name)})" for name in before]
     if lesson != START:
@@ -60,11 +63,10 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
 
 
 def neighbours(lesson: str, lessons: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What comes before and after a lesson: nothing or one lesson before; after it its companion
-    ("02b_…"), too.
-    """
+    """What comes before a lesson, nothing or one, and after it, with its companions ("02b_…")."""
     place = lessons.index(lesson)
-    before = [name for name in lessons[:place] if not _is_companion(name) and name != START][-1:]
+    earlier = [name for name in lessons[:place] if not _is_companion(name) and name != START]
+    before = earlier[-1:]
     after = []
     for name in lessons[place + 1 :]:
         after.append(name)
@@ -111,26 +113,28 @@ def without_terms(text: str) -> str:
 
 
 def _link_terms(texts: list[NotebookNode], lesson: str, glossary: str) -> None:
-    """Links each term that the lesson introduces where it is first bold."""
+    """Link each term that the lesson introduces where it is first bold."""
     for cell in texts:
         cell.source = without_terms(cell.source)
+    number = lesson.split("_")[0]
     for term, entry in entries(glossary).items():
-        if lesson_number(entry) != lesson.split("_")[0]:
+        if lesson_number(entry) != number:
             continue
-        words = "|".join(r"\s+".join(map(re.escape, name.split())) for name in names(term, entry))
-        pattern = re.compile(
-            rf"{NO_PROSE}|(?P<term>\*\*(?:{words})s?\*\*)", re.DOTALL | re.MULTILINE | re.IGNORECASE
-        )
-        places = (
-            (cell, found)
-            for cell in texts
-            for found in pattern.finditer(cell.source)
-            if found["term"]
-        )
-        if first := next(places, None):
-            cell, found = first
-            link = f"[{found[0]}](../{GLOSSARY}#{term.replace(' ', '-')})"
-            cell.source = cell.source[: found.start()] + link + cell.source[found.end() :]
+        words = "|".join(map(_in_any_spacing, names(term, entry)))
+        pattern = re.compile(rf"(?smi){NO_PROSE}|(?P<term>\*\*(?:{words})s?\*\*)")
+        place = f"../{GLOSSARY}#{term.replace(' ', '-')}"
+        for cell in texts:
+            terms = [found for found in pattern.finditer(cell.source) if found["term"]]
+            if terms:
+                start, end = terms[0].span()
+                link = f"[{terms[0][0]}]({place})"
+                cell.source = cell.source[:start] + link + cell.source[end:]
+                break
+
+
+def _in_any_spacing(name: str) -> str:
+    """A pattern for a name that may go over the end of a line."""
+    return r"\s+".join(map(re.escape, name.split()))
 
 
 def linked_glossary(text: str, lessons: Iterable[str]) -> str:
@@ -144,7 +148,7 @@ def linked_glossary(text: str, lessons: Iterable[str]) -> str:
 def _with_sources(text: str) -> str:
     """Markdown with a link on the first mention of each source."""
     for name, address in SOURCES.items():
-        words = r"\s+".join(map(re.escape, name.split()))
+        words = _in_any_spacing(name)
         text = re.sub(rf"\[({words})\]\([^)]*\)", r"\1", text)
         text = re.sub(words, rf"[\g<0>]({address})", text, count=1)
     return text

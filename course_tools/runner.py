@@ -1,5 +1,6 @@
-"""Runs a notebook from top to bottom in a fresh kernel: authoring, replication and the test on
-untrained weights.
+"""Runs a notebook from top to bottom in a fresh kernel.
+
+Authoring, replication and the test on untrained weights do.
 """
 
 import os
@@ -22,12 +23,12 @@ class CellFailed(Exception):
 
 
 def sockets(folder: str) -> Config:
-    """Kernels that listen on files in a folder: a port that was found free, another process may
-    have taken by then.
+    """Kernels that listen on files in a folder, where the system has such sockets.
+
+    A port that was found free, another process may have taken by then.
     """
-    return Config(
-        KernelManager={"transport": "ipc", "ip": f"{folder}/kernel"} if os.name == "posix" else {}
-    )
+    files = {"transport": "ipc", "ip": f"{folder}/kernel"}
+    return Config(KernelManager=files if os.name == "posix" else {})
 
 
 def run(
@@ -38,8 +39,7 @@ def run(
     allow_errors: bool = False,
     environment: Mapping[str, str] | None = None,
 ) -> NotebookNode:
-    """Run a notebook's cells, whose outputs it then holds, in a kernel that works in `folder`;
-    returns the notebook.
+    """Run a notebook's cells in a kernel that works in `folder`, and return it with its outputs.
 
     `first` is code that runs before them, `environment` what the kernel's has besides ours. Raises
     CellFailed, unless `allow_errors`, when a cell fails, takes longer than CELL_TIMEOUT, or kills
@@ -58,22 +58,20 @@ def run(
             record_timing=False,
         )
         client.reset_execution_trackers()
-        ours: dict[str, Any] = {
-            key: value for key, value in os.environ.items() if key != "MPLBACKEND"
-        }
-        # stderr: the kernel's own log; what cells print there is kept. With agg for MPLBACKEND
-        # nothing would be drawn
-        with client.setup_kernel(stderr=subprocess.DEVNULL, env=ours | dict(environment or {})):
+        variables: dict[str, Any] = {**os.environ}
+        variables.pop("MPLBACKEND", None)  # with agg nothing would be drawn
+        variables |= environment or {}
+        # stderr: the kernel's own log; what cells print there is kept
+        with client.setup_kernel(stderr=subprocess.DEVNULL, env=variables):
             if first:
                 kernel: Any = client.kc  # whose blocking methods its type does not know
                 kernel.execute(first, store_history=False, reply=True, timeout=CELL_TIMEOUT)
             for number, cell in enumerate(notebook.cells):
+                count = client.code_cells_executed + 1
                 try:
-                    client.execute_cell(
-                        cell, number, execution_count=client.code_cells_executed + 1
-                    )
+                    client.execute_cell(cell, number, execution_count=count)
                 except (CellExecutionError, CellTimeoutError, DeadKernelError) as error:
-                    # others show the cell
+                    # the others show the cell
                     shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""
                     raise CellFailed(f"{where(number, cell)} failed.\n{shown}{error}") from error
     return notebook

@@ -1,12 +1,13 @@
-"""The course as a site to read: `python -m course_tools.site`. Nothing runs, and nothing asks a
-network.
+"""The course as a site to read: `python -m course_tools.site`.
 
+Nothing runs, and nothing asks a network.
 Sphinx with myst-nb makes a page of each solution notebook as it is stored. An exercise shows its
 blank, and the answer unfolds below; formulas are MathML. The microscope is alive: what was stored
 it shows at once, and the rest it computes in the page, from a model in a script beside it.
 """
 
 import argparse
+import io
 import json
 import re
 import sys
@@ -20,8 +21,8 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
-from course_tools import authoring, links, to_html
-from course_utils._files import NOTEBOOKS, ROOT, lesson_of, write_text
+from course_tools import authoring, bet_source, links, to_html
+from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, write_text
 from course_utils.course import bets, claims, microscope, utf8_output
 from course_utils.course.microscope import scripts
 from course_utils.models import load
@@ -30,14 +31,13 @@ TEXT = "lantern_keeper = 3\nprint(lantern_kee"  # what the first page opens with
 TEXTS = {  # what stands after the lessons: the name of the page → its file
     "INSTALL": ROOT / "README.md",
     "GLOSSARY": NOTEBOOKS / links.GLOSSARY,
-    "TEACHING": NOTEBOOKS / "TEACHING.md",
+    "TEACHING": DOCS / "TEACHING.md",
     "data": ROOT / "data" / "README.md",
+    "BENCHMARK": ROOT / "data" / "BENCHMARK.md",
     "CONTRIBUTING": ROOT / "CONTRIBUTING.md",
     "CHANGELOG": ROOT / "CHANGELOG.md",
 }
 BET = re.compile(r'data-bet="(\w+)"')  # a card's still
-# a statement, its bet
-ANSWERED = re.compile(r'\bclaim\(\s*"([^"]+)"(?:(?!\bclaim\()[\s\S])*?predicted="(\w+)"')
 # what a reader needs not see
 MARKED = re.compile(r"^ *### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\n", re.MULTILINE)
 SETTINGS = {
@@ -76,10 +76,8 @@ def build(out: Path) -> Path:
     Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on Python 3.10 and, with
     what it said, when Sphinx complains.
     """
-    if sys.version_info < (
-        3,
-        11,
-    ):  # the last theme for it has other buttons, and faults when opened from disk
+    # the last theme for 3.10 has other buttons, and faults when opened from disk
+    if sys.version_info < (3, 11):
         raise RuntimeError(
             "The site needs Python 3.11 or newer, for its theme does: build it with a newer one."
         )
@@ -87,77 +85,69 @@ def build(out: Path) -> Path:
         from sphinx.application import Sphinx
         from sphinx.util.docutils import docutils_namespace, patch_docutils
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            'The site needs Sphinx: pip install -e ".[teach]" brings it.'
-        ) from error
+        message = 'The site needs Sphinx: pip install -e ".[teach]" brings it.'
+        raise ModuleNotFoundError(message) from error
 
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        open(Path(folder, "warnings"), "w+", encoding="utf-8") as warnings,
-    ):
+    warnings = io.StringIO()
+    with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder, "sources")
+        trees = Path(folder, "trees")
         _write_sources(sources)
-        paths = {
+        settings = {
+            **SETTINGS,
             "html_static_path": [str(sources / "_static")],
             "html_extra_path": [str(sources / "_extra")],
         }
         with patch_docutils(), docutils_namespace():
-            trees, settings = Path(folder, "trees"), {**SETTINGS, **paths}
-            Sphinx(
+            site = Sphinx(
                 sources, None, out, trees, "html", settings, status=None, warning=warnings
-            ).build()
-        warnings.seek(0)
-        if said := warnings.read():
-            raise RuntimeError(f"The site is not as it should be. Sphinx says:\n{said}")
+            )
+            site.build()
+    if warnings.getvalue():
+        raise RuntimeError(f"The site is not as it should be. Sphinx says:\n{warnings.getvalue()}")
     return out / "index.html"
 
 
 def _write_sources(folder: Path) -> None:
     """Everything that Sphinx reads, as it reads it."""
-    # the README is in its place
+    # The lessons; in the place of the first stands the README.
     lessons = [name for name in map(lesson_of, authoring.lessons()) if name != links.START]
     for lesson in lessons:
         solution, learner = to_html.both(lesson)
         solution.cells = list(_cells(solution, learner))
         write_text(folder / f"{lesson}.ipynb", nbformat.writes(solution))
+
+    # The texts. Of the README, the first page has the picture and the lessons.
     for name, file in TEXTS.items():
         text = _linked(file)
-        if (
-            name == "INSTALL"
-        ):  # the README, without its picture and its lessons, which the first page has
-            text = re.sub(
-                r"\A.*?(?=^With Python)|^## The lessons.*?(?=^## )",
-                "",
-                text,
-                flags=re.DOTALL | re.MULTILINE,
-            )
+        if name == "INSTALL":
+            text = re.sub(r"(?ms)\A.*?(?=^With Python)|^## The lessons.*?(?=^## )", "", text)
             text = f"# Install and use the course\n\n{text}"
         write_text(folder / f"{name}.md", text)
+
+    # The first page, with the contents.
     index = [_home()]
     for caption, pages in {"Lessons": lessons, "More": TEXTS}.items():
         index += ["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"]
     write_text(folder / "index.md", "\n".join(index))
+
+    # Styles and scripts; the search quotes what the pages say.
     (folder / "_extra").mkdir(parents=True)
+    static = folder / "_static"
     for name in ("site.css", "site.js"):
-        write_text(folder / "_static" / name, to_html.style(name))
-    write_text(folder / "_static" / "micro.css", scripts.style())
-    write_text(folder / "_static" / "microscope.js", scripts.page_script())
+        write_text(static / name, to_html.style(name))
+    write_text(static / "micro.css", scripts.style())
+    write_text(static / "microscope.js", scripts.page_script())
     for name in scripts.MODELS:
-        write_text(folder / "_static" / "models" / f"{name}.js", scripts.model_script(name))
-    texts = {
-        f"{name}.html": _words(folder / f"{name}{kind}")
-        for kind, names in ((".ipynb", lessons), (".md", TEXTS))
-        for name in names
-    }
-    write_text(
-        folder / "_static" / "texts.js", f"const TEXTS = {json.dumps(texts, ensure_ascii=False)};\n"
-    )
+        write_text(static / "models" / f"{name}.js", scripts.model_script(name))
+    words = {f"{name}.html": _words(folder / f"{name}.ipynb") for name in lessons}
+    words |= {f"{name}.html": _words(folder / f"{name}.md") for name in TEXTS}
+    texts = json.dumps(words, ensure_ascii=False)
+    write_text(static / "texts.js", f"const TEXTS = {texts};\n")
 
 
 def _home() -> str:
-    """The page to begin with: the microscope and its question, the lessons, and how to install the
-    course.
-    """
+    """The page to begin with: microscope, question, lessons, and how to install the course."""
     readme = _linked(ROOT / "README.md")
     opening = re.search(r"\*\*Take a small.*?(?=\n\n)", readme, re.DOTALL)
     table = re.search(r"^\| \| lesson.*?(?=\n\n)", readme, re.DOTALL | re.MULTILINE)
@@ -166,9 +156,8 @@ def _home() -> str:
         raise ValueError(
             "README.md has lost its opening, its table of lessons or its start command."
         )
-    still = microscope.figure(load("two-layer"), TEXT, heads=[(1, 6)])._repr_mimebundle_()[
-        "text/html"
-    ]
+    figure = microscope.figure(load("two-layer"), TEXT, heads=[(1, 6)])
+    still = figure._repr_mimebundle_()["text/html"]
     still = still.replace("<div ", f'<div data-text="{escape(TEXT)}" ', 1).replace("\n", "&#10;")
     parts = {"microscope": still, "opening": opening[0], "lessons": table[0], "command": command[1]}
     return to_html.style("home.md").format(**parts)
@@ -178,10 +167,10 @@ def _words(file: Path) -> str:
     """What a page says, as one line, for the search to quote."""
     text = file.read_text(encoding="utf-8")
     if file.suffix == ".ipynb":
-        text = "\n".join(
-            cell.source for cell in nbformat.reads(text, 4).cells if cell.cell_type == "markdown"
-        )
-    return " ".join(re.sub(r"<[^>]*>|\]\([^)]*\)|[`*#\[|]|\$[^$]*\$", " ", text).split())
+        cells = nbformat.reads(text, 4).cells
+        text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    words = re.sub(r"<[^>]*>|\]\([^)]*\)|[`*#\[|]|\$[^$]*\$", " ", text)
+    return " ".join(words.split())
 
 
 def _linked(file: Path) -> str:
@@ -203,27 +192,27 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
     answers = _answers(solution.cells)
     prose = {cell.id: cell.source for cell in learner.cells if cell.cell_type == "markdown"}
     for cell in solution.cells:
-        if cell.id in links.IDS or (
-            "interactive" in cell.metadata.get("tags", []) and not cell.outputs
-        ):
+        tags = cell.metadata.get("tags", [])
+        if cell.id in links.IDS or ("interactive" in tags and not cell.outputs):
             continue
         if cell.cell_type == "markdown":  # as learners have it: what tells a bet's answer is folded
             cell.source = prose[cell.id]
-        if authoring.FOLDED & set(cell.metadata.get("tags", [])):
-            cell.metadata["tags"] = [*cell.metadata["tags"], "hide-input"]
+        if authoring.FOLDED & set(tags):
+            tags = [*tags, "hide-input"]
         if cell.cell_type == "code" and authoring.MARKERS[0] in cell.source:
             yield new_code_cell(blanks[cell.id])
             cell.source = MARKED.sub("", cell.source)
-            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "hide-input"]
+            tags = [*tags, "hide-input"]
+        if tags:
+            cell.metadata["tags"] = tags
         for output in cell.get("outputs", []):
             shown = output.get("data", {})
             if to_html.STILL in shown.get("text/html", ""):
                 shown["text/html"] = to_html.drawing(shown["text/html"])
             for name in BET.findall(shown.get("text/html", "")):
                 if name in answers:
-                    shown["text/html"] += (
-                        f"<details><summary>What came out</summary><p>{answers[name]}</p></details>"
-                    )
+                    told = f"<summary>What came out</summary><p>{answers[name]}</p>"
+                    shown["text/html"] += f"<details>{told}</details>"
         yield cell
 
 
@@ -231,45 +220,43 @@ def _answers(cells: list[NotebookNode]) -> dict[str, str]:
     """What came out for each bet, by name, with the reason if the lesson's table has it."""
     found = {}
     for cell in cells:
-        outputs = cell.get("outputs", [])
-        told = "\n".join(
-            output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs
-        )
-        for statement, name in ANSWERED.findall(cell.source):
-            because = claims.expectations().get(statement, {}).get("because", "")
-            for value in re.findall(
-                f"^{claims.CLAIM} {re.escape(statement)}: (.*)$", told, re.MULTILINE
-            ):
-                found[name] = bets.markup(f"{value}. {because}".strip())
+        texts = []
+        for output in cell.get("outputs", []):
+            texts.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
+        told = "\n".join(texts)
+        for statement in bet_source.read(cell.source).statements:
+            if not (statement.text and statement.bet):
+                continue
+            because = claims.expectations().get(statement.text, {}).get("because", "")
+            row = f"^{claims.CLAIM} {re.escape(statement.text)}: (.*)$"
+            for value in re.findall(row, told, re.MULTILINE):
+                found[statement.bet] = bets.markup(f"{value}. {because}".strip())
     return found
 
 
-def setup(
-    app: Any,
-) -> dict[str, bool]:  # Sphinx calls it, since this module stands among the extensions
-    """Formulas as MathML, which a browser draws without a script."""
+def setup(app: Any) -> dict[str, bool]:
+    """Formulas as MathML, which a browser draws without a script.
+
+    Sphinx calls it, since this module stands among the extensions.
+    """
     from docutils import nodes
 
     def formula(writer: Any, node: Any) -> None:
-        writer.body.append(
-            to_html.mathml(node.astext(), "inline" if isinstance(node, nodes.math) else "block")
-        )
+        display = "inline" if isinstance(node, nodes.math) else "block"
+        writer.body.append(to_html.mathml(node.astext(), display))
         raise nodes.SkipNode
 
-    app.add_html_math_renderer(
-        "mathml", inline_renderers=(formula, None), block_renderers=(formula, None)
-    )
+    both = {"inline_renderers": (formula, None), "block_renderers": (formula, None)}
+    app.add_html_math_renderer("mathml", **both)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """The command line."""
-    parser = argparse.ArgumentParser(
-        prog="python -m course_tools.site", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("runs/site"), help="a folder (default: runs/site)"
-    )
+    about = __doc__.splitlines()[0]
+    parser = argparse.ArgumentParser(prog="python -m course_tools.site", description=about)
+    where = "a folder (default: runs/site)"
+    parser.add_argument("--out", type=Path, default=Path("runs/site"), help=where)
     options = parser.parse_args(arguments)
     utf8_output()
     try:

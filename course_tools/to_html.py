@@ -1,6 +1,4 @@
-"""What slides, handouts and the site share: Markdown, formulas, code and drawings as HTML that
-needs nothing else.
-"""
+"""What slides, handouts and the site share: notebooks' parts as HTML that needs nothing else."""
 
 import html
 import re
@@ -25,8 +23,9 @@ STILL = "microscope-still"  # the class of the microscope's still drawing
 
 
 def mathml(formula: str, display: str = "block") -> str:
-    """A formula of LaTeX as MathML, "inline" or "block"; ModuleNotFoundError without the extra
-    `teach`.
+    """A formula of LaTeX as MathML, "inline" or "block".
+
+    Raises ModuleNotFoundError without the extra `teach`.
     """
     try:
         from latex2mathml.converter import convert
@@ -54,20 +53,14 @@ class _Markdown(IPythonRenderer):
 
 @cache
 def _rendered(source: str) -> str:
-    return MarkdownWithMath(_Markdown(escape=False, exclude_anchor_links=True)).render(
-        links.without_terms(source)
-    )
+    renderer = _Markdown(escape=False, exclude_anchor_links=True)
+    return MarkdownWithMath(renderer).render(links.without_terms(source))
 
 
 def markdown(source: str) -> list[Tag]:
-    """The HTML elements of a Markdown cell, in order; ModuleNotFoundError as `mathml` has it, where
-    it has formulas.
-    """
-    return [
-        block
-        for block in BeautifulSoup(_rendered(source), "html.parser").contents
-        if isinstance(block, Tag)
-    ]
+    """The HTML elements of a Markdown cell, in order; formulas raise what `mathml` does."""
+    page = BeautifulSoup(_rendered(source), "html.parser")
+    return [block for block in page.contents if isinstance(block, Tag)]
 
 
 def inline(source: str) -> str:
@@ -81,18 +74,19 @@ def code(source: str) -> str:
 
 
 def drawing(stored: str) -> str:
-    """The microscope's still picture, without what only JupyterLab needs; a page's script makes it
-    answer.
-    """
+    """The microscope's still picture, without what only JupyterLab needs."""
     return stored.partition("<style>.jp-")[0]
 
 
 def pictures(cell: NotebookNode) -> Iterator[str]:
-    """The pictures among a cell's outputs as HTML, each in a `div`; the microscope's are drawings."""
+    """The pictures among a cell's outputs, each in a `div`; the microscope's are drawings."""
     for output in cell.get("outputs", []):
         shown = output.get("data", {}).get("text/html", "")
-        if STILL in shown or "<img" in shown:
-            yield f'<div class="picture">{drawing(shown) if STILL in shown else shown}</div>'
+        if STILL in shown:
+            shown = drawing(shown)
+        elif "<img" not in shown:
+            continue
+        yield f'<div class="picture">{shown}</div>'
 
 
 def stub(source: str) -> str:

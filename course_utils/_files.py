@@ -1,6 +1,4 @@
-"""The course's folders, and the files under `data/`: found, checked against their SHA-256, written
-in one step.
-"""
+"""The course's folders, and the files under `data/`, which are checked whenever they are read."""
 
 import hashlib
 import os
@@ -9,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
-# a wheel carries data/ and notebooks/ inside the package, a checkout beside it
+# a wheel carries data/, docs/ and notebooks/ inside the package, a checkout beside it
 INSTALLED = (PACKAGE / "data").is_dir()
 ROOT = PACKAGE if INSTALLED else PACKAGE.parent
 # the replication puts other models there
 DATA = Path(os.environ.get("COURSE_DATA") or ROOT / "data")
 NOTEBOOKS = ROOT / "notebooks"
+DOCS = ROOT / "docs"
 SOLUTIONS = NOTEBOOKS / "solutions"
-CHECKSUMS = (
-    "SHA256SUMS"  # stands in every folder of data/, in the format of the command `sha256sum -c`
-)
+# stands in every folder of data/, in the format of the command `sha256sum -c`
+CHECKSUMS = "SHA256SUMS"
 
 
 def solution_file(lesson: str) -> str:
@@ -32,16 +30,12 @@ def solution_file(lesson: str) -> str:
 
 
 def lesson_of(notebook: Path) -> str:
-    """The lesson of a solution or a learner's copy: "03_zero_layers" for
-    "03_solution_zero_layers.ipynb" too.
-    """
+    """The lesson of a notebook: "03_zero_layers", of its solution and of a learner's copy."""
     return notebook.stem.replace("_solution", "", 1)
 
 
 def get_back(name: str) -> str:
-    """How to get a file or folder of the course back, as a sentence; `name` as git has it
-    ("data/two-layer").
-    """
+    """How to get a file or folder back, as a sentence; git's name for it is "data/two-layer"."""
     if INSTALLED:
         return "Install the course again, with pip's option --force-reinstall."
     return f"Get it back, in the course's folder, with: git checkout -- {name}"
@@ -53,54 +47,60 @@ def sha256(path: Path) -> str:
 
 
 def verified(path: Path) -> Path:
-    """`path` itself, once the file is there and has the SHA-256 that the `SHA256SUMS` beside it
-    records.
+    """`path` itself, once the file is there and is what the `SHA256SUMS` beside it records.
 
     Raises FileNotFoundError for a missing file and OSError for a damaged one; both say how to get
     it back.
     """
     path = Path(path)
     sums = path.parent / CHECKSUMS
-    file = next((f for f in (path, sums) if not f.is_file()), path)
-    inside = file.is_relative_to(DATA)
-    name = f"data/{file.relative_to(DATA).as_posix()}" if inside else str(file)
-    remedy = get_back(name) if inside else "Run the training command for it again."
-    if not file.is_file():
-        raise FileNotFoundError(f"{name} is missing. {remedy}")
-    sums_by_name = dict(
-        line.split(maxsplit=1)[::-1] for line in sums.read_text(encoding="utf-8").splitlines()
-    )
-    if sums_by_name.get(path.name) != sha256(path):
-        raise OSError(
-            f"{name} is damaged: its SHA-256 is not the one in {CHECKSUMS} beside it. {remedy}"
-        )
+    for file in (path, sums):
+        if not file.is_file():
+            raise FileNotFoundError(_with_remedy(file, "is missing."))
+    if _recorded(sums).get(path.name) != sha256(path):
+        fault = f"is damaged: its SHA-256 is not the one in {CHECKSUMS} beside it."
+        raise OSError(_with_remedy(path, fault))
     return path
 
 
+def _with_remedy(file: Path, fault: str) -> str:
+    if not file.is_relative_to(DATA):
+        return f"{file} {fault} Run the training command for it again."
+    name = f"data/{file.relative_to(DATA).as_posix()}"
+    return f"{name} {fault} {get_back(name)}"
+
+
 def recorded(folder: Path) -> list[str]:
-    """The names of the files that the `SHA256SUMS` of a folder records; FileNotFoundError when it
-    is missing.
+    """The names of the files that the `SHA256SUMS` of a folder records.
+
+    Raises FileNotFoundError when it is missing.
     """
     sums = folder / CHECKSUMS
     if not sums.is_file():
-        name = f"data/{sums.relative_to(DATA).as_posix()}"
-        raise FileNotFoundError(f"{name} is missing. {get_back(name)}")
-    return [line.split(maxsplit=1)[1] for line in sums.read_text(encoding="utf-8").splitlines()]
+        raise FileNotFoundError(_with_remedy(sums, "is missing."))
+    return list(_recorded(sums))
+
+
+def _recorded(sums: Path) -> dict[str, str]:
+    """What such a file says: {name: SHA-256}."""
+    digests = {}
+    for line in sums.read_text(encoding="utf-8").splitlines():
+        digest, name = line.split(maxsplit=1)
+        digests[name] = digest
+    return digests
 
 
 def write_checksums(folder: Path) -> None:
-    """Record the SHA-256 of every file in `folder`, for `verified` to compare with; not of texts
-    about it (.md).
+    """Record the SHA-256 of every file in `folder`, for `verified` to compare with.
+
+    Texts about the folder (.md) are left out.
     """
-    files = [
-        f
-        for f in folder.iterdir()
-        if f.is_file() and f.suffix != ".md" and not f.name.startswith(".")
-    ]
-    lines = "".join(
-        f"{sha256(file)}  {file.name}\n" for file in sorted(files) if file.name != CHECKSUMS
-    )
-    write_text(folder / CHECKSUMS, lines)
+    lines = []
+    for file in sorted(folder.iterdir()):
+        is_ours = file.is_file() and not file.name.startswith(".")
+        if is_ours and file.suffix != ".md" and file.name != CHECKSUMS:
+            lines.append(f"{sha256(file)}  {file.name}\n")
+    write_text(folder / CHECKSUMS, "".join(lines))
 
 
 def write_text(path: Path, text: str) -> None:
@@ -109,9 +109,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Let `write` fill a temporary file beside `path`, then move it there: readers see all of it or
-    nothing.
-    """
+    """Let `write` fill a temporary file, move it to `path`: readers see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)

@@ -9,12 +9,16 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
     A cell is what `str` makes of it; bars in it that are not escaped yet are escaped.
     """
-    return "\n".join([_row(heads), "|---" * len(heads) + "|", *map(_row, rows)])
+    rule = "|---" * len(heads) + "|"
+    return "\n".join([_row(heads), rule, *map(_row, rows)])
 
 
 def _row(cells: Sequence[object]) -> str:
-    texts = (re.sub(r"(?<!\\)\|", r"\\|", str(cell)) for cell in cells)
-    return "|" + "|".join(f" {text} " if text else " " for text in texts) + "|"
+    line = "|"
+    for cell in cells:
+        text = re.sub(r"(?<!\\)\|", r"\\|", str(cell))
+        line += f" {text} |" if text else " |"
+    return line
 
 
 def true_minus(number: str) -> str:

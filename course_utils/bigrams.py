@@ -1,6 +1,4 @@
-"""Tables of which token follows which: counted, smoothed, trained, scored, and compared with a
-model's weights.
-"""
+"""Tables of which token follows which: counted, smoothed, and scored on a text."""
 
 import functools
 from typing import Annotated
@@ -11,66 +9,71 @@ from annotated_types import Ge
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from course_utils._arguments import Count, validated
+from course_utils._arguments import Count, require_tokens, validated
 from course_utils._files import DATA, verified
 from course_utils.text import D_VOCAB
 
 
 @validated
 def count(stream: Int[Tensor, " pos"], d_vocab: Count = D_VOCAB) -> Tensor:
-    """How often each token follows each other one within a document, as a sparse [d_vocab, d_vocab]
-    tensor.
+    """How often each token follows each other one within a document.
+
+    A sparse tensor [d_vocab, d_vocab]: row = first token of the pair.
     """
+    require_tokens(d_vocab, stream, "stream")
     pairs = torch.stack([stream[:-1], stream[1:]])  # [2, pos - 1], as (current, next)
     pairs = pairs[:, stream[1:] != 0]  # what precedes a start token is another text
     ones = torch.ones(pairs.shape[1])
-    return torch.sparse_coo_tensor(
-        pairs, ones, (d_vocab, d_vocab), check_invariants=True
-    ).coalesce()
+    shape = (d_vocab, d_vocab)
+    return torch.sparse_coo_tensor(pairs, ones, shape, check_invariants=True).coalesce()
 
 
 @functools.cache
 def counts() -> Tensor:
-    """The counts of the training corpus: a sparse float tensor [d_vocab, d_vocab], row = first
-    token of the pair.
-    """
-    stored = np.load(verified(DATA / "bigrams.npz"))
-    # [pair]: each row as often as it has entries
-    rows = np.repeat(np.arange(D_VOCAB), np.diff(stored["row_starts"]))
-    indices = torch.from_numpy(np.stack([rows, stored["columns"].astype(np.int64)]))  # [2, pair]
-    values = torch.from_numpy(stored["counts"].astype(np.float32))
-    return torch.sparse_coo_tensor(
-        indices, values, (D_VOCAB, D_VOCAB), check_invariants=True
-    ).coalesce()
+    """The counts of the training corpus, as `count` gives them."""
+    stored = np.load(verified(DATA / "bigrams.npz"))  # compressed rows
+    entries = np.diff(stored["row_starts"])  # [d_vocab]: how many a row has
+    rows = np.repeat(np.arange(D_VOCAB), entries)  # [pair]
+    columns = stored["columns"].astype(np.int64)  # [pair]
+    indices = torch.from_numpy(np.stack([rows, columns]))  # [2, pair]
+    values = torch.from_numpy(stored["counts"].astype(np.float32))  # [pair]
+    shape = (D_VOCAB, D_VOCAB)
+    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=True).coalesce()
 
 
 @validated
 def add_alpha(table: Float[Tensor, "V V"], alpha: Annotated[float, Ge(0)]) -> Float[Tensor, "V V"]:
-    """Log-probabilities [current, next] from dense counts, `alpha` added to each (Lidstone
-    smoothing).
+    """Log-probabilities [current, next] from dense counts, `alpha` added to each.
+
+    This is Lidstone smoothing.
     """
-    return ((table + alpha) / (table + alpha).sum(1, keepdim=True)).log()
+    raised = table + alpha
+    return (raised / raised.sum(1, keepdim=True)).log()
 
 
 @validated
 def kneser_ney(table: Float[Tensor, "V V"]) -> Float[Tensor, "V V"]:
-    """Log-probabilities [current, next] by interpolated Kneser-Ney smoothing, the customary one for
-    bigrams.
+    """Log-probabilities [current, next] from dense counts, by interpolated Kneser-Ney smoothing.
 
     Every count is lowered by one discount D = n₁ / (n₁ + 2 n₂), from how many pairs occur once and
     twice. What that frees goes to all next tokens in proportion to how many *different* tokens
     precede them (Ney, Essen & Kneser 1994).
     """
-    discount = (table == 1).sum() / ((table == 1).sum() + 2 * (table == 2).sum())
+    once = (table == 1).sum()
+    twice = (table == 2).sum()
+    discount = once / (once + 2 * twice)
     seen = table > 0
+
+    # what any token expects where nothing is known
     before = seen.sum(0) + 1.0  # [next], plus one, so that no token is impossible
     backoff = before / before.sum()  # [next]
+
+    # the lowered counts, and what the discount freed: D from each of a row's seen pairs
     total = table.sum(1, keepdim=True)  # [current, 1]
-    # [current, 1]: D was taken from each of its seen pairs
-    freed = discount * seen.sum(1, keepdim=True) / total
-    return torch.where(
-        total > 0, (table - discount).clamp(min=0) / total + freed * backoff, backoff
-    ).log()
+    lowered = (table - discount).clamp(min=0) / total  # [current, next]
+    freed = discount * seen.sum(1, keepdim=True) / total  # [current, 1]
+    p = torch.where(total > 0, lowered + freed * backoff, backoff)
+    return p.log()
 
 
 @validated
@@ -81,5 +84,7 @@ def table_loss(
 
     The prediction behind the start token is left out: contexts open anywhere in a document.
     """
-    # rows: current, from position 1; columns: next
-    return -logprobs[tokens[:, 1:-1], tokens[:, 2:]].mean().item()
+    require_tokens(len(logprobs), tokens)
+    current = tokens[:, 1:-1]
+    following = tokens[:, 2:]
+    return -logprobs[current, following].mean().item()

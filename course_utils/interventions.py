@@ -17,23 +17,21 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_utils._arguments import validated
+from course_utils._arguments import require_tokens, validated
 from course_utils.models import all_heads, require_head
 
 Head = tuple[int, int]  # (layer, head)
-# what the first head writes, as the second reads it: in its "q", "k" or "v"
-Door = tuple[Head, str, Head]
+Door = tuple[Head, str, Head]  # what the first head writes, in the "q", "k" or "v" of the second
 Cut = Head | Door | int  # a number is a position
 Writer = Head | str  # a head, or "embed": what the token itself puts into the stream
-# a door, also from "embed", also to the "logits"
-Edge = Door | tuple[Writer, str, Head] | tuple[Writer, str]
-ROWS = (
-    4  # of tokens that a model reads at a time: the logits of a large vocabulary take much memory
-)
+Edge = Door | tuple[Writer, str, Head] | tuple[Writer, str]  # also from "embed", to the "logits"
+ROWS = 4  # that a model reads at a time: the logits of a large vocabulary take much memory
 
 
 def head_name(head: Head) -> str:
-    return f"{head[0]}.{head[1]}"
+    """A head as the course writes it: "0.5"."""
+    layer, number = head
+    return f"{layer}.{number}"
 
 
 def in_words(one: Cut) -> str:
@@ -60,11 +58,13 @@ def cut(
     The output of a head that is cut is zero: not a mean, because then the logits lose exactly the
     head's terms. Behind a door that is cut, what the writer writes is missing from what the
     reader's queries, keys or values are made from, and stays everywhere else. A position that is
-    cut can be attended to by no later one, as if it stood behind the mask. `instead` has what
-    stands in the place of what a head moves, z [batch, pos, d_head] or one vector for all, by the
-    head that is cut or that writes behind a door; of "embed" it is the embedding, [batch, pos,
-    d_model]. Raises IndexError for a head that the model does not have, ValueError for anything
-    else that is no cut. After Elhage et al. 2021, "Three Kinds of Composition".
+    cut can be attended to by no later one, as if it stood behind the mask.
+
+    `instead` has what stands in the place of what a head moves, z [batch, pos, d_head] or one
+    vector for all, by the head that is cut or that writes behind a door; of "embed" it is the
+    embedding, [batch, pos, d_model]. Raises IndexError for a head that the model does not have,
+    ValueError for anything else that is no cut. After Elhage et al. 2021, "Three Kinds of
+    Composition".
     """
     heads, doors, ends, positions = _sorted(model, cuts)
     writers = {door[0] for door in doors} | {*ends}
@@ -72,30 +72,26 @@ def cut(
     # what stands in for a writer less what it writes, [batch, pos, d_model]
     change: dict[Writer, Tensor] = {}
 
-    def embed(x: Tensor, hook: HookPoint) -> None:
+    def embed(x: Tensor, hook: HookPoint) -> None:  # [batch, pos, d_model]
         change["embed"] = stand_in.get("embed", 0.0) - x
 
     def move(z: Tensor, hook: HookPoint) -> Tensor:  # [batch, pos, head, d_head]
-        for layer, head in heads:
-            if layer == hook.layer():
-                z[:, :, head] = stand_in.get((layer, head), 0.0)
-        for layer, head in (
-            one for one in writers if isinstance(one, tuple) and one[0] == hook.layer()
-        ):
-            new = stand_in.get((layer, head), torch.zeros(model.cfg.d_head))
-            attention: Any = model.blocks[layer].attn  # model.W_O stacks all layers' anew
-            change[layer, head] = (new - z[:, :, head]) @ attention.W_O[head]
+        attention: Any = model.blocks[hook.layer()].attn  # model.W_O stacks all layers' anew
+        for head in range(model.cfg.n_heads):
+            one = (hook.layer(), head)
+            new = stand_in.get(one, 0.0)  # [batch, pos, d_head], or zero
+            if one in heads:
+                z[:, :, head] = new
+            if one in writers:
+                change[one] = (new - z[:, :, head]) @ attention.W_O[head]
         return z
 
-    def read(
-        x: Tensor, hook: HookPoint
-    ) -> Tensor:  # queries, keys or values: [batch, pos, head, d_head]
+    def read(x: Tensor, hook: HookPoint) -> Tensor:  # q, k or v: [batch, pos, head, d_head]
         x = x.clone()
         for writer, path, (layer, head) in doors:
             if hook.name == f"blocks.{layer}.attn.hook_{path}":
-                x[:, :, head] += (
-                    change[writer] @ getattr(model.blocks[layer].attn, f"W_{path.upper()}")[head]
-                )
+                weights = getattr(model.blocks[layer].attn, f"W_{path.upper()}")
+                x[:, :, head] += change[writer] @ weights[head]
         return x
 
     def say(x: Tensor, hook: HookPoint) -> Tensor:  # the stream that the logits read
@@ -106,25 +102,30 @@ def cut(
             scores[:, :, position + 1 :, position] = -torch.inf
         return scores
 
-    at: set[tuple[int, str, Callable]] = {
-        (one[0], "z", move) for one in {*heads, *writers} if isinstance(one, tuple)
-    }
-    at |= {(layer, path, read) for _, path, (layer, _) in doors}
-    at |= {(layer, "attn_scores", hide) for layer in range(model.cfg.n_layers) if positions}
-    hooks: list[tuple[str | Callable, Callable]] = [
-        (f"blocks.{n}.attn.hook_{part}", hook) for n, part, hook in at
-    ]
-    hooks += [("hook_embed", embed)] * ("embed" in writers)
-    hooks += [(f"blocks.{model.cfg.n_layers - 1}.hook_resid_post", say)] * bool(ends)
-    with model.hooks(fwd_hooks=hooks):
+    # which of these functions stands where
+    n_layers = model.cfg.n_layers
+    hooks: dict[str | Callable, Callable] = {}
+    for one in {*heads, *writers} - {"embed"}:
+        hooks[f"blocks.{one[0]}.attn.hook_z"] = move
+    for _, path, reader in doors:
+        hooks[f"blocks.{reader[0]}.attn.hook_{path}"] = read
+    if positions:
+        for layer in range(n_layers):
+            hooks[f"blocks.{layer}.attn.hook_attn_scores"] = hide
+    if "embed" in writers:
+        hooks["hook_embed"] = embed
+    if ends:
+        hooks[f"blocks.{n_layers - 1}.hook_resid_post"] = say
+    with model.hooks(fwd_hooks=[*hooks.items()]):
         yield model
 
 
 def _sorted(
     model: HookedTransformer, cuts: Iterable[Any]
 ) -> tuple[list[Head], list[Any], list[Writer], list[int]]:
-    """Cuts by kind: heads, doors, writers that the logits don't read, positions. Raises as `cut`
-    says.
+    """Cuts by kind: heads, doors, writers that the logits don't read, positions.
+
+    Raises as `cut` says.
     """
     heads: list[Head] = []
     doors: list[Any] = []
@@ -142,18 +143,23 @@ def _sorted(
                 doors.append(one)
             case _:
                 raise ValueError(
-                    f'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), or a '
-                    f"position from 0 to "
-                    f"{model.cfg.n_ctx - 1}, not {one!r}."
+                    'A cut is a head, as (0, 5), a door, as ((0, 5), "k", (1, 6)), '
+                    f"or a position from 0 to {model.cfg.n_ctx - 1}, not {one!r}."
                 )
-    for head in [*heads, *ends, *(door[0] for door in doors), *(door[2] for door in doors)]:
-        if isinstance(head, tuple):
+
+    # every head that is named is one of the model's
+    writers = [door[0] for door in doors]
+    readers = [door[2] for door in doors]
+    for head in [*heads, *ends, *writers, *readers]:
+        if head != "embed":
             require_head(model, *head)
-    for writer, _, reader in doors:
-        if isinstance(writer, tuple) and writer[0] >= reader[0]:
+
+    # and doors lead from an earlier layer, through a stream that is a plain sum
+    for writer, reader in zip(writers, readers, strict=True):
+        if writer != "embed" and writer[0] >= reader[0]:
             raise ValueError(
-                f"Head {head_name(writer)} writes too late for {head_name(reader)}: take an "
-                f"earlier layer."
+                f"Head {head_name(writer)} writes too late for {head_name(reader)}: "
+                "take an earlier layer."
             )
     if (doors or ends) and model.cfg.normalization_type is not None:
         raise ValueError(
@@ -177,16 +183,16 @@ def all_but(model: HookedTransformer, *kept: Edge) -> list[Edge]:
         )
     heads = all_heads(model)
     writers: list[Writer] = ["embed", *heads]
+
+    # all doors: to the logits, and to every head of a later layer
     doors: list[Edge] = [(writer, "logits") for writer in writers]
-    doors += [
-        (w, path, r)
-        for w in writers
-        for r in heads
-        if isinstance(w, str) or w[0] < r[0]
-        for path in "qkv"
-    ]
+    for writer in writers:
+        for reader in heads:
+            if isinstance(writer, str) or writer[0] < reader[0]:
+                doors += [(writer, path, reader) for path in "qkv"]
+
     for one in {*kept} - {*doors}:
-        _sorted(model, [one])
+        _sorted(model, [one])  # it may know better what is wrong
         raise ValueError(
             f'Only doors can be kept, as ((0, 5), "k", (1, 6)) or ((1, 6), "logits"), not {one!r}.'
         )
@@ -198,13 +204,13 @@ def all_but(model: HookedTransformer, *kept: Edge) -> list[Edge]:
 def patched(
     model: HookedTransformer, name: str, value: Float[Tensor, "batch pos ..."], index: tuple = ()
 ) -> Iterator:
-    """Within this block the model runs with the activation `name` replaced by `value`, most often
-    from another run.
+    """Within this block the model runs with the activation `name` replaced by `value`.
 
-    `index` limits the replacement to a part of both: `(slice(None), 3)` is position 3 of every
-    text. `name` is a hook's full name, as "blocks.0.hook_resid_pre"; with
-    "blocks.0.attn.hook_pattern", the patterns are frozen. Raises ValueError for a name that the
-    model does not have; running the model raises one if the shapes differ.
+    Most often `value` comes from another run. `index` limits the replacement to a part of both:
+    `(slice(None), 3)` is position 3 of every text. `name` is a hook's full name, as
+    "blocks.0.hook_resid_pre"; with "blocks.0.attn.hook_pattern", the patterns are frozen. Raises
+    ValueError for a name that the model does not have; running the model raises one if the shapes
+    differ.
     """
     if name not in model.hook_dict:
         raise ValueError(
@@ -230,31 +236,41 @@ def patched(
 def stand_ins(
     model: HookedTransformer, layer: int | None, tokens: Int[Tensor, "batch pos"]
 ) -> dict[str, dict[Writer, Float[Tensor, "batch pos d_head_or_d_model"]]]:
-    """What can stand in for what a layer's heads move: "zero", "the mean" of all, "another text's",
-    by head.
+    """What can stand in for what a layer's heads move, by way and head.
 
-    Without a layer (None) for all heads, and for "embed": all that can stand behind the doors of
-    `all_but`. Another text's is what the same part gives at the same position nine rows of `tokens`
-    earlier. Raises ValueError if that is the same row.
+    The ways are "zero", "the mean" of all, and "another text's": what the same part gives at the
+    same position nine rows of `tokens` earlier. Without a layer (None) for all heads, and for
+    "embed": all that can stand behind the doors of `all_but`. Raises ValueError if nine rows
+    earlier is the same row.
     """
+    require_tokens(model, tokens)
     if layer is not None:
         require_head(model, layer, 0)
     if 9 % len(tokens) == 0:
         raise ValueError(
             f"With {len(tokens)} rows another text's would be each text's own: give another number."
         )
+
+    # run the model, and keep what is needed
     layers = range(model.cfg.n_layers) if layer is None else [layer]
-    places = ["hook_embed"] * (layer is None) + [f"blocks.{layer}.attn.hook_z" for layer in layers]
-    runs = [
-        model.run_with_cache(some, return_type=None, names_filter=places)[1]
-        for some in tokens.split(ROWS)
-    ]
-    own: dict[Writer, Tensor] = (
-        {"embed": torch.cat([run["embed"] for run in runs])} if layer is None else {}
-    )
-    for layer in layers:
-        z = torch.cat([run["z", layer] for run in runs])
-        own |= {(layer, head): z[:, :, head] for head in range(model.cfg.n_heads)}
+    places = [f"blocks.{n}.attn.hook_z" for n in layers]
+    if layer is None:
+        places.append("hook_embed")
+    runs = []
+    for rows in tokens.split(ROWS):
+        _, cache = model.run_with_cache(rows, return_type=None, names_filter=places)
+        runs.append(cache)
+
+    # what every part gives itself
+    own: dict[Writer, Tensor] = {}
+    if layer is None:
+        own["embed"] = torch.cat([cache["embed"] for cache in runs])  # [batch, pos, d_model]
+    for n in layers:
+        z = torch.cat([cache["z", n] for cache in runs])  # [batch, pos, head, d_head]
+        for head in range(model.cfg.n_heads):
+            own[n, head] = z[:, :, head]
+
+    # and what can stand in for that
     ways = {
         "zero": torch.zeros_like,
         "the mean": lambda z: z.mean((0, 1)).expand_as(z),

@@ -1,7 +1,7 @@
-"""Where learners' copies of version 0.3 look for the lessons' code, which is in `course_lessons`
-now.
+"""Where learners' copies of version 0.3 look for the lessons' code.
 
-With the first such import all that has moved is found where it was. This goes with version 0.5.
+It is in `course_lessons` now. With the first such import all that has moved is found where it was.
+This goes with version 0.5.
 """
 
 import importlib

@@ -1,4 +1,4 @@
-"""The course's statistics: on text, on repeated random tokens, and of any model as a whole."""
+"""The course's statistics: losses, what a cut costs, on text and on repeated random tokens."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import heads, interventions
-from course_utils._arguments import Count, validated
+from course_utils._arguments import Count, require_tokens, validated
 from course_utils.interventions import ROWS, Cut, Edge
 
 
@@ -17,9 +17,9 @@ from course_utils.interventions import ROWS, Cut, Edge
 def losses(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "batch pos-1"]:
-    """−log p of every next token in nats, a few rows at a time: the logits of a large vocabulary
-    take much memory.
-    """
+    """−log p of every next token, in nats."""
+    require_tokens(model, tokens)
+    # a few rows at a time: the logits of a large vocabulary take much memory
     rows = tokens.split(ROWS)
     return torch.cat([model(some, return_type="loss", loss_per_token=True) for some in rows])
 
@@ -32,16 +32,17 @@ def cost(
     tokens: Int[Tensor, "batch pos"],
     instead: Mapping[Any, Float[Tensor, "batch pos d_head_or_d_model"]] | None = None,
 ) -> Float[Tensor, "batch pos-1"]:
-    """By how much each token's loss rises, in nats, when parts are cut, or when `instead` takes
-    their place.
+    """By how much each token's loss rises, in nats, when parts are cut or replaced.
 
-    Cuts and what they raise: see `interventions.cut`.
+    `instead` is what takes their place. Cuts and what they raise: see `interventions.cut`.
     """
+    require_tokens(model, tokens)
     after = []
-    for start, some in zip(range(0, len(tokens), ROWS), tokens.split(ROWS), strict=True):
-        here = {head: z[start : start + ROWS] for head, z in (instead or {}).items()}
+    for start in range(0, len(tokens), ROWS):
+        rows = slice(start, start + ROWS)
+        here = {part: values[rows] for part, values in (instead or {}).items()}
         with interventions.cut(model, *cuts, instead=here):
-            after.append(losses(model, some))
+            after.append(losses(model, tokens[rows]))
     return torch.cat(after) - losses(model, tokens)
 
 
@@ -49,23 +50,24 @@ def cost(
 def mean_and_error(
     values: Float[Tensor, "*n"], clusters: Int[Tensor, "*#n"]
 ) -> tuple[float, float]:
-    """The mean of values, and its standard error where values of a cluster (a document, a context)
-    are alike.
+    """The mean of values, and its standard error where the values of a cluster are alike.
 
-    For a difference of losses, give the paired differences, token by token: `cost`, or one `losses`
-    less another. With G clusters of sums S_g of deviations from the mean, over n values: √(G/(G−1)
-    Σ S_g²) / n. Raises ValueError for fewer than two clusters.
+    A cluster is a document, say, or a context. For a difference of losses, give the paired
+    differences, token by token: `cost`, or one `losses` less another. With G clusters of sums S_g
+    of deviations from the mean, over n values: √(G/(G−1) Σ S_g²) / n. Raises ValueError for fewer
+    than two clusters.
     """
-    values, clusters = values.flatten().double(), clusters.expand(values.shape).flatten()
-    sums = torch.zeros(int(clusters.max()) + 1, dtype=torch.double).index_add(
-        0, clusters, values - values.mean()
-    )
-    count = len(clusters.unique())
+    clusters = clusters.expand(values.shape).flatten()
+    values = values.flatten().double()
+    count = len(clusters.unique())  # G
     if count < 2:
         raise ValueError("A standard error needs values of at least two clusters.")
-    return values.mean().item(), (count / (count - 1) * sums.square().sum()).sqrt().item() / len(
-        values
-    )
+
+    mean = values.mean()
+    sums = torch.zeros(int(clusters.max()) + 1, dtype=torch.double)
+    sums.index_add_(0, clusters, values - mean)  # S_g
+    error = (count / (count - 1) * sums.square().sum()).sqrt().item() / len(values)
+    return mean.item(), error
 
 
 @validated
@@ -77,23 +79,28 @@ def inserted(
     back: Int[Tensor, "#n"],
     out: Int[Tensor, "#n"],
 ) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
-    """log P(out) at the end of each context, in nats: as it is, and with a token written `back`
-    places before the end.
+    """log P(out) at the end of each context, in nats: as it is, and with a token written into it.
 
-    `tokens`, `back` and `out` hold one entry for each context, or one for all. For models without a
-    last LayerNorm. Raises ValueError for a place before the context's start.
+    The token stands `back` places before the end. `tokens`, `back` and `out` hold one entry for
+    each context, or one for all. For models without a last LayerNorm. Raises ValueError for a place
+    before the context's start.
     """
+    require_tokens(model.cfg.d_vocab, tokens)
     n, pos = contexts.shape
     if back.min() < 0 or back.max() >= pos:
         raise ValueError(
             f"A context of {pos} tokens has places from 0 to {pos - 1} back; one of these is not."
         )
+    rows = torch.arange(n)
     changed = contexts.clone()
-    changed[torch.arange(n), pos - 1 - back] = tokens
-    # [n, d_model]
-    streams = (model(some, stop_at_layer=model.cfg.n_layers)[:, -1] for some in (contexts, changed))
-    before, after = ((stream @ model.W_U).log_softmax(-1) for stream in streams)  # [n, V]
-    return before[torch.arange(n), out], after[torch.arange(n), out]
+    changed[rows, pos - 1 - back] = tokens
+
+    log_p = []
+    for some in (contexts, changed):
+        stream = model(some, stop_at_layer=model.cfg.n_layers)[:, -1]  # [n, d_model]
+        log_p.append((stream @ model.W_U).log_softmax(-1)[rows, out])  # [n]
+    before, after = log_p
+    return before, after
 
 
 @validated
@@ -108,13 +115,12 @@ def on_text(
     "In-context Learning and Induction Heads".
     """
     loss = losses(model, tokens)  # [batch, pos - 1]: column i is the prediction made at position i
+    late = loss[:, -window:].mean()
+    early = loss[:, window : 2 * window].mean()
     return {
-        "held_out_loss": loss[:, 1:]
-        .mean()
-        .item(),  # what follows the start token is anybody's guess
-        "in_context_learning": (
-            loss[:, -window:].mean() - loss[:, window : 2 * window].mean()
-        ).item(),
+        # what follows the start token is anybody's guess
+        "held_out_loss": loss[:, 1:].mean().item(),
+        "in_context_learning": (late - early).item(),
     }
 
 
@@ -135,9 +141,10 @@ def on_repeats(
         "second_pass_loss": loss[period + 1 : 2 * period].mean().item(),
     }
     if model.cfg.n_layers:
-        rows = tokens.split(ROWS)
-        # [layer, head, batch, dest, src]
-        patterns = torch.cat([heads.patterns(model, some) for some in rows], dim=2)
-        result["previous_token"] = heads.previous_token_score(patterns).mean(-1).tolist()
-        result["prefix_matching"] = heads.prefix_matching_score(patterns, period).mean(-1).tolist()
+        parts = [heads.patterns(model, some) for some in tokens.split(ROWS)]
+        patterns = torch.cat(parts, dim=2)  # [layer, head, batch, dest, src]
+        previous = heads.previous_token_score(patterns)  # [layer, head, batch]
+        matching = heads.prefix_matching_score(patterns, period)  # [layer, head, batch]
+        result["previous_token"] = previous.mean(-1).tolist()
+        result["prefix_matching"] = matching.mean(-1).tolist()
     return result

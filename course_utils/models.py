@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from pathlib import Path
-from typing import Any
 
 import torch
 from huggingface_hub import constants
@@ -16,10 +15,9 @@ from huggingface_hub.utils import get_session
 from jaxtyping import Float
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformer_lens import (  # CONTRIBUTING says why we stay with 3.9
-    HookedTransformer,
-    HookedTransformerConfig,
-)
+
+# CONTRIBUTING says why we stay with TransformerLens 3.9
+from transformer_lens import HookedTransformer, HookedTransformerConfig
 from transformer_lens.loading_from_pretrained import (
     get_official_model_name,
     get_pretrained_model_config,
@@ -34,21 +32,22 @@ HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
 
 def bundled() -> list[str]:
-    """The names of the models that come with the course; "addition/seed-1" is "addition" trained
-    with another seed.
+    """The names of the models that come with the course.
+
+    "addition/seed-1" is "addition" trained with another seed.
     """
     return sorted(file.parent.relative_to(DATA).as_posix() for file in DATA.rglob("config.json"))
 
 
 def load(name: str | Path, step: int | None = None, device: str = "cpu") -> HookedTransformer:
-    """A trained model with its tokenizer, in evaluation mode and without gradients, so that cells
-    need no `no_grad`.
+    """A trained model with its tokenizer, without gradients, so that cells need no `no_grad`.
 
-    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that `making.train`
-    wrote, or a hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the network or a
-    cached copy. `step` picks a snapshot from training instead of the final weights; 0 is the
-    initialisation. W_U comes centred over the vocabulary, as `HookedTransformer.from_pretrained`
-    does it: no probability changes, and circuits become comparable.
+    `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that
+    `training.train` wrote, or a hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the
+    network or a cached copy. `step` picks a snapshot from training instead of the final weights; 0
+    is the initialisation. W_U comes centred over the vocabulary, as
+    `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become
+    comparable.
 
     Raises ValueError for an unknown name, step or device, FileNotFoundError or OSError for a
     missing or damaged file, ConnectionError when the hub can't be reached.
@@ -65,33 +64,28 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
                 f'Only the course\'s own models have snapshots; load("{name}") takes no step.'
             )
         return _from_hub(name, device)
-    known = bundled()  # these names come first, whatever folders stand in the working directory
-    is_folder = isinstance(name, Path) or (name not in known and os.path.isdir(str(name)))
-    if not is_folder and not known:
-        raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
-    if not is_folder and name not in known:
-        near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
-        tip = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ValueError(
-            f"There is no model and no folder {name!r}.{tip} Bundled: {known}; from the hub: "
-            f"{list(HUB)}."
-        )
-    folder = Path(name) if is_folder else DATA / name
-    described = json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))
-    model = initial(described["model"], device)
-    # what it answers: a task's
-    model.cfg.model_name = described.get("recipe", {}).get("rule", model.cfg.model_name)
+
+    # the model that its card describes, initialised
+    folder = _folder(name)
+    card = json.loads(verified(folder / "config.json").read_text(encoding="utf-8"))
+    model = initial(card["model"], device)
+    rule = card.get("recipe", {}).get("rule")  # what it answers: a task's
+    if rule is not None:
+        model.cfg.model_name = rule
+
+    # its weights
     if step != 0:
         weights = _weights(folder, step, device)
         trained = {key for key, parameter in model.named_parameters() if parameter.requires_grad}
         if weights.keys() != trained:
             raise OSError(
                 f"The weights in {folder} are not those of the model that its config.json "
-                f"describes."
+                "describes."
             )
         # masks are not stored, nor biases that stay zero
         model.load_state_dict(weights, strict=False)
-    # as `from_pretrained` does: all logits shift alike
+
+    # centred, as `from_pretrained` does it: all logits shift alike
     model.W_U.data -= model.W_U.mean(-1, keepdim=True)
     model.b_U.data -= model.b_U.mean()
     if model.cfg.d_vocab == text.D_VOCAB:
@@ -99,28 +93,46 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     return model.eval().requires_grad_(False)
 
 
+def _folder(name: str | Path) -> Path:
+    """Where a model is that is not the hub's: bundled names come first, before folders here."""
+    known = bundled()
+    if name in known:
+        return DATA / name
+    if isinstance(name, Path) or os.path.isdir(str(name)):
+        return Path(name)
+    if not known:
+        raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
+    near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
+    tip = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    raise ValueError(
+        f"There is no model and no folder {name!r}.{tip} Bundled: {known}; from the hub: "
+        f"{list(HUB)}."
+    )
+
+
 def history(name: str) -> list[dict]:
-    """How a bundled model was trained, a row per measurement: losses in nats, scores of heads as
-    [layer][head].
+    """How a bundled model was trained, a row per measurement.
+
+    Losses are in nats, scores of heads are [layer][head]. Raises ValueError for an unknown name.
     """
-    return _stored(name, "history.json")
-
-
-def _stored(name: str, file: str) -> Any:
     if name not in bundled():
         raise ValueError(
             f"There is no bundled model {name!r}; these come with the course: {bundled()}."
         )
-    return json.loads(verified(DATA / name / file).read_text(encoding="utf-8"))
+    return json.loads(verified(DATA / name / "history.json").read_text(encoding="utf-8"))
 
 
 def _weights(folder: Path, step: int | None, device: str) -> dict[str, Tensor]:
     """The stored float16 weights, as float32."""
-    steps = [0, *sorted(int(f.stem.split("-")[1]) for f in folder.glob("step-*.safetensors"))]
-    if step is not None and step not in steps:
-        raise ValueError(f"{folder.name!r} has no snapshot of step {step!r}; it has {steps}.")
-    file = folder / ("model.safetensors" if step is None else snapshot_name(step))
-    return {key: value.float() for key, value in load_file(verified(file), device=device).items()}
+    file = folder / "model.safetensors"
+    if step is not None:
+        snapshots = folder.glob("step-*.safetensors")
+        steps = [0, *sorted(int(snapshot.stem.split("-")[1]) for snapshot in snapshots)]
+        if step not in steps:
+            raise ValueError(f"{folder.name!r} has no snapshot of step {step!r}; it has {steps}.")
+        file = folder / snapshot_name(step)
+    weights = load_file(verified(file), device=device)
+    return {key: value.float() for key, value in weights.items()}
 
 
 def snapshot_name(step: int) -> str:
@@ -130,21 +142,17 @@ def snapshot_name(step: int) -> str:
 
 @validated
 def save_weights(model: HookedTransformer, path: Path) -> None:
-    """Write a model's trainable weights as float16 safetensors (half the size; `load` gives float32
-    again).
-    """
-    weights = {
-        key: p.detach().half().cpu().contiguous()
-        for key, p in model.named_parameters()
-        if p.requires_grad
-    }
+    """Write a model's trainable weights as float16 safetensors; `load` gives float32 again."""
+    weights = {}
+    for key, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            weights[key] = parameter.detach().half().cpu().contiguous()
     write_atomically(path, lambda temporary: save_file(weights, temporary))
 
 
 @validated
 def initial(config: dict, device: str = "cpu") -> HookedTransformer:
-    """The untrained model of a configuration (fields of `HookedTransformerConfig`, the seed among
-    them).
+    """The untrained model of a configuration: fields of `HookedTransformerConfig`, with a seed.
 
     Biases are zero and stay so, unless the configuration says `"biases": True`: then they are
     trained and stored too. Shortformer positions start as sinusoids: with random ones, no induction
@@ -154,18 +162,16 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
         raise ValueError(
             "The configuration needs a seed: without one, the initialisation could not be repeated."
         )
-    with (
-        torch.random.fork_rng()
-    ):  # a `seed` in the configuration would reseed the caller's torch, numpy and random
+    fields = config | {"seed": None, "device": device}
+    biases = fields.pop("biases", False)
+    # a `seed` among the fields would reseed the caller's torch, numpy and random
+    with torch.random.fork_rng():
         torch.manual_seed(config["seed"])
-        fields = {key: value for key, value in config.items() if key != "biases"}
-        model = HookedTransformer(
-            HookedTransformerConfig(**fields | {"seed": None, "device": device})
-        )
+        model = HookedTransformer(HookedTransformerConfig(**fields))
     if config.get("positional_embedding_type") == "shortformer":
         model.pos_embed.W_pos.data = sinusoids(model.cfg.n_ctx, model.cfg.d_model).to(device)
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(config.get("biases", False) or ".b_" not in name)
+        parameter.requires_grad_(biases or ".b_" not in name)
     return model
 
 
@@ -177,13 +183,12 @@ def from_circuits(
     n_ctx: Count,
     positions: str = "shortformer",
 ) -> HookedTransformer:
-    """An attention-only model made by hand: one head in each layer, its circuits as given, nothing
-    trained.
+    """An attention-only model made by hand: one head in each layer, its circuits as given.
 
-    The score of source y for destination x is x QK yᵀ, without a division, and what is moved is y
-    OV. Of the stream's dimensions the first `d_vocab` hold the token, one-hot, the next `n_ctx` are
-    for its position, one-hot, and the rest is empty. `positions` says who sees them: queries and
-    keys alone ("shortformer"), or the stream too ("standard"). A token's logit is 10 times what
+    The score of source y for destination x is x QK yᵀ, without a division, and what is moved is
+    y OV. Of the stream's dimensions the first `d_vocab` hold the token, one-hot, the next `n_ctx`
+    are for its position, one-hot, and the rest is empty. `positions` says who sees them: queries
+    and keys alone ("shortformer"), or the stream too ("standard"). A token's logit is 10 times what
     stands at its dimension in the end. Raises ValueError if d_model has no room.
     """
     if positions not in ("shortformer", "standard"):
@@ -193,23 +198,32 @@ def from_circuits(
         raise ValueError(
             f"{d_vocab} tokens and {n_ctx} positions need more than the {d_model} dimensions of QK."
         )
-    sizes = {
+    config = {
         "n_layers": n_layers,
         "n_heads": 1,
         "d_model": d_model,
         "d_head": d_model,
         "n_ctx": n_ctx,
+        "d_vocab": d_vocab,
+        "attn_only": True,
+        "normalization_type": None,
+        "positional_embedding_type": positions,
+        "seed": 0,
     }
-    kind = {"attn_only": True, "normalization_type": None, "positional_embedding_type": positions}
-    model = initial({**sizes, **kind, "d_vocab": d_vocab, "seed": 0}).eval().requires_grad_(False)
+    model = initial(config).eval().requires_grad_(False)
+
+    # tokens, positions and logits in dimensions of their own
     eye = torch.eye(d_model)
     model.embed.W_E.copy_(eye[:d_vocab])
     model.pos_embed.W_pos.data = eye[d_vocab : d_vocab + n_ctx].clone()
     model.unembed.W_U.copy_(10 * eye[:, :d_vocab])
+
+    # a circuit whole in one matrix, and the identity in the other
     for block, qk, ov in zip(model.blocks, QK, OV, strict=True):
-        # scores are divided by √d_head
-        block.attn.W_Q[0], block.attn.W_K[0] = (qk * d_model**0.5, eye)
-        block.attn.W_V[0], block.attn.W_O[0] = ov, eye
+        block.attn.W_Q[0] = qk * d_model**0.5  # scores are divided by √d_head
+        block.attn.W_K[0] = eye
+        block.attn.W_V[0] = ov
+        block.attn.W_O[0] = eye
     return model
 
 
@@ -217,15 +231,14 @@ def from_circuits(
 def from_neurons(
     curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]
 ) -> HookedTransformer:
-    """A model of two tokens made by hand: one head that mixes them half and half, and these
-    neurons; nothing trained.
+    """A model of two tokens made by hand: a head that mixes them half and half, and these neurons.
 
     At the second position a neuron receives the mean of what the two tokens have in its column of
     `curves`, and adds its row of `votes` to the logits if that is above 0. The stream holds the
     token, one-hot, then the mixture, then the logits, and nothing else reaches the logits.
     """
     n, d_mlp = curves.shape
-    sizes = {
+    config = {
         "n_layers": 1,
         "n_heads": 1,
         "d_model": 3 * n,
@@ -233,19 +246,25 @@ def from_neurons(
         "d_mlp": d_mlp,
         "n_ctx": 2,
         "d_vocab": n,
+        "act_fn": "relu",
+        "normalization_type": None,
+        "seed": 0,
     }
-    model = (
-        initial({**sizes, "act_fn": "relu", "normalization_type": None, "seed": 0})
-        .eval()
-        .requires_grad_(False)
-    )
+    model = initial(config).eval().requires_grad_(False)
     for parameter in model.parameters():
         parameter.zero_()  # all scores are 0: the second position looks at both alike
+
+    # three parts of the stream
     token, mixture, logits = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
-    (block,), eye = model.blocks, torch.eye(n)
+    block = model.blocks[0]
+    eye = torch.eye(n)
     model.embed.W_E[:, token] = eye
-    block.attn.W_V[0, token], block.attn.W_O[0, :, mixture] = eye, eye
-    block.mlp.W_in[mixture], block.mlp.W_out[:, logits] = curves, votes
+    # the head moves the token into the mixture
+    block.attn.W_V[0, token] = eye
+    block.attn.W_O[0, :, mixture] = eye
+    # neurons read there, and write into the logits
+    block.mlp.W_in[mixture] = curves
+    block.mlp.W_out[:, logits] = votes
     model.unembed.W_U[logits] = eye
     return model
 
@@ -270,19 +289,20 @@ def require_head(model: HookedTransformer, layer: int, head: int) -> None:
 
 @validated
 def sinusoids(n_ctx: Count, d_model: Count) -> Float[Tensor, "n_ctx d_model"]:
-    """Sines and cosines of the position at geometrically spaced wavelengths (Vaswani et al.
+    """Sines and cosines of the position at geometrically spaced wavelengths.
 
-    2017).
+    After Vaswani et al. 2017, "Attention Is All You Need".
     """
-    # [n_ctx, d_model / 2]
-    angles = torch.arange(n_ctx)[:, None] / 10_000 ** (torch.arange(0, d_model, 2) / d_model)
-    # each sine beside its cosine
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)[:, :d_model]
+    wavelengths = 10_000 ** (torch.arange(0, d_model, 2) / d_model)  # [d_model / 2]
+    angles = torch.arange(n_ctx)[:, None] / wavelengths  # [n_ctx, d_model / 2]
+    pairs = torch.stack([angles.sin(), angles.cos()], dim=-1)  # each sine beside its cosine
+    return pairs.flatten(1)[:, :d_model]
 
 
 def _hub_answers() -> bool:
-    """Whether the hub can be reached: asked once, for a few seconds, where its own client tries for
-    half a minute.
+    """Whether the hub can be reached.
+
+    Asked once, for a few seconds, where its own client tries for half a minute.
     """
     try:
         get_session().head(constants.ENDPOINT, timeout=5)  # any answer will do
@@ -324,6 +344,5 @@ def _from_hub(name: str, device: str) -> HookedTransformer:
             raise  # the disk's: full, say, or not ours to write to
         raise ConnectionError(
             f"{name!r} comes from the Hugging Face hub, which can't be reached, and there is no "
-            f"complete copy "
-            f"in the cache; the bundled models need no network: {bundled()}."
+            f"complete copy in the cache; the bundled models need no network: {bundled()}."
         ) from error

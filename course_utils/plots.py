@@ -1,13 +1,12 @@
-"""Pictures in one style: matplotlib for print and GitHub, CircuitsVis for the mouse; nothing asks
-the network.
+"""Pictures in one style: matplotlib for print and GitHub, CircuitsVis for the mouse, no network.
 
-Here stands what several lessons draw. What only one lesson draws is in the file of its name:
-`plots.lesson_04`.
+Here stands what several lessons draw. What only one lesson draws is in its figures.py.
 """
 
 import base64
 import io
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -38,8 +37,7 @@ DARK = (  # on a dark page light becomes dark and hues stay: in JupyterLab, in V
     "<style>:is([data-jp-theme-light=false],.vscode-dark,[data-theme=dark]) img.figure"
     "{filter:invert(.9) hue-rotate(180deg)}</style>"
 )
-# Hue is never the only difference: the n-th line, set of points or set of bars also has its own of
-# these.
+# Hue is never the only difference: the n-th line, set of points or of bars has its own of these.
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (9, 3)))
 MARKERS = "osD^v*P"
 HATCHES = ("", "///", "...", "xxx")
@@ -64,57 +62,57 @@ plt.rcParams.update(
 
 @validated
 def alt_texts(file: str) -> dict[str, str]:
-    """What a lesson's figures show, in words, for those who can't see them: `alt.json` beside its
-    figures.py.
-    """
+    """What a lesson's figures show, in words: `alt.json` beside its figures.py, which is `file`."""
     return json.loads(Path(file).with_name("alt.json").read_text(encoding="utf-8"))
 
 
 @validated
 def show(alt: str, canvas: DisplayHandle | None = None) -> None:
-    """Show the figure drawn last, sharp on any screen; `alt` says what it shows to those who can't
-    see it.
+    """Show the figure drawn last; `alt` says what it shows to those who can't see it.
 
     `canvas` is what `display(figure, display_id=True)` gave for a figure drawn while you watched:
     it takes its place. Raises ValueError when nothing has been drawn, or when `alt` is empty.
     """
-    (display if canvas is None else canvas.update)(picture(alt), raw=True)
+    shown = display if canvas is None else canvas.update
+    shown(picture(alt), raw=True)
 
 
 @validated
 def picture(alt: str, sharp: bool = True) -> dict[str, str]:
-    """The figure drawn last as a cell's output, and close it: what `show` displays, for a figure
-    that is redrawn.
+    """The figure drawn last as a cell's output, which is what `show` displays, and close it.
 
-    Not `sharp` takes a quarter of the time, for the pictures on the way to the last one.
+    Not `sharp` takes a quarter of the time, for a figure that is redrawn: the pictures on the way
+    to the last one. Raises ValueError as `show` does.
     """
     if not plt.get_fignums():
         raise ValueError("There is no figure to show: draw one first.")
     if not alt.strip():
         raise ValueError("Say in a sentence what the figure shows.")
-    figure, file = plt.gcf(), io.BytesIO()
+
+    # draw it, twice as large as it is shown
+    figure = plt.gcf()
     scale = 2 if sharp else 1
+    file = io.BytesIO()
     figure.savefig(file, dpi=scale * figure.dpi, bbox_inches="tight")
     plt.close(figure)
+
+    # 112 colours, chosen with care (k-means), take a third of the bytes, and no reader sees it
     drawn = Image.open(file).convert("RGB")
-    # 112 colours, chosen with care (k-means), take a third of the bytes, and no reader sees a
-    # difference
     if sharp:
         drawn = drawn.quantize(112, kmeans=1, dither=Image.Dither.NONE)
     file = io.BytesIO()
     drawn.save(file, "PNG", optimize=sharp)
+
+    # as a page, since an image/png output has no alt text in JupyterLab
     source = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
     look = f'width="{drawn.width // scale}" class="figure" style="max-width: 100%"'
     html = f'{DARK}<img src="{source}" {look} alt="{escape(alt)}">'
-    # an image/png output has no alt text in JupyterLab
     return {"text/html": html, "text/plain": alt}
 
 
 @validated
 def written(value: float, spec: str = ".2f") -> str:
-    """A number as it stands in a figure, with a minus sign for a minus, and none before zero;
-    `spec` as in `format`.
-    """
+    """A number as it stands in a figure, with a true minus sign; `spec` as in `format`."""
     return true_minus(f"{value:{spec}}")
 
 
@@ -126,12 +124,11 @@ def bars(
     highlight: Sequence[str] = (),
     axes: Axes | None = None,
 ) -> Axes:
-    """Horizontal bars in the order given, the number beside each; those that `highlight` names
-    stand out.
-    """
+    """Horizontal bars, the number beside each; those that `highlight` names stand out."""
     axes = axes or plt.subplots(figsize=(7, 0.6 + 0.34 * len(values)))[1]
-    colours = [COLOURS[1] if name in highlight else COLOURS[0] for name in values]
-    hatches = [HATCHES[1] if name in highlight else HATCHES[0] for name in values]
+    stands_out = [int(name in highlight) for name in values]
+    colours = [COLOURS[i] for i in stands_out]
+    hatches = [HATCHES[i] for i in stands_out]
     drawn = axes.barh(list(values), list(values.values()), color=colours, hatch=hatches)
     axes.bar_label(drawn, fmt=written, padding=4)
     axes.invert_yaxis()
@@ -151,25 +148,20 @@ def grouped_bars(
     numbers: bool = False,
     axes: Axes | None = None,
 ) -> Axes:
-    """Upright bars side by side: at each of the `places` one for every group; `numbers` stand on
-    top of the bars.
+    """Upright bars side by side: at each of the `places` one for every group.
 
-    Raises ValueError when a group has not one value for each place.
+    With `numbers`, they stand on top of the bars. Raises ValueError when a group has not one value
+    for each place.
     """
     axes = axes or plt.subplots()[1]
     width = 0.8 / len(groups)
+    middle = (len(groups) - 1) / 2
     for i, (name, values) in enumerate(groups.items()):
         if len(values) != len(places):
             raise ValueError(f'"{name}" has {len(values)} values for {len(places)} places.')
-        at = np.arange(len(places)) + (i - (len(groups) - 1) / 2) * width
-        drawn = axes.bar(
-            at,
-            np.asarray(values),
-            width,
-            label=name,
-            color=COLOURS[i],
-            hatch=HATCHES[i % len(HATCHES)],
-        )
+        at = np.arange(len(places)) + (i - middle) * width
+        style: Any = {"label": name, "color": COLOURS[i], "hatch": HATCHES[i % len(HATCHES)]}
+        drawn = axes.bar(at, np.asarray(values), width, **style)
         if numbers:
             axes.bar_label(drawn, fmt=written, fontsize=7)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
@@ -193,22 +185,25 @@ def curves(
     axes: Axes | None = None,
     **settings: Any,
 ) -> Axes:
-    """A curve for each name, told apart by colour, dash and, with `markers`, points; without
-    `lines`, points alone.
+    """A curve for each name, told apart by colour and dash, with a legend from two on.
 
-    A curve is its heights, over `x` or over 0, 1, 2, …, or a dictionary of height by place. With
-    two or more a legend names them; `size` is the points', and `settings` go to the axes, as
-    `ylim=(0, 1)`.
+    A curve is its heights, over `x` or over 0, 1, 2, …, or a dictionary of height by place.
+    `markers` put points on it, as large as `size` says, and without `lines` there are points alone.
+    `settings` go to the axes, as `ylim=(0, 1)`.
     """
     axes = axes or plt.subplots(figsize=figsize)[1]
     for i, (name, curve) in enumerate(by_name.items()):
-        at = list(curve) if isinstance(curve, Mapping) else range(len(curve)) if x is None else x
-        heights = list(curve.values()) if isinstance(curve, Mapping) else curve
+        # where its points stand
+        at: Any = range(len(curve)) if x is None else x
+        heights = curve
+        if isinstance(curve, Mapping):
+            at = list(curve)
+            heights = list(curve.values())
+
+        # what tells it apart
+        dash = LINES[i % len(LINES)] if lines else "none"
+        marker = MARKERS[i % len(MARKERS)] if markers else ""
         style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
-        dash, marker = (
-            LINES[i % len(LINES)] if lines else "none",
-            MARKERS[i % len(MARKERS)] if markers else "",
-        )
         axes.plot(np.asarray(at), np.asarray(heights), linestyle=dash, marker=marker, **style)
     if legend and len(by_name) > 1:
         axes.legend()
@@ -224,21 +219,20 @@ def panels(
     ylabel: str = "",
     rows: Count = 1,
 ) -> list[tuple[Axes, Any]]:
-    """A panel for each name, with one scale and the name above it: its axes, and what is to be
-    drawn there.
+    """A panel for each name, the name above it: its axes, and what is to be drawn there.
 
-    `size` is the figure's, in inches; the labels of the axes stand at the outer panels alone.
+    All have one scale. `size` is the figure's, in inches; the labels of the axes stand at the outer
+    panels alone.
     """
-    columns = -(-len(named) // rows)
-    _, drawn = plt.subplots(
-        rows, columns, figsize=tuple(size), sharex=rows > 1, sharey=True, squeeze=False
-    )
-    for axes in drawn.flat[len(named) :]:
+    columns = math.ceil(len(named) / rows)
+    shared: Any = {"sharex": rows > 1, "sharey": True, "squeeze": False}
+    _, grid = plt.subplots(rows, columns, figsize=tuple(size), **shared)
+    for axes in grid.flat[len(named) :]:
         axes.axis("off")
-    for axes, title in zip(drawn.flat, named, strict=False):
+    for axes, title in zip(grid.flat, named, strict=False):
         axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
         axes.label_outer()
-    return list(zip(drawn.flat, named.values(), strict=False))
+    return list(zip(grid.flat, named.values(), strict=False))
 
 
 @validated
@@ -264,39 +258,38 @@ def heatmap(
     `centred` puts white at zero, blue and a minus sign below, red above; `limit` is the value of
     the strongest colour (the largest entry's size). Entries of at least `numbers_from`, either side
     of zero, have their number written in, as `spec` says. `colours` is another map for what is not
-    centred; without `bar` no colour bar stands beside it.
+    centred; without `bar` no colour bar stands beside it. Raises ValueError for names that do not
+    fit the matrix.
     """
     matrix = np.asarray(matrix)
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(
-            f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row and "
-            f"{len(columns)} column names."
+            f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row "
+            f"and {len(columns)} column names."
         )
     axes = axes or plt.subplots(figsize=(2.2 + 0.34 * len(columns), 1.4 + 0.28 * len(rows)))[1]
+
+    # the colours
     limit = limit or np.abs(matrix).max()
     scale = {"cmap": "RdBu_r", "vmin": -limit, "vmax": limit} if centred else {"cmap": colours}
     drawn = axes.imshow(matrix, aspect="auto", **scale)
     if bar:
         plt.colorbar(drawn, ax=axes, label=label)
+
+    # what is written into them, white on dark; blue means a minus to those who can't see it
     for (row, column), value in np.ndenumerate(matrix):
         is_written = numbers_from is not None and abs(value) >= numbers_from
-        if is_written or (centred and value < -limit / 5):
-            is_dark = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11)) < 0.5
-            said, colour = (
-                written(float(value), spec) if is_written else "−",
-                "white" if is_dark else "black",
-            )
+        is_blue = centred and value < -limit / 5
+        if is_written or is_blue:
+            said = written(float(value), spec) if is_written else "−"
+            lightness = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11))
+            colour = "white" if lightness < 0.5 else "black"
             axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
-    axes.set_xticks(
-        range(len(columns)),
-        [visible(c) for c in columns],
-        rotation=90,
-        family="monospace",
-        parse_math=False,
-    )
-    axes.set_yticks(
-        range(len(rows)), [visible(r) for r in rows], family="monospace", parse_math=False
-    )
+
+    # the names
+    style: Any = {"family": "monospace", "parse_math": False}
+    axes.set_xticks(range(len(columns)), [visible(c) for c in columns], rotation=90, **style)
+    axes.set_yticks(range(len(rows)), [visible(r) for r in rows], **style)
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     axes.spines[:].set_visible(False)
     return axes
@@ -306,9 +299,7 @@ def heatmap(
 def attention(
     pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | None = None
 ) -> Axes:
-    """One head's attention pattern, the query (destination) on the rows and the key (source) on the
-    columns.
-    """
+    """One head's attention pattern: destinations (queries) on the rows, sources (keys) across."""
     return heatmap(pattern, tokens, tokens, title, ylabel="destination", xlabel="source", axes=axes)
 
 
@@ -326,21 +317,26 @@ def attention_heads(
 
     patterns = torch.as_tensor(patterns)
     n = len(tokens)
+    n_heads = len(patterns)
     if patterns.shape[1:] != (n, n):
         raise ValueError(
             f"Patterns must have shape [head, {n}, {n}] for {n} tokens, not {list(patterns.shape)}."
         )
-    if not 0 <= first < len(patterns):
-        raise ValueError(f"There is no head {first} among {len(patterns)}: count from 0.")
-    names = [f"Head {h}" if layer is None else f"{layer}.{h}" for h in range(len(patterns))]
+    if not 0 <= first < n_heads:
+        raise ValueError(f"There is no head {first} among {n_heads}: count from 0.")
+
+    # what CircuitsVis draws; its own repr would ask the network first
+    names = [f"Head {head}" if layer is None else f"{layer}.{head}" for head in range(n_heads)]
     drawn = render(tokens=list(tokens), attention=patterns, attention_head_names=names).local_src
+
+    # on a white ground, opened on one head
     (place,) = re.findall(r'id="(circuits-vis-[^"]*)"', drawn)
     opened = _OPEN.format(place=place, first=first)
     said = (
-        f"Attention patterns of {len(patterns)} heads on {n} tokens, for the mouse: run this "
-        f"cell to see them."
+        f"Attention patterns of {n_heads} heads on {n} tokens, for the mouse: "
+        "run this cell to see them."
     )
-    return _Live(f"{_WHITE}{opened}{drawn}</div>", said)  # its own repr would ask the network first
+    return _Live(f"{_WHITE}{opened}{drawn}</div>", said)
 
 
 class _Live(HTML):
@@ -354,11 +350,13 @@ class _Live(HTML):
         return self.said
 
 
-# A white ground as our figures have, on a dark page too; names in black on white, not in white on
-# lime
+# A white ground, on a dark page too; names in black on white, not in white on lime
 _WHITE = '<div style="background: white; color: black; color-scheme: light; padding: 1px 12px">'
-_OPEN = """<style>#{place} [style*="background"] {{ background: white !important; color: black !important }}</style>
-<script>(() => {{  // one click would lock the head: with two it is shown until the mouse is on another
+# One click would lock the head: with two it is shown until the mouse is on another.
+_OPEN = """<style>
+#{place} [style*="background"] {{ background: white !important; color: black !important }}
+</style>
+<script>(() => {{
   const wait = setInterval(() => {{
     const head = document.querySelectorAll("#{place} h4")[{first}];
     if (!head) return;
@@ -378,67 +376,62 @@ def score_to_logit(
     others: Mapping[str, float],
     logit: str,
 ) -> None:
-    """From a head's scores for one destination to one logit, a column for each source, from top to
-    bottom.
+    """From a head's scores for one destination to one logit, a column for each source.
 
-    `score` holds the parts of each score, by name; their sum goes through the softmax. `effects` is
-    what a source says about the logit if it gets all the attention, and `others` what other paths
-    add to it.
+    From top to bottom: `score` holds the parts of each score, by name; their sum goes through the
+    softmax. `effects` is what a source says about the logit if it gets all the attention, and
+    `others` what other paths add to it.
     """
-    whole = torch.stack([*score.values()]).sum(0)
-    looks = whole.softmax(0)
-    rows = {"score": whole, "attention\n(softmax of the row)": looks, "what it says\n(OV)": effects}
-    rows["attention ×\nwhat it says"] = looks * effects
+    whole = torch.stack([*score.values()]).sum(0)  # [src]
+    looks = whole.softmax(0)  # [src]
+    rows = {  # what stands in each row, by the name of its parts
+        "score": score,
+        "attention\n(softmax of the row)": {"": looks},
+        "what it says\n(OV)": {"": effects},
+        "attention ×\nwhat it says": {"": looks * effects},
+    }
     _, grid = plt.subplots(4, 2, figsize=(10, 5.6), sharex="col", width_ratios=[5, 2])
-    for (name, values), axes in zip(rows.items(), grid[:, 0], strict=True):
-        parts, below = score if name == "score" else {name: values}, [torch.zeros(len(values))] * 2
-        for i, (part, heights) in enumerate(parts.items()):
-            look: Any = {
-                "color": COLOURS[6] if i else COLOURS[0],
-                "hatch": HATCHES[i],
-                "label": part,
-            }
-            up = (heights > 0).int()
-            axes.bar(
-                range(len(heights)), heights, 0.6, torch.where(up > 0, below[1], below[0]), **look
-            )
-            below = [below[0] + heights * (1 - up), below[1] + heights * up]
-        for place, value in enumerate(values.tolist()):
-            axes.text(
-                place,
-                float(below[1][place]),
-                f" {written(value)}",
-                ha="center",
-                va="bottom",
-                fontsize=8,
-            )
+    for (name, parts), axes in zip(rows.items(), grid[:, 0], strict=True):
+        _stacked_bars(axes, parts)
         axes.set_ylabel(name, rotation=0, ha="right", va="center")
         axes.set(yticks=[])
         axes.margins(y=0.3)
         axes.axhline(0, color="black", lw=0.6)
-        if name == "score" and len(score) > 1:
-            axes.legend(fontsize=8, loc="upper right", ncols=len(score))
+    if len(score) > 1:
+        grid[0, 0].legend(fontsize=8, loc="upper right", ncols=len(score))
     grid[3, 0].set_xticks(range(len(sources)), sources, family="monospace", parse_math=False)
+
+    # beside the last row its sum, and the rest of the logit
     for axes in grid[:3, 1]:
         axes.axis("off")
     added = {head: float((looks * effects).sum())} | dict(others)
-    bars(
-        added | {logit: sum(added.values())},
-        "the sum of the row, and the rest",
-        "",
-        [head],
-        grid[3, 1],
-    )
+    totals = added | {logit: sum(added.values())}
+    bars(totals, "the sum of the row, and the rest", "", [head], grid[3, 1])
     grid[3, 1].set_position([0.8, 0.11, 0.15, 0.27])
+
+
+def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> None:
+    """A bar at each place, its parts on one another, up and down from zero, their sum on top."""
+    whole = torch.stack([*parts.values()]).sum(0)  # [place]
+    top = torch.zeros_like(whole)  # of what stands above zero so far, [place]
+    bottom = torch.zeros_like(whole)  # of what hangs below it
+    for i, (part, heights) in enumerate(parts.items()):
+        is_up = heights > 0
+        style: Any = {"color": COLOURS[6 if i else 0], "hatch": HATCHES[i], "label": part}
+        axes.bar(range(len(heights)), heights, 0.6, torch.where(is_up, top, bottom), **style)
+        top = top + heights * is_up
+        bottom = bottom + heights * ~is_up
+    style = {"ha": "center", "va": "bottom", "fontsize": 8}
+    for place, value in enumerate(whole.tolist()):
+        axes.text(place, float(top[place]), f" {written(value)}", **style)
 
 
 @validated
 def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
     """Draw a token in its box."""
-    style = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
-    axes.text(
-        x, y, label, bbox=style, ha="center", va="center", family="monospace", parse_math=False
-    )
+    frame = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
+    style: Any = {"ha": "center", "va": "center", "family": "monospace", "parse_math": False}
+    axes.text(x, y, label, bbox=frame, **style)
 
 
 @validated
@@ -450,37 +443,33 @@ def arrow(
     line: str = "-",
     bend: float = 0,
 ) -> None:
-    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` lifts it off the
-    straight line.
-    """
-    style = {
-        "arrowstyle": "-|>",
-        "color": colour,
-        "lw": 2,
-        "linestyle": line,
-        "shrinkA": 5,
-        "shrinkB": 5,
-    }
-    axes.annotate("", end, start, arrowprops=style | {"connectionstyle": f"arc3,rad={bend}"})
+    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` makes it an arc."""
+    style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line}
+    style |= {"shrinkA": 5, "shrinkB": 5, "connectionstyle": f"arc3,rad={bend}"}
+    axes.annotate("", end, start, arrowprops=style)
 
 
 @validated
 def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
-    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers, and what
-    is to come at n.
+    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers.
+
+    `to_come` is what is to be predicted at n.
     """
     axes = plt.subplots(figsize=(9.6, height))[1]
+    centred: Any = {"ha": "center", "va": "center"}
+
+    # the streams, each from its token upwards
     for x, token, place in zip((1, 3.4, 8), tokens, ("j", "j + 1", "n"), strict=True):
         axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
         box(axes, x, 0, token)
-        axes.text(x, -0.55, f"position {place}", ha="center", va="center", fontsize=9)
+        axes.text(x, -0.55, f"position {place}", fontsize=9, **centred)
     box(axes, 8, 5.2, f"{to_come} ?", "#ffe9d6")
-    axes.text(5.7, 0, "· · ·", ha="center", va="center")
+    axes.text(5.7, 0, "· · ·", **centred)
+
+    # the layers, across them
     for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
         axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
-        axes.text(
-            -0.35, y, layer, ha="center", va="center", fontsize=9, rotation=90, color="#555555"
-        )
+        axes.text(-0.35, y, layer, fontsize=9, rotation=90, color="#555555", **centred)
     axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
     axes.axis("off")
     return axes

@@ -1,6 +1,4 @@
-"""What the models read: the standard library as training corpus, our own held-out text, repeated
-random tokens.
-"""
+"""What the models read: a corpus to train on, our own held-out text, repeated random tokens."""
 
 import functools
 import hashlib
@@ -16,7 +14,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import PreTrainedTokenizerFast
 
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils._files import DATA, recorded, verified
 
 START = "<|start|>"  # opens every document and every context; id 0
@@ -24,16 +22,14 @@ D_VOCAB = 4096
 
 
 def corpus_files() -> list[Path]:
-    """Every UTF-8 Python file of this interpreter's standard library (its tests included), in a
-    fixed order.
+    """Every UTF-8 Python file of this interpreter's standard library, in a fixed order.
+
+    Its tests are included; what was installed beside it is not.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    files = (
-        f
-        for f in root.rglob("*.py")
-        if not {"site-packages", "dist-packages", "__pycache__"} & set(f.parts)
-    )
-    return sorted((f for f in files if _decodes(f)), key=lambda f: f.relative_to(root).as_posix())
+    others = {"site-packages", "dist-packages", "__pycache__"}
+    files = [f for f in root.rglob("*.py") if not others & set(f.parts) and _decodes(f)]
+    return sorted(files, key=lambda f: f.relative_to(root).as_posix())
 
 
 def _decodes(file: Path) -> bool:
@@ -50,14 +46,17 @@ def corpus_documents() -> Iterator[str]:
 
 
 def corpus_manifest() -> dict:
-    """What the corpus on this machine is: Python version, number of files, bytes, and one SHA-256
-    over all texts.
+    """What the corpus on this machine is.
+
+    Python's version, the number of files and bytes, and one SHA-256 over all texts.
     """
-    digest, n_files, n_bytes = hashlib.sha256(), 0, 0
+    digest = hashlib.sha256()
+    n_files = n_bytes = 0
     for document in corpus_documents():
         encoded = document.encode()
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
-        n_files, n_bytes = n_files + 1, n_bytes + len(encoded)
+        n_files += 1
+        n_bytes += len(encoded)
     return {
         "source": "Python standard library",
         "python": platform.python_version(),
@@ -69,14 +68,13 @@ def corpus_manifest() -> dict:
 
 @validated
 def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB) -> Tokenizer:
-    """A byte-level BPE tokenizer (`tokenizers.Tokenizer`) with `d_vocab` entries, the start token
-    being number 0.
-    """
+    """A byte-level BPE tokenizer with `d_vocab` entries, the start token being number 0."""
     from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
     made = Tokenizer(models.BPE())
     made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     made.decoder = decoders.ByteLevel()
+    # merge the commonest pairs, from single bytes on
     trainer = trainers.BpeTrainer(
         vocab_size=d_vocab,
         special_tokens=[START],
@@ -98,8 +96,9 @@ def tokenizer() -> PreTrainedTokenizerFast:
         bos_token=START,
         eos_token=START,
         pad_token=START,
-        name_or_path="data/tokenizer.json",  # TransformerLens asks for this name,
-        # and looks for a hub copy of it unless the tokenizer adds the start token itself
+        # TransformerLens asks for this name, and looks for a hub copy of it unless the tokenizer
+        # adds the start token itself
+        name_or_path="data/tokenizer.json",
         add_bos_token=True,
         clean_up_tokenization_spaces=False,
     )
@@ -108,71 +107,68 @@ def tokenizer() -> PreTrainedTokenizerFast:
 @validated
 def encode(documents: Iterable[str]) -> Int[Tensor, " pos"]:
     """Documents as one stream of token ids, each document opened by the start token."""
-    # a tokenizer of its own: the shared one keeps the padding and truncation that `to_tokens` last
-    # set
-    encodings = Tokenizer.from_file(str(verified(DATA / "tokenizer.json"))).encode_batch(
-        list(documents)
-    )
-    return torch.from_numpy(np.concatenate([np.asarray(e.ids, dtype=np.int64) for e in encodings]))
+    # not the shared one: that keeps the padding and truncation that `to_tokens` last set
+    own = Tokenizer.from_file(str(verified(DATA / "tokenizer.json")))
+    encodings = own.encode_batch(list(documents))
+    ids = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
+    return torch.from_numpy(np.concatenate(ids))
 
 
 @validated
 def visible(token: str) -> str:
-    """A token as it is printed in lessons and pictures: "·" for a space, "↵" for a line break, "→"
-    for a tab.
-    """
+    """A token as lessons print it: "·" for a space, "↵" for a line break, "→" for a tab."""
     return token.replace(" ", "·").replace("\n", "↵").replace("\t", "→")
 
 
 @validated
 def held_out_documents(kind: str = "*") -> list[str]:
-    """Our own texts in `data/held_out/`, which no model was trained on: `kind` is "code", "prose"
-    or "*" for both.
+    """Our own texts in `data/held_out/`, which no model was trained on.
+
+    `kind` is "code", "prose" or "*" for both.
     """
     suffixes = {"code": ".py", "prose": ".txt", "*": ""}
     if kind not in suffixes:
         raise ValueError(f'kind must be one of "code", "prose", "*", not {kind!r}.')
-    names = sorted(name for name in recorded(DATA / "held_out") if name.endswith(suffixes[kind]))
-    return [verified(DATA / "held_out" / name).read_text(encoding="utf-8") for name in names]
+    folder = DATA / "held_out"
+    names = sorted(name for name in recorded(folder) if name.endswith(suffixes[kind]))
+    return [verified(folder / name).read_text(encoding="utf-8") for name in names]
 
 
 @validated
 def windows(stream: Int[Tensor, " pos"], n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
-    """A stream cut into contexts as the models know them: the start token, then `n_ctx - 1`
-    consecutive tokens.
+    """A stream cut into contexts as the models know them, each opened by the start token.
 
-    What is left over at the end is dropped. Raises ValueError if the stream does not fill one
-    context.
+    It is followed by `n_ctx - 1` consecutive tokens; what is left over at the end is dropped.
+    Raises ValueError if the stream does not fill one context.
     """
+    require_tokens(None, stream, "stream")
     if n_ctx < 2 or len(stream) < n_ctx - 1:
         raise ValueError(
             f"A stream of {len(stream)} tokens does not fill one context of n_ctx = {n_ctx}."
         )
-    n = len(stream) // (n_ctx - 1)  # contexts that it fills; one token of each is the start token
+    n = len(stream) // (n_ctx - 1)  # contexts that it fills
     rows = stream[: n * (n_ctx - 1)].view(n, n_ctx - 1)
-    return torch.cat([torch.zeros_like(rows[:, :1]), rows], dim=1)
+    starts = torch.zeros_like(rows[:, :1])  # [n, 1]
+    return torch.cat([starts, rows], dim=1)
 
 
 @validated
 def held_out_tokens(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
-    """The held-out text as contexts for a model; shape [batch, n_ctx], each row opened by the start
-    token.
-    """
+    """The held-out text as contexts for a model, see `windows`."""
     return windows(encode(held_out_documents(kind)), n_ctx)
 
 
 @validated
 def held_out_origins(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch n_ctx"]:
-    """From which of the held-out documents each token of `held_out_tokens` is; a context's start
-    token from its first.
+    """From which of the held-out documents each token of `held_out_tokens` is.
 
     Tokens of one document are alike: errors are clustered by it, see `measure.mean_and_error`.
     """
     lengths = [len(encode([document])) for document in held_out_documents(kind)]
-    origins = windows(
-        torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)), n_ctx
-    )
-    origins[:, 0] = origins[:, 1]
+    numbers = torch.arange(len(lengths))
+    stream = torch.repeat_interleave(numbers, torch.tensor(lengths))  # [pos]
+    origins = windows(stream, n_ctx)
+    origins[:, 0] = origins[:, 1]  # the start token counts for the document behind it
     return origins
 
 
@@ -180,8 +176,9 @@ def held_out_origins(kind: str = "*", n_ctx: Count = 256) -> Int[Tensor, "batch 
 def different_tokens(
     n: Count, batch: Count, among: Count, generator: torch.Generator
 ) -> Int[Tensor, "batch n"]:
-    """Rows of `n` different tokens in any order, out of the first `among` behind the start token."""
-    return 1 + torch.stack([torch.randperm(among, generator=generator)[:n] for _ in range(batch)])
+    """Rows of `n` different tokens in any order, out of tokens 1 to `among`."""
+    rows = [torch.randperm(among, generator=generator)[:n] for _ in range(batch)]
+    return 1 + torch.stack(rows)
 
 
 @validated
@@ -200,18 +197,17 @@ def repeated_tokens(
     [d_vocab] (such as how often each occurs); never the start token. The test of Elhage et al.
     2021, "Induction Heads".
     """
-    weights = (
-        torch.ones(d_vocab)
-        if weights is None
-        else torch.as_tensor(weights, dtype=torch.float).clone()
-    )
+    if weights is None:
+        weights = torch.ones(d_vocab)
+    weights = torch.as_tensor(weights, dtype=torch.float).clone()
     if weights.shape != (d_vocab,):
         raise ValueError(
             f"weights must have one number per token, shape [{d_vocab}], not {list(weights.shape)}."
         )
-    weights[0] = 0
+    weights[0] = 0  # the start token
+
     generator = torch.Generator().manual_seed(seed)
-    drawn = torch.multinomial(weights, batch * length, replacement=True, generator=generator).view(
-        batch, length
-    )
-    return torch.cat([torch.zeros(batch, 1, dtype=torch.long), drawn.repeat(1, repeats)], dim=1)
+    drawn = torch.multinomial(weights, batch * length, replacement=True, generator=generator)
+    block = drawn.view(batch, length)
+    start = torch.zeros(batch, 1, dtype=torch.long)
+    return torch.cat([start, block.repeat(1, repeats)], dim=1)

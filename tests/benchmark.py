@@ -98,7 +98,7 @@ def row(
     unit: str = "×",
     note: str = "",
 ) -> dict[str, Any]:
-    """One row of the table: the median of the ratios and their spread, beside what it should reach."""
+    """One row of the table: the median of the ratios and their spread, beside their aim."""
     value = median(ratios) if ratios else None
     reached = None
     if value is not None and least:
@@ -477,7 +477,7 @@ def answers(scale: Scale) -> list[dict[str, Any]]:
 
 
 def suite() -> list[dict[str, Any]]:
-    """The whole test suite, against nothing but the execution of the notebooks; both two at a time."""
+    """All tests, against nothing but the execution of the notebooks; both two at a time."""
     notebooks = sorted(ROOT.glob("notebooks/**/[0-9]*.ipynb"))
     execute = [
         sys.executable,
@@ -677,7 +677,7 @@ def line(found: dict[str, Any]) -> str:
 
 
 def merged(rows: list[dict[str, Any]], others: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, with those of the others that were measured in the place of what is about the same."""
+    """The rows; what the others measured takes the place of what is about the same."""
     others = [found for found in others if not found["note"].startswith("Not measured")]
     replaced = {(found["work"], found["against"]): found for found in others}
     return [replaced.get((found["work"], found["against"]), found) for found in rows]

@@ -381,7 +381,7 @@ def _places(node: ast.AST, owner: str) -> Iterator[tuple[str, ast.AST]]:
 
 
 def mutants(module: str) -> Iterator[tuple[int, str, str]]:
-    """Of a module: the line, what is changed (function: old → new), and the whole mutated source."""
+    """Of a module: the line, what is changed (function: old → new), and the mutated source."""
     source = (ROOT / "course_utils" / f"{module}.py").read_text(encoding="utf-8")
     tree = ast.parse(source)
     decorators = {

@@ -19,7 +19,11 @@ PARTS = {
     "And what do you believe?": ("12",),
 }
 ANSWER = "07"  # the lesson that says why head 0.5 matters
-ROOM, SIDE, GAP, LEFT, TOP = (228, 62), (190, 34), 22, 176, 16  # the drawing's measures, in pixels
+ROOM = (228, 62)
+SIDE = (190, 34)
+GAP = 22
+LEFT = 176
+TOP = 16  # the drawing's measures, in pixels
 INK, PALE, BLUE, ORANGE = "#1b1f24", "#57606a", "#0072B2", "#B04A00"
 
 

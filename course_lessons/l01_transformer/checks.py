@@ -1,6 +1,4 @@
-"""Checks of lesson 01, the transformer: each exercise as data, with the sentence that each typical
-mistake gets.
-"""
+"""Checks of lesson 01, the transformer: each exercise, and what each typical mistake is told."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,8 +29,9 @@ def _of_shapes(advice: str) -> Callable[..., Said]:
 
 
 def _fit_for_training(given: Callable[[int], list[Tensor]], answer: Answer) -> None:
-    """Raise Unfit if training could not call a right answer: no gradient in double precision, or
-    loops over places.
+    """Raise Unfit if training could not call a right answer.
+
+    It could not without a gradient in double precision, or if the answer loops over places.
     """
     counts = []
     # the check's own would note that it returned float64
@@ -48,10 +47,11 @@ def _fit_for_training(given: Callable[[int], list[Tensor]], answer: Answer) -> N
                 "training needs gradients through it, in double precision, and does not get them"
             ) from None
         counts.append(made.count)
-    if (more := counts[1] - counts[0]) > 50:
+    more = counts[1] - counts[0]
+    if more > 50:
         raise Unfit(
-            f"training would be slow: for 16 tokens it makes {more:,} operations more than for "
-            f"1, by loops"
+            "training would be slow: "
+            f"for 16 tokens it makes {more:,} operations more than for 1, by loops"
         )
 
 
@@ -68,8 +68,8 @@ attention_scores = compared(
     returns="[..., dest, src]",
     as_read=_unmasked,
     cases=lambda: {
-        f"it fails for q and k of shape {shape}: dest on rows, src on columns, q · k / √d_head "
-        f"in each.": tuple(random(*shape, seed=seed) for seed in range(2))
+        f"it fails for q and k of shape {shape}: dest on rows, src on columns, "
+        "q · k / √d_head in each.": tuple(random(*shape, seed=seed) for seed in range(2))
         for shape in ([5, 4], [2, 6, 3], [2, 3, 4, 9], [1, 2])
     },
     mistakes={
@@ -80,10 +80,12 @@ attention_scores = compared(
         "the scores are multiplied: divide them by √d_head.": lambda q, k: (
             q @ k.mT * q.shape[-1] ** 0.5
         ),
-        "that divides by the root of the number of positions: d_head is the length of a "
-        "query.": lambda q, k: q @ k.mT / q.shape[-2] ** 0.5,
-        "rows and columns are exchanged: a row belongs to a destination, whose query "
-        "asks.": lambda q, k: k @ q.mT / q.shape[-1] ** 0.5,
+        "that divides by the root of the number of positions: "
+        "d_head is the length of a query.": lambda q, k: q @ k.mT / q.shape[-2] ** 0.5,
+        "rows and columns are exchanged: "
+        "a row belongs to a destination, whose query asks.": lambda q, k: (
+            k @ q.mT / q.shape[-1] ** 0.5
+        ),
     },
     explain=lambda got, *_: (
         "these rows sum to 1: the softmax comes two steps on." if close(got.sum(-1), 1.0) else None
@@ -97,28 +99,27 @@ HIDDEN = -1e30  # stands for −∞, with which nobody can calculate
 def _with_hidden(scores: Any) -> Any:
     if isinstance(scores, Tensor) and scores.isnan().any():
         raise Wrong("it makes values that are no numbers: 0 · ∞, perhaps? Fill them in instead.")
-    return (
-        torch.where(scores == -torch.inf, HIDDEN, scores) if isinstance(scores, Tensor) else scores
-    )
+    if not isinstance(scores, Tensor):
+        return scores
+    return torch.where(scores == -torch.inf, HIDDEN, scores)
 
 
 def _wrongly_masked(got: Tensor, right: Tensor, scores: Tensor) -> Said:
     hidden, later = got == HIDDEN, right == HIDDEN
     before = (hidden & ~later).tril(-1).any()
-    first = [*got[later & ~hidden].tolist(), torch.nan][0]  # of the later scores that stay
+    stay = got[later & ~hidden].tolist()  # later scores that it keeps
+    first = stay[0] if stay else torch.nan
     return {
-        f"it fails for scores of shape {[*scores.shape]}: any axes may stand in front, so count "
-        f"from the last, as in "
-        "`scores[..., dest, src]`.": scores.ndim > 2,
-        "it hides a source that comes *before* its destination: rows are destinations, columns "
-        "are sources.": before,
+        f"it fails for scores of shape {[*scores.shape]}: any axes may stand in front, "
+        "so count from the last, as in `scores[..., dest, src]`.": scores.ndim > 2,
+        "it hides a source that comes *before* its destination: "
+        "rows are destinations, columns are sources.": before,
         "a position may look at itself: its own score should stay.": (hidden & ~later).any(),
-        f"a later source has the score {first:.3g}: large, but not −∞. `-torch.inf` is a number "
-        f"here.": first <= -1e4,
-        "a later source has the score 0: to a softmax that is a score like any other; use "
-        "−∞.": first == 0,
-        "a source that comes after its destination keeps a score: hide all of them.": first
-        == first,
+        f"a later source has the score {first:.3g}: "
+        "large, but not −∞. `-torch.inf` is a number here.": first <= -1e4,
+        "a later source has the score 0: "
+        "to a softmax that is a score like any other; use −∞.": first == 0,
+        "a source that comes after its destination keeps a score: hide all of them.": bool(stay),
     }
 
 
@@ -140,27 +141,27 @@ masked = compared(
 
 
 moved = compared(
-    "`moved(pattern, v) → parts`: what arrives at each destination from each source, its share "
-    "times its value.",
+    "`moved(pattern, v) → parts`: "
+    "what arrives at each destination from each source, its share times its value.",
     advice=_of_shapes(
-        "`pattern[..., None]` has an axis for d_head, `v[..., None, :, :]` one for the "
-        "destinations."
+        "`pattern[..., None]` has an axis for d_head, "
+        "`v[..., None, :, :]` one for the destinations."
     ),
     fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n), random(2, 3, n, 4, seed=1)]),
     returns="[..., dest, src, d_head]",
     cases=lambda: {
-        f"it fails for a pattern of shape {[*lead, n, n]}: entry [dest, src] times the value of "
-        f"that source.": (
+        f"it fails for a pattern of shape {[*lead, n, n]}: "
+        "entry [dest, src] times the value of that source.": (
             solutions.find("masked").function(2 * random(*lead, n, n)).softmax(-1),
             random(*lead, n, d_head, seed=1),
         )
         for *lead, n, d_head in ((5, 3), (2, 4, 4), (2, 3, 3, 2), (4, 4))
     },
     mistakes={
-        "that is each destination's own value: the value of the *source* is what "
-        "moves.": lambda A, v: A[..., None] * v[..., None, :],
-        "rows and columns of the pattern are exchanged: a row belongs to a "
-        "destination.": lambda A, v: A.mT[..., None] * v[..., None, :, :],
+        "that is each destination's own value: "
+        "the value of the *source* is what moves.": lambda A, v: A[..., None] * v[..., None, :],
+        "rows and columns of the pattern are exchanged: "
+        "a row belongs to a destination.": lambda A, v: A.mT[..., None] * v[..., None, :, :],
         "the first axis of the result is the source: destinations come first.": lambda A, v: (
             A[..., None] * v[..., None, :, :]
         ).transpose(-3, -2),
@@ -183,6 +184,7 @@ def previous_token_head(answer: Answer) -> None:
         # over every source, later ones too
         favourite = scores[1:-1].argmax(-1) - torch.arange(1, n - 1)
         to_next = (favourite == 1).all()
+        to_itself = (favourite == 0).all()
         pattern = solutions.find("masked").function(scores).softmax(-1)
         share, source = (one.item() for one in pattern.diagonal(-1).min(0))
         dest = int(source) + 1
@@ -190,15 +192,13 @@ def previous_token_head(answer: Answer) -> None:
         elsewhere = seen != source
         for said, fails in {
             "all scores are the same: is one of the two matrices zero?": scores.std() <= 1e-6,
-            "each query fits the key of the *next* position, which the mask hides: turn it the "
-            "other way.": to_next,
-            "each position looks at itself: shift the queries against the keys.": (
-                favourite == 0
-            ).all(),
-            f"with {n} positions in {d_model} dimensions, position {dest} looks mostly at "
-            f"position {seen}.": elsewhere,
-            f"with {n} positions, position {dest} gives its predecessor {share:.2f}: make "
-            f"scores larger.": share < 0.99,
+            "each query fits the key of the *next* position, which the mask hides: "
+            "turn it the other way.": to_next,
+            "each position looks at itself: shift the queries against the keys.": to_itself,
+            f"with {n} positions in {d_model} dimensions, "
+            f"position {dest} looks mostly at position {seen}.": elsewhere,
+            f"with {n} positions, position {dest} gives its predecessor {share:.2f}: "
+            "make scores larger.": share < 0.99,
         }.items():
             demand(not fails, said)
 
@@ -249,15 +249,15 @@ def _model(
 transformer = compared(
     "`transformer(tokens, W_E, W_pos, blocks, ln_final, W_U) → logits`: the whole model.",
     advice=lambda outcome, t, E, P, *others: {
-        f"W_pos has n_ctx rows, here {len(P)}, and the text only {t.shape[1]} tokens: add the "
-        f"rows of the places that "
-        "it has.": isinstance(outcome, RuntimeError) and f"tensor b ({len(P)})" in str(outcome)
+        f"W_pos has n_ctx rows, here {len(P)}, and the text only {t.shape[1]} tokens: "
+        "add the rows of the places that it has.": isinstance(outcome, RuntimeError)
+        and f"tensor b ({len(P)})" in str(outcome)
     },
     returns="[batch, pos, d_vocab]",
     cases=lambda: {
         "without blocks, the logits should be (W_E[tokens] + positions) W_U.": _machine(0, False),
-        "what leaves a block should be the stream after attention, plus the MLP's "
-        "output.": _machine(1, False),
+        "what leaves a block should be the stream after attention, "
+        "plus the MLP's output.": _machine(1, False),
         "each block should read what the last one returned.": _machine(2, False),
         "ln_final belongs between the last block and W_U, once.": _machine(2, True),
         "it fails for 1 texts of 5 tokens, n_ctx 5, and 3 blocks.": _machine(
@@ -278,8 +278,8 @@ transformer = compared(
             end=lambda x, ln, E, P, U: ln(x) @ E.T
         ),
         "W_pos makes no difference.": _model(start=lambda t, E, P: E[t]),
-        "two texts get different positions: row 0 of W_pos belongs to the first place, whatever "
-        "token stands there.": (
+        "two texts get different positions: "
+        "row 0 of W_pos belongs to the first place, whatever token stands there.": (
             _model(start=lambda t, E, P: E[t] + P[t]),
             _model(start=lambda t, E, P: E[t] + P[: len(t), None]),
         ),
@@ -303,8 +303,10 @@ transformer = compared(
         "attention should read what ln1 returns.": _model(
             lambda x, ln1, *others: _block(x, torch.clone, *others)
         ),
-        "ln2 reads the stream as it came in; by then the attention's output should have been "
-        "added.": _model(lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x))),
+        "ln2 reads the stream as it came in; "
+        "by then the attention's output should have been added.": _model(
+            lambda x, ln1, attn, ln2, ff: x + attn(ln1(x)) + ff(ln2(x))
+        ),
         "ln2 reads the attention's output alone: it should be added to the stream first.": (
             _model(middle=lambda x, a: a),
             _model(middle=lambda x, a: a, out=lambda x, m, f: f),
@@ -333,8 +335,9 @@ transformer = compared(
 
 
 class Operations(TorchDispatchMode):
-    """How many operations of torch a block makes, `with Operations() as made`: its time, the same
-    on every machine.
+    """How many operations of torch a block makes, `with Operations() as made`.
+
+    They stand for its time, and are the same on every machine.
     """
 
     count = 0

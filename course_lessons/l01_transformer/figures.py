@@ -23,11 +23,13 @@ Vectors = Float[Tensor, "src d_head"]
 
 
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
-    """A transformer with one block: a stream for every token of `names`, `expected` what it says on
-    top of each.
+    """A transformer with one block: a stream for every token of `names`.
+
+    On top of each stands `expected`, what it says.
     """
     # how far a part stands from the stream that it reads
-    axes, side = (plt.subplots(figsize=(10.6, 6.2))[1], 0.72)
+    axes = plt.subplots(figsize=(10.6, 6.2))[1]
+    side = 0.72
     norm: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 1)), "linewidth": 2}
     columns = [1.7 * number for number in range(len(names))]
     for x, name, said in zip(columns, names, expected, strict=True):
@@ -90,8 +92,9 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
 def beside_line(
     values: Mapping[str, float], title: str, unit: str, line: float, label: str, highlight: str
 ) -> Axes:
-    """Bars for what was changed, that of `highlight` standing out, and a dashed line for nothing
-    changed.
+    """Bars for what was changed, and a dashed line for nothing changed.
+
+    The bar of `highlight` stands out.
     """
     axes = plots.bars(values, title, unit, [highlight])
     axes.axvline(line, color="black", linestyle="--", label=label)
@@ -102,9 +105,7 @@ def beside_line(
 
 
 def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
-    """One text in several vocabularies, a row for each: every token a box as wide as its
-    characters.
-    """
+    """One text in several vocabularies, a row for each, every token as wide as its characters."""
     axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
     for row, tokens in enumerate(stages.values()):
         # the library's two
@@ -129,7 +130,7 @@ def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
 def softmax(
     names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]
 ) -> Sequence[Axes]:
-    """The logits of some tokens, and beside them the probabilities that the softmax makes of them."""
+    """The logits of some tokens, and beside them the probabilities that a softmax makes."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)))
     shown = [visible(name) for name in names]
     plots.bars(dict(zip(shown, logits.tolist(), strict=True)), "logits", "nats", axes=left)
@@ -151,8 +152,9 @@ def surprises(names: Sequence[str], surprise: ByPos, title: str) -> Axes:
 
 
 def _plane(vectors: Vectors, along: Float[Tensor, " d_head"]) -> Vectors:
-    """The vectors in two dimensions: along a direction, and where they differ most at right angles
-    to it.
+    """The vectors in two dimensions: along a direction, and at right angles to it.
+
+    The second axis is the one along which they differ most.
     """
     first = along / along.norm()
     rest = vectors - torch.outer(vectors @ first, first)
@@ -220,9 +222,8 @@ def _values_and_mix(
     marked: Mapping[int, str],
 ) -> None:
     mix = arrived.sum(0)
-    values, parts = (
-        _plane(torch.cat([v, arrived]), mix)[rows] for rows in (slice(len(v)), slice(len(v), None))
-    )
+    points = _plane(torch.cat([v, arrived]), mix)
+    values, parts = points[: len(v)], points[len(v) :]
     at = torch.zeros(2)
     for src, colour in enumerate(colours):
         _ray(apart, (0, 0), values[src].tolist(), colour, 0.8)
@@ -260,9 +261,10 @@ def one_head(
     arrived: Vectors,
     marked: Mapping[int, str],
 ) -> Sequence[Axes]:
-    """One head at one destination, from arrows to arrows: a query `q` and the keys, their `scores`
-    as heights, their `shares`; the values, what of them `arrived`, and its sum. Sources that are
-    `marked` have a colour and a name.
+    """One head at one destination, from arrows to arrows.
+
+    First a query `q` and the keys, their `scores` as heights, their `shares`; then the values, what
+    of them `arrived`, and its sum. Sources that are `marked` have a colour and a name.
     """
     panels = [*plt.subplots(2, 2, figsize=(9.6, 7.4), width_ratios=(1.1, 1))[1].flat]
     colours = [marked.get(src, "#9a9a9a") for src in range(len(names))]
@@ -282,8 +284,9 @@ def one_head(
 
 
 def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: float) -> Axes:
-    """A probability when each of some tokens is cut, in several ways; the dashed line is the value
-    `before`.
+    """A probability when each of some tokens is cut, in several ways.
+
+    The dashed line is the value `before`.
     """
     figure = plt.subplots(figsize=(9, 3.6))[1]
     shown = [visible(name) for name in names]
@@ -297,8 +300,9 @@ def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: 
 
 
 def root(spreads: Mapping[int, float], shares: Mapping[str, ByPos]) -> Sequence[Axes]:
-    """How wide sums of n products spread, beside n and its root; and the shares of some sources, at
-    two spreads.
+    """How wide sums of n products spread, and the shares of some sources, at two spreads.
+
+    Beside the widths stand n and its root.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6))
     n = torch.tensor(list(spreads)).float()
@@ -321,8 +325,9 @@ def root(spreads: Mapping[int, float], shares: Mapping[str, ByPos]) -> Sequence[
 
 
 def normed_and_bent() -> Sequence[Axes]:
-    """What LayerNorm makes of eight numbers, and what the GELU makes of one, beside a hard cut at
-    0.
+    """What LayerNorm makes of eight numbers, and what the GELU makes of one.
+
+    Beside the GELU stands a hard cut at 0.
     """
     x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
     _, panels = plt.subplots(1, 3, figsize=(9.5, 3.3), width_ratios=(1, 1, 1.3))
@@ -341,8 +346,9 @@ def normed_and_bent() -> Sequence[Axes]:
 def plain_losses(
     train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"]
 ) -> dict[str, float]:
-    """What two plain tables, counted on one text, lose on another, in nats per token: single
-    tokens, and pairs.
+    """What two plain tables, counted on one text, lose on another, in nats per token.
+
+    One knows single tokens, the other pairs.
     """
     N = bigrams.count(train, 512).to_dense()  # (current, next)
     single = (N.sum(0) + 1).log().log_softmax(-1).expand_as(N)
@@ -355,8 +361,9 @@ def plain_losses(
 def training(
     runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int
 ) -> Axes:
-    """Loss over the steps: "seen" as the mean of 20, "new text" each `every` steps; dotted: plain
-    `tables`.
+    """Loss over the steps, and dotted what plain `tables` lose.
+
+    "seen" is the mean of 20 steps, "new text" is measured each `every` steps.
     """
     labels = (
         "How low is the loss on training text and on new text?",
@@ -380,24 +387,18 @@ def training(
 
 
 def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
-    """Each text a dot at its mean surprise, a row for each way of writing; the line: the entropy
-    along sampled ones.
+    """Each text a dot at its mean surprise, a row for each way of writing.
+
+    The line is the entropy along sampled ones.
     """
     axes = plt.subplots(figsize=(9, 4.2))[1]
-    for row, (values, colour, marker) in enumerate(
-        zip(texts.values(), COLOURS, "*" + MARKERS, strict=False)
-    ):
-        spread = torch.linspace(-0.28, 0.28, len(values))[
-            torch.arange(len(values)) * 7 % len(values)
-        ]
+    looks = zip(texts.values(), COLOURS, "*" + MARKERS, strict=False)
+    for row, (values, colour, marker) in enumerate(looks):
+        n = len(values)
+        spread = torch.linspace(-0.28, 0.28, n)[torch.arange(n) * 7 % n]
         axes.plot(values, row + spread, marker, color=colour, ms=8 if marker == "*" else 4, mew=0)
-        axes.plot(
-            [values.mean()] * 2,
-            [row - 0.4, row + 0.4],
-            color="black",
-            lw=2,
-            label="mean" * (not row),
-        )
+        mean, name = [values.mean()] * 2, "mean" * (not row)
+        axes.plot(mean, [row - 0.4, row + 0.4], color="black", lw=2, label=name)
     axes.axvline(entropy, color="#777777", linestyle="--", label="entropy along the sampled texts")
     axes.set_yticks(range(len(texts)), list(texts))
     axes.invert_yaxis()

@@ -1,6 +1,4 @@
-"""What lesson 01 needs around the learner's transformer: BPE, weights to fill it with, batches,
-beam search.
-"""
+"""What lesson 01 needs around the learner's transformer: BPE, weights, batches, beam search."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +10,7 @@ from tokenizers import pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, NotNegative, require_tokens, validated
 
 Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
 Part = Callable[[Tensor], Tensor]  # a function of a stream
@@ -20,8 +18,9 @@ Part = Callable[[Tensor], Tensor]  # a function of a stream
 
 @validated
 def words(documents: Iterable[str]) -> Counter[str]:
-    """How often each word stands in texts: a space goes with the word that follows it, each byte is
-    one character.
+    """How often each word stands in texts.
+
+    A space goes with the word that follows it, and each byte is one character.
     """
     pieces = pre_tokenizers.ByteLevel(add_prefix_space=False).pre_tokenize_str
     return Counter(word for document in documents for word, _ in pieces(document))
@@ -31,8 +30,9 @@ def words(documents: Iterable[str]) -> Counter[str]:
 def count_pairs(
     words: Mapping[str, int], spelled: Mapping[str, Sequence[str]]
 ) -> Counter[tuple[str, str]]:
-    """How often two tokens stand side by side within words, `words` their counts, `spelled` their
-    tokens.
+    """How often two tokens stand side by side within words.
+
+    `words` has their counts, `spelled` their tokens.
     """
     pairs: Counter[tuple[str, str]] = Counter()
     for word, times in words.items():
@@ -43,8 +43,7 @@ def count_pairs(
 
 @validated
 def merge(tokens: Sequence[str], pair: tuple[str, str]) -> list[str]:
-    """One step of byte-pair encoding: every occurrence of `pair`, from left to right, becomes one
-    token.
+    """One step of byte-pair encoding: every occurrence of `pair`, from the left, becomes one token.
 
     Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units".
     """
@@ -65,8 +64,9 @@ def shapes(
     n_heads: Count = 4,
     n_layers: Count = 1,
 ) -> dict[str, tuple[int, ...]]:
-    """The shape of every weight of a GPT-2-style model, by name: heads as wide as fit, MLPs four
-    times the stream.
+    """The shape of every weight of a GPT-2-style model, by name.
+
+    Heads are as wide as fit, MLPs four times as wide as the stream.
     """
     d_head, d_mlp = d_model // n_heads, 4 * d_model
     block: dict[str, tuple[int, ...]] = {
@@ -92,10 +92,10 @@ def shapes(
 
 @validated
 def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
-    """Weights as GPT-2's training begins with them: matrices of size 0.02, LayerNorms that only
-    norm, biases of 0.
+    """Weights as GPT-2's training begins with them.
 
-    In double precision, so that every processor trains the same model; with gradients.
+    Matrices have size 0.02, LayerNorms only norm, and biases are 0. In double precision, so that
+    every processor trains the same model; with gradients.
     """
     generator = torch.Generator().manual_seed(seed)
     weights = {}
@@ -110,8 +110,9 @@ def initial_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0
 
 @validated
 def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0) -> Weights:
-    """Weights of standard deviation 0.3, LayerNorms and biases too, so that no part is left out
-    unseen.
+    """Weights of standard deviation 0.3.
+
+    LayerNorms and biases have it too, so that no part is left out unseen.
     """
     generator = torch.Generator().manual_seed(seed)
     return {
@@ -122,8 +123,9 @@ def random_weights(shapes: Mapping[str, tuple[int, ...]], seed: NotNegative = 0)
 
 @validated
 def by_layer(weights: Mapping[str, Tensor]) -> list[Weights]:
-    """The weights of each block, by their names within it: "blocks.0.attn.W_Q" is "attn.W_Q" of the
-    first.
+    """The weights of each block, by their names within it.
+
+    "blocks.0.attn.W_Q" is "attn.W_Q" of the first.
     """
     layers: dict[int, Weights] = {}
     for name, weight in weights.items():
@@ -140,8 +142,9 @@ def parts(
     attention: Callable[[Tensor, Weights], Tensor],
     mlp: Callable[[Tensor, Weights], Tensor],
 ) -> tuple[list[tuple[Part, Part, Part, Part]], Part]:
-    """Each block as functions of a stream, (ln1, attn, ln2, mlp), and the last LayerNorm; no
-    weights, nothing added.
+    """Each block as functions of a stream, (ln1, attn, ln2, mlp), and the last LayerNorm.
+
+    They hold their weights, and add nothing to the stream.
     """
 
     def normed(layer: Mapping[str, Tensor], ln: str) -> Part:
@@ -158,15 +161,15 @@ def parts(
 def split(
     streams: Sequence[Int[Tensor, " _"]], n_ctx: Count = 64
 ) -> tuple[Int[Tensor, " pos"], Int[Tensor, "window n_ctx"]]:
-    """What to learn from, in one stream, and what to test on: every fifth stream from the first on,
-    in windows.
+    """What to learn from, in one stream, and what to test on, in windows.
 
-    Raises ValueError for fewer than two streams.
+    Every fifth stream, from the first on, is kept for the test. Raises ValueError for fewer than
+    two streams.
     """
     if len(streams) < 2:
         raise ValueError(
-            f"split needs at least two streams, one to keep back and one to learn from; it got "
-            f"{len(streams)}."
+            "split needs at least two streams, one to keep back and one to learn from; "
+            f"it got {len(streams)}."
         )
     train = torch.cat([stream for number, stream in enumerate(streams) if number % 5])
     unseen = torch.cat(list(streams[::5]))
@@ -177,11 +180,16 @@ def split(
 def batches(
     stream: Int[Tensor, " pos"], name: str, steps: Count = 300, n_ctx: Count = 64
 ) -> Iterator[tuple[Int[Tensor, "16 n_ctx"], float]]:
-    """Sixteen random windows of a stream for each step, and the step's learning rate; a bar shows
-    how far one is.
+    """Sixteen random windows of a stream for each step, and the step's learning rate.
 
-    The rate rises to 4e-3 for twenty steps, stays there, and falls to zero in the second half.
+    A bar shows how far one is. The rate rises to 4e-3 for twenty steps, stays there, and falls to
+    zero in the second half.
     """
+    require_tokens(None, stream, "stream")
+    return _batches(stream, name, steps, n_ctx)
+
+
+def _batches(stream: Tensor, name: str, steps: int, n_ctx: int) -> Iterator[tuple[Tensor, float]]:
     generator = torch.Generator().manual_seed(0)
     for step in tqdm(range(steps), name, bar_format="{desc} {bar} {n_fmt}/{total_fmt}"):
         starts = torch.randint(len(stream) - n_ctx, (16, 1), generator=generator)
@@ -193,8 +201,9 @@ def batches(
 
 @validated
 def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[Tensor, "batch 1"]:
-    """One token for each row of probabilities, the same on every processor for the same state of
-    the generator.
+    """One token for each row of probabilities.
+
+    It is the same on every processor for the same state of the generator.
     """
     draws = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
     # the first token at which the running sum passes the draw
@@ -206,11 +215,11 @@ def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[
 def beam_search(
     log_probs: Callable[[Tensor], Tensor], tokens: Int[Tensor, " pos"], width: Count, steps: Count
 ) -> tuple[Int[Tensor, " pos_and_steps"], float]:
-    """The most probable continuation that a search finds which keeps `width` texts at every step,
-    and its log p.
+    """The most probable continuation that a search finds with `width` texts a step, and its log p.
 
     `log_probs` gives, for texts [n, pos], the log-probabilities of the next token, [n, d_vocab].
     """
+    require_tokens(None, tokens)
     texts, totals = tokens[None], torch.zeros(1)  # [n, pos] and [n], one text at first
     for _ in range(steps):
         candidates = totals[:, None] + log_probs(texts)  # [n, d_vocab], as (text, next token)

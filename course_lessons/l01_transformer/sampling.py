@@ -1,6 +1,4 @@
-"""Ways in which lesson 01 lets a model write: cut-offs, and the same openings completed in each
-way.
-"""
+"""Ways in which lesson 01 lets a model write: cut-offs, and openings completed in each way."""
 
 from collections.abc import Callable, Mapping
 
@@ -26,8 +24,9 @@ def top_k(
 def top_p(
     log_probs: Float[Tensor, "batch d_vocab"], share: float = 0.9
 ) -> Float[Tensor, "batch d_vocab"]:
-    """Probabilities of the most probable tokens, as few as reach the share, divided by their sum; 0
-    for all others.
+    """Probabilities of the most probable tokens, as few as reach the share; 0 for all others.
+
+    They are divided by their sum.
     """
     p, order = log_probs.exp().sort(-1, descending=True)
     kept = p * (p.cumsum(-1) - p < share)  # those before it do not reach the share yet
@@ -40,8 +39,9 @@ def written(
     write: Callable[..., Tensor],
     choices: Mapping[str, Callable[..., Tensor]],
 ) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Texts]]:
-    """The texts, openings of 12 tokens completed by `write` in every way (eight times, greedily
-    once); the beams.
+    """The texts, their openings completed by `write` in every way, and the beams.
+
+    An opening has 12 tokens; it is completed eight times, greedily once.
     """
 
     def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster

@@ -1,6 +1,4 @@
-"""Exercises of lesson 02, the residual stream: what each answer is called with, and what typical
-mistakes are told.
-"""
+"""Checks of lesson 02, the residual stream: each exercise, and what each mistake is told."""
 
 from typing import Any
 
@@ -31,10 +29,10 @@ def _what_differs(got: Tensor, right: Tensor, model: Model, tokens: Tensor) -> S
         "the first term should be what the embedding wrote: rows of W_E.": not close(
             got[0], right[0]
         ),
-        "heads 0.0 and 0.1 get the same term: what the whole layer adds does not say what each "
-        "head adds.": alike,
-        "the terms do not sum to the stream at the end, `resid_post` of the last "
-        "layer.": not summed,
+        "heads 0.0 and 0.1 get the same term: "
+        "what the whole layer adds does not say what each head adds.": alike,
+        "the terms do not sum to the stream at the end, "
+        "`resid_post` of the last layer.": not summed,
     }
 
 
@@ -43,16 +41,16 @@ def _why_it_stops(outcome: object, model: Model, tokens: Tensor) -> Said:
         return None  # that it was right for two layers says more
     index, stack = isinstance(outcome, IndexError), "stack expects" in str(outcome)
     return {
-        "an index is too large for this model of 2 layers of 3 heads: take the numbers from "
-        "`model.cfg`.": index,
-        "the terms differ in shape: each is [pos, d_model]; a head's z, [pos, d_head], gets "
-        "there by its W_O.": stack,
+        "an index is too large for this model of 2 layers of 3 heads: "
+        "take the numbers from `model.cfg`.": index,
+        "the terms differ in shape: each is [pos, d_model]; "
+        "a head's z, [pos, d_head], gets there by its W_O.": stack,
     }
 
 
 stream_terms = compared(
-    "`stream_terms(model, tokens) → [1 + layers · heads, pos, d_model]`: the embedding, then "
-    "every head's output.",
+    "`stream_terms(model, tokens) → [1 + layers · heads, pos, d_model]`: "
+    "the embedding, then every head's output.",
     returns="[the embedding and every head, position, d_model]",
     cases=lambda: {
         "the sum is right, but the terms are not each head's own, z @ W_O.": (tiny_model(), TOKENS),
@@ -61,8 +59,8 @@ stream_terms = compared(
     advice=_why_it_stops,
     explain=_what_differs,
     mistakes={
-        "the first term holds W_pos; in these models positions go to queries and keys only, "
-        "never into the stream.": (
+        "the first term holds W_pos; "
+        "in these models positions go to queries and keys only, never into the stream.": (
             lambda m, t: torch.cat([m.W_E[t] + m.W_pos[:5], _terms(m, t)[1:]]),
             lambda m, t: torch.cat([m.W_pos[None, :5], _terms(m, t)[1:]]),
         ),
@@ -80,8 +78,8 @@ stream_terms = compared(
 
 
 attribution = compared(
-    "`attribution(terms, W_U, token, rival) → [term]`: what each term adds to one logit above "
-    "what it adds to another.",
+    "`attribution(terms, W_U, token, rival) → [term]`: "
+    "what each term adds to one logit above what it adds to another.",
     returns="one number for each term",
     cases=lambda: {
         "it is not what each term adds to the logit of `token` above that of `rival`.": (
@@ -100,8 +98,8 @@ attribution = compared(
             t @ W[:, n]
         ),
         "that is what each adds to the logit of `rival` alone.": lambda t, W, n, r: t @ W[:, r],
-        "that is a logarithm of a probability or a probability; a term adds to logits, before "
-        "any softmax.": (
+        "that is a logarithm of a probability or a probability; "
+        "a term adds to logits, before any softmax.": (
             lambda t, W, n, r: (x := (t @ W).log_softmax(-1))[:, n].exp() - x[:, r].exp(),
             lambda t, W, n, r: (t @ W).log_softmax(-1)[:, n],
         ),
@@ -116,8 +114,9 @@ def _vectors(terms: int, d_model: int, d_vocab: int) -> tuple[Tensor, Tensor]:
 def _spoken(
     model: Model, tokens: Tensor, layer: int, head: int, logits: Tensor
 ) -> tuple[Tensor, bool]:
-    """Which z of a head in the last layer these logits belong to, and whether all else is as in the
-    plain run.
+    """Which z of a head in the last layer these logits belong to.
+
+    It also says whether all else is as in the plain run.
     """
     _, cache = model.run_with_cache(tokens)
     into = model.W_O[layer, head] @ model.W_U  # [d_head, d_vocab]
@@ -128,9 +127,7 @@ def _spoken(
 
 @judged
 def ablated(answer: Answer) -> None:
-    """`ablated(model, tokens, layer, head, others) → logits`: a head that tells nothing of this
-    text, and all else.
-    """
+    """`ablated(model, tokens, layer, head, others) → logits`: a head tells nothing of this text."""
     for config, layer, head in (
         ({"n_layers": 1}, 0, 1),
         ({}, 1, 2),
@@ -138,13 +135,11 @@ def ablated(answer: Answer) -> None:
         (OTHER | {"n_layers": 1}, 0, 0),
     ):
         model = tiny_model(**config)
-        tokens = torch.cat([one := (OTHER_TOKENS if len(config) > 1 else TOKENS), one.roll(2, 1)])
+        one = OTHER_TOKENS if len(config) > 1 else TOKENS
+        tokens = torch.cat([one, one.roll(2, 1)])
         others = torch.cat([one.flip(1), one.roll(1, 1), one.roll(3, 1).flip(1)])
-        logits = tensor(
-            answer(model, tokens, layer, head, others),
-            (*tokens.shape, model.cfg.d_vocab),
-            "[batch, pos, d_vocab]",
-        )
+        shape = (*tokens.shape, model.cfg.d_vocab)
+        logits = tensor(answer(model, tokens, layer, head, others), shape, "[batch, pos, d_vocab]")
         (_, here), (_, there) = (model.run_with_cache(texts) for texts in (tokens, others))
         own, usual = here["z", layer][:, :, head], there["z", layer][:, :, head]
         for other in set(range(model.cfg.n_heads)) - {head}:
@@ -156,8 +151,8 @@ def ablated(answer: Answer) -> None:
         z, alone = _spoken(model, tokens, layer, head, logits)
         demand(
             alone,
-            "these are not the logits of a run in which one head's z, at its layer, is all that "
-            "was changed.",
+            "these are not the logits of a run in which one head's z, "
+            "at its layer, is all that was changed.",
         )
         demand(
             not close(z, own),
@@ -171,13 +166,11 @@ def ablated(answer: Answer) -> None:
             not close(z, own.mean((0, 1)).expand_as(z)),
             "the mean over `tokens` tells of these texts: use `others`.",
         )
-        far = (
-            z[:, None]
-            - torch.cat([usual, usual.mean(0)[None], usual.mean((0, 1)).expand_as(own[:1])])
-        ).norm(dim=-1)
+        means = [usual.mean(0)[None], usual.mean((0, 1)).expand_as(own[:1])]
+        far = (z[:, None] - torch.cat([usual, *means])).norm(dim=-1)
         neither = (
-            "the head's z is neither a mean over `others` nor what it says there at the "
-            "same position."
+            "the head's z is neither a mean over `others` "
+            "nor what it says there at the same position."
         )
         demand(far.min(1).values.max() < 1e-3 * usual.norm(), neither)
 
@@ -207,18 +200,17 @@ def _where_it_differs(got: Tensor, right: Tensor, model: Model, *given: Any) -> 
         return None  # that it was right for two layers says more
     first, last = (close(got[at], right[at]) for at in ((slice(None), 0), (-1, -1)))
     return {
-        "position 0 is the same in both runs, and its vector brings something back: which "
-        "position do you "
-        "replace?": not first,
-        "after the last layer, the last position brings all back: read the logit at the last "
-        "position, and see that "
-        "the stages are `resid_pre` of layer 0, then `resid_post` of every layer.": not last,
+        "position 0 is the same in both runs, and its vector brings something back: "
+        "which position do you replace?": not first,
+        "after the last layer, the last position brings all back: "
+        "read the logit at the last position, and see that the stages are `resid_pre` of layer 0, "
+        "then `resid_post` of every layer.": not last,
     }
 
 
 patch_stream = compared(
-    "`patch_stream(model, clean, corrupted, token) → [layers + 1, pos]`: what share of a logit "
-    "each vector returns.",
+    "`patch_stream(model, clean, corrupted, token) → [layers + 1, pos]`: "
+    "what share of a logit each vector returns.",
     returns="[before layer 0 and after every layer, position]",
     cases=_patch_cases,
     explain=_where_it_differs,
@@ -229,8 +221,8 @@ patch_stream = compared(
         "these are differences of logits; divide by clean less corrupted.": (
             lambda *given: _shares(*given) * torch.sub(*_ends(*given)[::-1])
         ),
-        "it runs on `clean` and puts corrupted vectors in; run on `corrupted`, and put clean "
-        "vectors in.": (
+        "it runs on `clean` and puts corrupted vectors in; "
+        "run on `corrupted`, and put clean vectors in.": (
             lambda m, a, b, t: _shares(m, b, a, t),
             lambda m, a, b, t: 1 - _shares(m, b, a, t),
         ),
@@ -241,7 +233,6 @@ patch_stream = compared(
             0 * _shares(*given)
         ),
         "all comes back everywhere: run on `corrupted`, put one position's vector in at a time, "
-        "and take the hook away"
-        " again.": lambda *given: 0 * _shares(*given) + 1,
+        "and take the hook away again.": lambda *given: 0 * _shares(*given) + 1,
     },
 )

@@ -20,8 +20,9 @@ CODE: dict[str, Any] = {"family": "monospace", "parse_math": False}  # how token
 
 
 def stream() -> Axes:
-    """The model as one channel: the embedding fills it, heads read a copy and add, W_U reads the
-    end.
+    """The model as one channel.
+
+    The embedding fills it, heads read a copy and add, W_U reads the end.
     """
     _, axes = plt.subplots(figsize=(9, 3.4))
     axes.set(xlim=(0, 9), ylim=(0, 3.4), title="What happens between a token and a logit?")
@@ -62,25 +63,20 @@ def where_and_what() -> None:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
     _, axes = plt.subplots(figsize=(11, 3.1))
     axes.axis("off")
-    A = np.tril(
-        np.array([[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]])
-    )
+    shares = [[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]
+    A = np.tril(np.array(shares))
     rows = np.arange(24).reshape(4, 6) % 7 / 7
+    OV = rows.T @ rows
+    where = "$A$  [dest, src]\nWHERE: mixes positions"
+    stream = "$x$  [src, d_model]\nthe stream, a row per position"
+    what = "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"
     for x, width, height, matrix, cmap, label in (
-        (0.5, 1.4, 1.4, A, "Blues", "$A$  [dest, src]\nWHERE: mixes positions"),
-        (2.6, 2.1, 1.4, rows, "Purples", "$x$  [src, d_model]\nthe stream, a row per position"),
-        (
-            5.4,
-            1.6,
-            1.6,
-            rows.T @ rows,
-            "Greens",
-            "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row",
-        ),
+        (0.5, 1.4, 1.4, A, "Blues", where),
+        (2.6, 2.1, 1.4, rows, "Purples", stream),
+        (5.4, 1.6, 1.6, OV, "Greens", what),
     ):
-        axes.imshow(
-            matrix, cmap=cmap, extent=(x, x + width, 0.75, 0.75 + height), aspect="auto", vmin=0
-        )
+        extent = (x, x + width, 0.75, 0.75 + height)
+        axes.imshow(matrix, cmap=cmap, extent=extent, aspect="auto", vmin=0)
         axes.text(x + width / 2, 0.6, label, ha="center", va="top", fontsize=9)
     axes.set(xlim=(0, 9), ylim=(0, 2.5), title="What is a head, as matrices?")
     for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
@@ -93,8 +89,9 @@ def lens(
     comes: Int[Tensor, " pos"],
     tokens: Sequence[str],
 ) -> Axes:
-    """The likeliest token at every stage and position, darker the more probable the one that really
-    `comes` next.
+    """The likeliest token at every stage and position.
+
+    It is the darker, the more probable the one that really `comes` next.
     """
     probability = logits.softmax(-1)[:, range(len(comes)), comes]  # [stage, pos]
     stages = ["embedding", *(f"after layer {layer}" for layer in range(len(logits) - 1))]
@@ -103,10 +100,8 @@ def lens(
     for number in list(axes.texts):
         number.remove()  # words stand there
     for (stage, pos), guess in np.ndenumerate(logits.argmax(-1).numpy()):
-        word, ink = (
-            visible(str(model.to_string([guess]))),
-            "white" if probability[stage, pos] > 0.5 else "black",
-        )
+        word = visible(str(model.to_string([guess])))
+        ink = "white" if probability[stage, pos] > 0.5 else "black"
         short = word if len(word) < 10 else f"{word[:8]}…"
         axes.annotate(short, (pos, stage), ha="center", va="center", color=ink, fontsize=7, **CODE)
     return axes
@@ -130,10 +125,8 @@ def shares(
 
 def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, legend: str) -> Axes:
     """Two bars for each head, one of either group."""
-    bars, heads = (
-        {name: list(each.values()) for name, each in groups.items()},
-        list(next(iter(groups.values()))),
-    )
+    bars = {name: list(each.values()) for name, each in groups.items()}
+    heads = list(next(iter(groups.values())))
     axes = plt.subplots(figsize=(max(10, 0.75 * len(heads)), 3.6))[1]
     plots.grouped_bars(bars, heads, title, unit, "head", numbers=True, axes=axes).legend(
         title=legend
@@ -144,8 +137,9 @@ def two_each(groups: Mapping[str, Mapping[str, float]], title: str, unit: str, l
 def three_ways(
     tables: Mapping[str, Mapping[str, Float[Tensor, " part"]]], parts: Sequence[str]
 ) -> Axes:
-    """Predictions side by side: what each part is worth, in nats of logit, by every method (the
-    columns).
+    """Predictions side by side: what each part is worth, by every method.
+
+    Each method has a column, in nats of logit.
     """
     look: dict[str, Any] = {
         "centred": True,

@@ -27,22 +27,22 @@ def carried(
     into: Int[Tensor, "text pos"],
     token: Int[Tensor, " text"],
 ) -> dict[str, tuple[float, float]]:
-    """How much of the way from the runs on `into` to those on `source` each head's z carries the
-    last logit of `token`.
+    """How much of the way from `into` to `source` each head's z carries the last logit of `token`.
 
     A share of the mean way, and its standard error over texts.
     """
     _, kept = model.run_with_cache(source)
-    runs = {
-        head: _with_z(model, into, head, kept["z", head[0]][:, :, head[1]])
-        for head in all_heads(model)
-    }
-    start, end, *each = (
-        run[:, -1].gather(1, token[:, None])[:, 0]
-        for run in (model(into), model(source), *runs.values())
-    )
-    way, shares = end - start, {}
-    for head, now in zip(runs, each, strict=True):
+
+    def last(logits: Tensor) -> Tensor:
+        """The logit of each text's token at the last position, [text]."""
+        return logits[:, -1].gather(1, token[:, None])[:, 0]
+
+    start, end = last(model(into)), last(model(source))
+    way = end - start
+    shares = {}
+    for head in all_heads(model):
+        layer, number = head
+        now = last(_with_z(model, into, head, kept["z", layer][:, :, number]))
         share = ((now - start).mean() / way.mean()).item()
         error = (now - start - share * way).std() / len(way) ** 0.5 / way.mean().abs()
         shares[head_name(head)] = (share, error.item())
@@ -57,10 +57,9 @@ def worth(
     others: Int[Tensor, "text longer"],
     stream_terms: Callable[..., Float[Tensor, "term pos d_model"]],
 ) -> dict[str, Float[Tensor, " part"]]:
-    """What the embedding and each head are worth to the last logit of `token`, in nats, by every
-    method.
+    """What the embedding and each head are worth to the last logit of `token`, by every method.
 
-    `others` are the texts for mean and resample.
+    Values are in nats. `others` are the texts for mean and resample.
     """
     kept, usual = (model.run_with_cache(texts)[1] for texts in (clean, others))
     each = clean.expand(len(others), -1)  # a text for each that z is taken from
@@ -97,11 +96,10 @@ def repair(
     others: Int[Tensor, "text longer"],
     top: float = 0.02,
 ) -> dict[str, dict[str, tuple[float, float]]]:
-    """What the likeliest token's logit loses with a head of layer 0 at its mean over `others`, and
-    the standard errors.
+    """What the likeliest token's logit loses with a head of layer 0 at its mean over `others`.
 
-    By its own term, and in all, where its own term is among the largest `top` of these predictions;
-    clustered by text.
+    Standard errors stand beside. The loss is given by its own term, and in all, where its own term
+    is among the largest `top` of these predictions; clustered by text.
     """
     here, usual = (model.run_with_cache(texts, return_type=None)[1] for texts in (tokens, others))
     logits = model(tokens)

@@ -1,6 +1,4 @@
-"""Exercises of lesson 02b, the algebra of the stream: what answers are called with, and what
-mistakes are told.
-"""
+"""Checks of lesson 02b, the algebra of the stream: each exercise, and what mistakes are told."""
 
 import torch
 from torch import Tensor
@@ -14,10 +12,13 @@ from course_utils.course.expectations import close, demand
 Model = HookedTransformer
 NOT_TURNED = {  # kind of weight → what is said where it is not as it should be
     "W_E": "the embedding should write x Q where it wrote x.",
-    "W_O": "what the heads write is not turned as the embedding is: W_O writes to the stream too, in every layer.",
-    "W_pos": "W_pos is not turned: it is added to what queries and keys read, so it has to turn with the stream.",
+    "W_O": "what the heads write is not turned as the embedding is: "
+    "W_O writes to the stream too, in every layer.",
+    "W_pos": "W_pos is not turned: "
+    "it is added to what queries and keys read, so it has to turn with the stream.",
     "W_U": "W_U does not undo the turn: what reads the stream must turn it back first.",
-    "W_V": "W_V does not undo the turn: what reads the stream must turn it back first, in every layer.",
+    "W_V": "W_V does not undo the turn: "
+    "what reads the stream must turn it back first, in every layer.",
     "W_Q": "queries do not undo the turn: W_Q and W_K both read the stream, in every layer.",
     "W_K": "keys do not undo the turn: W_Q and W_K both read the stream, in every layer.",
 }
@@ -25,8 +26,9 @@ NOT_TURNED = {  # kind of weight → what is said where it is not as it should b
 
 @judged
 def rotate(answer: Answer) -> None:
-    """`rotate(model, Q) → model`: the same function, with `x @ Q` in the stream where `x` was;
-    weight by weight.
+    """`rotate(model, Q) → model`: the same function, with `x @ Q` in the stream where `x` was.
+
+    Compared weight by weight.
     """
     for model, tokens in ((tiny_model(), TOKENS), (tiny_model(**OTHER), OTHER_TOKENS)):
         Q = torch.linalg.qr(random(model.cfg.d_model, model.cfg.d_model, seed=7))[0]
@@ -43,11 +45,11 @@ def rotate(answer: Answer) -> None:
         still = [close(getattr(turned, kind), getattr(model, kind)) for kind in NOT_TURNED]
         backwards = close(turned.W_E, model.W_E @ Q.T)
         faults = {
-            "nothing has been turned at all: `w = …` only gives a new value a name; assign to "
-            "`w.data`.": all(still),
+            "nothing has been turned at all: "
+            "`w = …` only gives a new value a name; assign to `w.data`.": all(still),
             "the embedding still writes as it did: W_E writes to the stream too.": still[0],
-            "the embedding writes x Qᵀ; it should write x Q, and what reads undoes it with "
-            "Qᵀ.": backwards,
+            "the embedding writes x Qᵀ; "
+            "it should write x Q, and what reads undoes it with Qᵀ.": backwards,
         }
         faults |= {
             s: not close(getattr(turned, kind), getattr(right, kind))
@@ -78,19 +80,19 @@ def _turned(v: Tensor, wrong: str) -> Tensor:
 
 
 rope = compared(
-    "`rope(v) → [head, pos, d_head]`: queries or keys, each pair of coordinates turned, further "
-    "at later positions.",
+    "`rope(v) → [head, pos, d_head]`: "
+    "queries or keys, each pair of coordinates turned, further at later positions.",
     returns="[head, pos, d_head], as what it is given",
     cases=lambda: {
-        "the vectors are not turned as they should be: pair i at position n by n · "
-        "10,000^(−2i/d).": (random(3, 5, 8),),
+        "the vectors are not turned as they should be: "
+        "pair i at position n by n · 10,000^(−2i/d).": (random(3, 5, 8),),
         "it fails for 1 head, 7 positions and 4 coordinates.": (random(1, 7, 4),),
         "it fails for 2 heads, 3 positions and 12 coordinates.": (random(2, 3, 12),),
     },
     mistakes={
         "nothing is turned.": lambda v: v,
-        "it turns the wrong way: (a, b) becomes (a cos φ − b sin φ, b cos φ + a sin "
-        "φ).": lambda v: _turned(v, "sign"),
+        "it turns the wrong way: "
+        "(a, b) becomes (a cos φ − b sin φ, b cos φ + a sin φ).": lambda v: _turned(v, "sign"),
         "neighbours are paired; coordinate i belongs to i + d/2.": lambda v: _turned(
             v, "neighbours"
         ),

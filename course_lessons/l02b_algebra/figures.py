@@ -40,8 +40,9 @@ def _circle(axes: Axes, W: Tensor) -> None:
 
 
 def _act(axes: Axes, W: Tensor) -> None:
-    """What x → x W does to the unit circle and its vectors a, b; dotted, the directions that it
-    keeps, with factors.
+    """What x → x W does to the unit circle and its vectors a, b.
+
+    Dotted are the directions that it keeps, with factors.
     """
     _circle(axes, W)
     for name, x, colour in zip("ab", torch.eye(2), COLOURS[1:3], strict=True):
@@ -67,8 +68,9 @@ def _act(axes: Axes, W: Tensor) -> None:
 
 
 def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
-    """Show what matrices do to the unit circle (dashed → solid) and its vectors a, b; dotted, what
-    they keep.
+    """Show what matrices do to the unit circle (dashed → solid) and its vectors a, b.
+
+    Dotted is what they keep.
     """
     for axes, W in plots.panels(matrices, (2.5 * len(matrices), 2.5)):
         _act(axes, W)
@@ -79,8 +81,9 @@ def turned(
     streams: Mapping[str, Float[Tensor, " d_model"]],
     spreads: Mapping[str, Float[Tensor, " d_model"]],
 ) -> None:
-    """The stream at one position and the spread of W_pos, coordinate by coordinate, of two models
-    that do the same.
+    """The stream at one position and the spread of W_pos, of two models that do the same.
+
+    Both are drawn coordinate by coordinate.
     """
     _, grid = plt.subplots(2, 2, figsize=(10.5, 5.8), sharex="col", sharey="col")
     for (left, right), (name, stream), colour in zip(
@@ -97,8 +100,9 @@ def turned(
 
 
 def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> None:
-    """The virtual weights between two layers: writers on the rows, queries, keys and values of
-    readers on columns.
+    """The virtual weights between two layers.
+
+    Writers stand on the rows; queries, keys and values of readers on the columns.
     """
     writers, _, readers = strength.shape
     columns = [
@@ -109,10 +113,8 @@ def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> None:
         "label": "strength (chance 0.06)",
         "numbers_from": 0.11,
     }
-    title, rows = (
-        "How much of each head of layer 0 do those of layer 1 read?",
-        [f"0.{head}" for head in range(writers)],
-    )
+    title = "How much of each head of layer 0 do those of layer 1 read?"
+    rows = [f"0.{head}" for head in range(writers)]
     axes = plots.heatmap(strength.flatten(1), rows, columns, title, "written by", **look)
     for door in (1, 2):
         axes.axvline(door * readers - 0.5, color="white", linewidth=3)
@@ -132,8 +134,9 @@ def _schematic(height: float, top: float, title: str, width: float = 10) -> Axes
 
 
 def turn_and_back() -> None:
-    """A writer turns what it writes by Q, a reader turns it back: between them the stream is
-    another, they are not.
+    """A writer turns what it writes by Q, a reader turns it back.
+
+    Between them the stream is another, they are not.
     """
     axes = _schematic(2.4, 2.0, "Who notices, if the stream is turned?")
     for y, label in ((1.5, "x"), (0.4, "x Q")):

@@ -1,6 +1,4 @@
-"""A small random model of today's kind, from `transformers`, with its weights under this course's
-names.
-"""
+"""A small random model of today's kind, from `transformers`, under this course's names."""
 
 from collections.abc import Callable
 
@@ -14,11 +12,14 @@ Weights = dict[str, Tensor]
 
 
 def llama(seed: int = 0) -> LlamaForCausalLM:
-    """Two blocks of four heads, of which two share keys and values; random weights, of its norms,
-    too.
+    """Two blocks of four heads, of which two share keys and values.
+
+    All weights are random, those of its norms, too.
     """
     config = LlamaConfig(vocab_size=50, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
-    config.num_attention_heads, config.num_key_value_heads, config.head_dim = 4, 2, 8
+    config.num_attention_heads = 4
+    config.num_key_value_heads = 2
+    config.head_dim = 8
     config.initializer_range = 0.3
     with torch.random.fork_rng():
         torch.manual_seed(seed)
@@ -30,8 +31,9 @@ def llama(seed: int = 0) -> LlamaForCausalLM:
 
 
 def blocks(model: LlamaForCausalLM) -> list[Weights]:
-    """The weights of each block: Q [head, d_model, d_head], K and V with fewer heads, O [head,
-    d_head, d_model], …
+    """The weights of each block, by name.
+
+    Q [head, d_model, d_head], K and V with fewer heads, O [head, d_head, d_model], …
     """
     d_head = model.config.hidden_size // model.config.num_attention_heads
     found = []
@@ -42,19 +44,14 @@ def blocks(model: LlamaForCausalLM) -> list[Weights]:
             name: part.weight.T.unflatten(1, (-1, d_head)).transpose(0, 1)
             for name, part in read.items()
         }
-        W |= {"O": attn.o_proj.weight.T.unflatten(0, (-1, d_head)), "b_K": torch.zeros(d_head)}
-        W |= {
-            "gate": mlp.gate_proj.weight.T,
-            "up": mlp.up_proj.weight.T,
-            "down": mlp.down_proj.weight.T,
-        }
-        found.append(
-            W
-            | {
-                "norm 1": block.input_layernorm.weight,
-                "norm 2": block.post_attention_layernorm.weight,
-            }
-        )
+        W["O"] = attn.o_proj.weight.T.unflatten(0, (-1, d_head))
+        W["b_K"] = torch.zeros(d_head)
+        W["gate"] = mlp.gate_proj.weight.T
+        W["up"] = mlp.up_proj.weight.T
+        W["down"] = mlp.down_proj.weight.T
+        W["norm 1"] = block.input_layernorm.weight
+        W["norm 2"] = block.post_attention_layernorm.weight
+        found.append(W)
     return found
 
 

@@ -1,6 +1,4 @@
-"""Checks of lesson 03, zero layers: each exercise, then its typical mistakes with the sentence each
-must get.
-"""
+"""Checks of lesson 03, zero layers: each exercise, and what each typical mistake is told."""
 
 import math
 
@@ -12,12 +10,12 @@ from course_utils.course.exercises import Answer, Answers, compared, judged
 from course_utils.course.expectations import Wrong, close, demand, number, pair, tensor
 
 direct_path = compared(
-    "`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers, one row per "
-    "current token.",
+    "`direct_path(W_E, W_U) → [V, V]`: "
+    "the logits of a model without layers, one row per current token.",
     returns="[current token, next token]",
     cases=lambda: {
-        "the shape is right and the numbers are not: which product gives logits, and nothing "
-        "more?": [
+        "the shape is right and the numbers are not: "
+        "which product gives logits, and nothing more?": [
             (random(V, d_model), random(d_model, V, seed=1)) for V, d_model in ((7, 3), (5, 8))
         ]
     },
@@ -25,8 +23,8 @@ direct_path = compared(
         "doubling token 2's embedding leaves its row as it was.": lambda E, U: (
             torch.nn.functional.normalize(E) @ U
         ),
-        "doubling token 2's embedding should change row 2 and no other: is the current token on "
-        "the rows?": (lambda E, U: (E @ U).T, lambda E, U: E @ E.T),
+        "doubling token 2's embedding should change row 2 and no other: "
+        "is the current token on the rows?": (lambda E, U: (E @ U).T, lambda E, U: E @ E.T),
         "doubling W_U should double every logit: stay with logits, without a softmax.": (
             lambda E, U: (E @ U).softmax(1),
             lambda E, U: (E @ U).log_softmax(1),
@@ -49,33 +47,33 @@ def _weights(value: object, d_vocab: int, d_model: int | None = None) -> tuple[T
 
 @judged
 def exact_weights(answer: Answer) -> None:
-    """`exact_weights(table) → W_E, W_U`: weights whose direct path is a given table; every
-    factorisation is right.
+    """`exact_weights(table) → W_E, W_U`: weights whose direct path is a given table.
+
+    Every factorisation is right.
     """
     for d_vocab in (5, 3, 8):
         table = random(d_vocab, d_vocab, seed=d_vocab).log_softmax(1)
         W_E, W_U = _weights(answer(table), d_vocab)
         product, d_model = W_E @ W_U, W_E.shape[1]
         right, turned, exp = (close(product, other) for other in (table, table.T, table.exp()))
-        away, rank = (
-            (product - table).abs().max(),
-            f"a d_model of {d_model} gives a table of rank {d_model} at most",
-        )
+        away = (product - table).abs().max()
+        rank = f"a d_model of {d_model} gives a table of rank {d_model} at most"
         for sentence, fails in {
             "W_E @ W_U is the table transposed: the current token is on its rows.": turned,
-            "W_E @ W_U holds probabilities; it should hold what the table holds, their "
-            "logarithms.": exp,
+            "W_E @ W_U holds probabilities; "
+            "it should hold what the table holds, their logarithms.": exp,
             f"{rank}; this one needs as many as it has tokens.": d_model < d_vocab,
-            f"for {d_vocab} tokens an entry of W_E @ W_U is {away:.2g} away from the "
-            f"table's.": not right,
+            f"for {d_vocab} tokens an entry of W_E @ "
+            f"W_U is {away:.2g} away from the table's.": not right,
         }.items():
             demand(right or not fails, sentence)
 
 
 @judged
 def alphabet_weights(answer: Answer) -> None:
-    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: n letters follow each other, on any
-    circle.
+    """`alphabet_weights(n, scale) → W_E [n, 2], W_U [2, n]`: n letters follow each other.
+
+    Any circle is right.
     """
     for n, scale in ((5, 3.0), (26, 50.0), (4, 1.0), (9, 20.0)):
         W_E, W_U = _weights(answer(n, scale), n, 2)
@@ -92,24 +90,22 @@ def alphabet_weights(answer: Answer) -> None:
         wrong, tied = first != (letter + 1) % n, lead.min() <= 1e-4 * scale / n
         uneven = lead.max() - lead.min() >= 1e-2 * lead.max()
         narrow = lead.min() < 0.98 * scale * (1 - math.cos(2 * math.pi / n))
-        last, itself, before = (
-            wrong.sum() == 1 and wrong[-1],
-            first == letter,
-            first == (letter - 1) % n,
-        )
+        last = wrong.sum() == 1 and wrong[-1]
+        itself = first == letter
+        before = first == (letter - 1) % n
         for sentence, fails in {
-            f"for n = {n} some letter has two best successors: are two of the directions the "
-            f"same?": tied,
+            f"for n = {n} some letter has two best successors: "
+            "are two of the directions the same?": tied,
             "every letter predicts itself; it should predict the next one.": itself.all(),
             "every letter predicts the one before it, not the next one.": before.all(),
-            f"for n = {n} all are right but the last letter: do the angles go once round, in "
-            f"radians?": last,
-            f"for n = {n} the first guess is wrong for {int(wrong.sum())} of the "
-            f"letters.": wrong.any(),
-            "some letters are surer of their successor than others: spread the directions "
-            "evenly.": uneven,
-            "the letters fill a part of the circle only; spread them round the whole of "
-            "it.": narrow,
+            f"for n = {n} all are right but the last letter: "
+            "do the angles go once round, in radians?": last,
+            f"for n = {n} the first guess is wrong "
+            f"for {int(wrong.sum())} of the letters.": wrong.any(),
+            "some letters are surer of their successor than others: "
+            "spread the directions evenly.": uneven,
+            "the letters fill a part of the circle only; "
+            "spread them round the whole of it.": narrow,
         }.items():
             demand(not fails, sentence)
 
@@ -136,9 +132,7 @@ def _smoothed(
     shared: Answer = lambda N, base: base,
     counted: Answer = lambda N: N,
 ) -> Answer:
-    """A smoothing: how many occurrences are `imagined` behind a row's, and how they are `shared`
-    out.
-    """
+    """A smoothing: how many occurrences are `imagined` in a row, and how they are `shared` out."""
 
     def logprobs(N: Tensor, c: float, base: Tensor) -> Tensor:
         more, share = imagined(N, c), shared(N, base)
@@ -151,8 +145,8 @@ def _smoothed(
 def _finite(value: object) -> object:
     if isinstance(value, Tensor) and value.isnan().any():
         raise Wrong(
-            "an entry is not a number: in a row without counts 0 is divided by 0; there it "
-            "should be `base`."
+            "an entry is not a number: "
+            "in a row without counts 0 is divided by 0; there it should be `base`."
         )
     return value
 
@@ -160,30 +154,26 @@ def _finite(value: object) -> object:
 def _no_distribution(got: Tensor, right: Tensor, *_: object) -> str | None:
     p, ones = got.exp(), torch.ones(len(got))
     miss, row = (p.sum(1) - 1).abs().max(0)
+    if not miss > 1e-3:
+        return None
+    columns = close(p.sum(0), ones)
+    base_2 = close((2**got).sum(1), ones)
     found = {
         "log-probabilities are never above 0.": (got > 1e-6).any(),
-        "each column sums to 1; the next token is on the columns, so each row should.": close(
-            p.sum(0), ones
-        ),
-        "these are logarithms to the base 2; the natural logarithm is asked for.": close(
-            (2**got).sum(1), ones
-        ),
+        "each column sums to 1; the next token is on the columns, so each row should.": columns,
+        "these are logarithms to the base 2; the natural logarithm is asked for.": base_2,
         f"the probabilities of row {row} miss a sum of 1 by {miss:.2g}.": True,
     }
-    return (
-        next((sentence for sentence, fails in found.items() if fails), None)
-        if miss > 1e-3
-        else None
-    )
+    return next((sentence for sentence, fails in found.items() if fails), None)
 
 
 witten_bell = compared(
-    "`witten_bell(N, c, base) → [V, V]`: log-probabilities, c · D(a) occurrences added to row "
-    "a, shared like `base`.",
+    "`witten_bell(N, c, base) → [V, V]`: "
+    "log-probabilities, c · D(a) occurrences added to row a, shared like `base`.",
     returns="[current token, next token]",
     cases=lambda: {
-        "the table differs: behind a row's occurrences come c times as many as it has different "
-        "next tokens.": [
+        "the table differs: "
+        "behind a row's occurrences come c times as many as it has different next tokens.": [
             (_THREE, 1.0, torch.tensor([0.5, 0.25, 0.25])),
             (_rows(7), 4.0, _shares(7)),
             (_rows(9, 1), 0.5, _shares(9, 9)),
@@ -196,8 +186,8 @@ witten_bell = compared(
         "D(a) counts what follows a, along its row; yours counts what precedes it.": (
             _smoothed(lambda N, c: c * (N > 0).sum(0)[:, None])
         ),
-        "the imagined occurrences are c for every row; a row with more different next tokens "
-        "should have more.": (_smoothed(lambda N, c: c)),
+        "the imagined occurrences are c for every row; "
+        "a row with more different next tokens should have more.": (_smoothed(lambda N, c: c)),
         "D(a) is how many *different* tokens follow a, not how many.": _smoothed(
             lambda N, c: c * N.sum(1, keepdim=True)
         ),
@@ -225,8 +215,8 @@ def _mean(
 
 
 borrowed = compared(
-    "`borrowed(P, like) → [V, V]`: for each token the mean of the other tokens' rows, weighted "
-    "by its row of `like`.",
+    "`borrowed(P, like) → [V, V]`: "
+    "for each token the mean of the other tokens' rows, weighted by its row of `like`.",
     returns="[current token, next token]",
     cases=lambda: {
         "that is not the weighted mean of the other rows.": [_likeness(6, 1), _likeness(9, 2)]
@@ -267,8 +257,8 @@ def _read(D: Tensor, R: Tensor) -> Tensor:
 
 
 interference = compared(
-    "`interference(directions, rows) → [n]`: how much each token reads of the others, in "
-    "lengths of its own row.",
+    "`interference(directions, rows) → [n]`: "
+    "how much each token reads of the others, in lengths of its own row.",
     returns="[token]",
     cases=lambda: {
         "that is not the length of what is foreign over the length of the row.": [
@@ -294,8 +284,9 @@ interference = compared(
 
 
 class _Training:
-    """The `train` that an answer is given: it looks at what it gets, and returns a table that was
-    drawn before.
+    """The `train` that an answer is given.
+
+    It looks at what it gets, and returns a table that was drawn before.
     """
 
     def __init__(self, counts: Tensor, hidden: Tensor, logits: Tensor) -> None:
@@ -340,22 +331,25 @@ def _leading(
     level: Answer = lambda t, a, h: _medians(t, a),
     leads: Answer = lambda x, y: (torch.sign(x - y) + 1) / 2,
 ) -> Answer:
-    return lambda train, c, h: share(
-        leads(table := train(c * ~h), level(table, c == 0, h)).float(), c, h
-    )
+    def answer(train: Answer, counts: Tensor, hidden: Tensor) -> object:
+        table = train(counts * ~hidden)
+        leading = leads(table, level(table, counts == 0, hidden))
+        return share(leading.float(), counts, hidden)
+
+    return answer
 
 
 _SHARES = {  # of x, 1 where a pair leads
-    "that is how many hidden pairs lead; their share is asked for, between 0 and "
-    "1.": lambda x, c, h: x[h].sum(),
+    "that is how many hidden pairs lead; "
+    "their share is asked for, between 0 and 1.": lambda x, c, h: x[h].sum(),
     "that is the share in per cent; return it as a number between 0 and 1.": lambda x, c, h: (
         100 * x[h].mean()
     ),
     "that is a share of the whole table; it should be one of the hidden pairs.": lambda x, c, h: (
         x * h
     ).mean(),
-    "that is the share of all pairs that lead; only hidden ones should be "
-    "counted.": lambda x, c, h: x.mean(),
+    "that is the share of all pairs that lead; "
+    "only hidden ones should be counted.": lambda x, c, h: x.mean(),
     "each hidden pair should count once, however often it occurs.": lambda x, c, h: (
         (c * h * x).sum() / (c * h).sum()
     ),
@@ -364,8 +358,8 @@ _SHARES = {  # of x, 1 where a pair leads
     ).nanmean(),
 }
 _LEVELS = {  # of the table t, the absent pairs a and the hidden ones h
-    "the hidden pairs are among the absent ones there; absent are pairs that `counts` does not "
-    "have.": (lambda t, a, h: _medians(t, a | h)),
+    "the hidden pairs are among the absent ones there; "
+    "absent are pairs that `counts` does not have.": (lambda t, a, h: _medians(t, a | h)),
     "the hidden pairs should be compared with absent pairs, not with all others.": lambda t, a, h: (
         _medians(t, ~h)
     ),
@@ -391,8 +385,8 @@ _LEADS: dict[str, Answers] = {
         _leading(leads=torch.le),
         _leading(leads=lambda x, y: (torch.sign(y - x) + 1) / 2),
     ),
-    "a hidden pair that equals the median is a tie, and counts a half; yours counts it as not "
-    "ahead.": (_leading(leads=torch.gt)),
+    "a hidden pair that equals the median is a tie, and counts a half; "
+    "yours counts it as not ahead.": (_leading(leads=torch.gt)),
     "a hidden pair that equals the median is a tie, and counts a half; yours counts it as ahead.": (
         _leading(leads=torch.ge)
     ),
@@ -400,11 +394,11 @@ _LEADS: dict[str, Answers] = {
 
 
 hidden_lead = compared(
-    "`hidden_lead(train, counts, hidden) → float`: how often a hidden pair leads its row's "
-    "median absent one.",
+    "`hidden_lead(train, counts, hidden) → float`: "
+    "how often a hidden pair leads its row's median absent one.",
     cases=lambda: {
-        "that is not the share of hidden pairs above the median absent pair of their row, ties "
-        "counted a half.": [
+        "that is not the share of hidden pairs above the median absent pair of their row, "
+        "ties counted a half.": [
             _experiment(d_vocab, seed) for d_vocab, seed in ((60, 0), (24, 1), (41, 2))
         ]
     },

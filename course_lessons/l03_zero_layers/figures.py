@@ -1,6 +1,4 @@
-"""What lesson 03 draws: a text from one table, the table's two factors, and the table while it is
-trained.
-"""
+"""What only lesson 03 draws: a text from one table, the table's factors, and its training."""
 
 from collections.abc import Mapping, Sequence
 from string import ascii_lowercase
@@ -22,6 +20,7 @@ from course_utils.text import visible
 
 ALT = plots.alt_texts(__file__)
 ByName = Mapping[str, float]
+CODE: dict[str, Any] = {"family": "monospace", "parse_math": False}  # how tokens are written
 WIDTH = 76  # characters on a line of a drawn text
 SEEN = (
     (100, "#d3e4f1", "its pair with the token before it: read 100 times or more"),
@@ -36,14 +35,13 @@ def writing(
     names: Sequence[str],
     seen: Int[Tensor, " pairs"] | None = None,
 ) -> Sequence[Axes]:
-    """A written text and the next token's probabilities; `seen`, how often each pair was read,
-    colours the tokens.
+    """A written text and the next token's probabilities.
+
+    `seen`, how often each pair was read, colours the tokens.
     """
     figure = plt.figure(figsize=(10, 3.4), layout="none")
-    left, right = (
-        figure.add_axes((0.01, 0.03, 0.62, 0.87)),
-        figure.add_axes((0.75, 0.17, 0.24, 0.73)),
-    )
+    left = figure.add_axes((0.01, 0.03, 0.62, 0.87))
+    right = figure.add_axes((0.75, 0.17, 0.24, 0.73))
     x = y = 0
     for i, token in enumerate(tokens):
         colour = ("#d3e4f1", "#eef4f9")[i % 2]  # neighbours differ
@@ -53,31 +51,15 @@ def writing(
         for piece in token.replace("\n", "↵\n").replace(" ", "·").splitlines():
             if x + len(piece) > WIDTH:
                 x, y = 0, y + 1
-            edge = (
-                COLOURS[1]
-                if last
-                else ("#555555" if seen is not None and i and not seen[i - 1] else "white")
-            )
-            box = Rectangle(
-                (x, y - 0.75),
-                len(piece),
-                1,
-                facecolor=colour,
-                edgecolor=edge,
-                linewidth=2 if last else 1,
-            )
+            is_new = seen is not None and i and not seen[i - 1]
+            edge = COLOURS[1] if last else "#555555" if is_new else "white"
+            look: dict[str, Any] = {"facecolor": colour, "edgecolor": edge}
+            look["linewidth"] = 2 if last else 1
+            box = Rectangle((x, y - 0.75), len(piece), 1, **look)
             # an outline lies above the neighbours' white edges
             box.set_zorder(1 if edge == "white" else 1.5)
             left.add_patch(box)
-            left.text(
-                x + len(piece) / 2,
-                y,
-                piece,
-                family="monospace",
-                fontsize=8.5,
-                ha="center",
-                parse_math=False,
-            )
+            left.text(x + len(piece) / 2, y, piece, fontsize=8.5, ha="center", **CODE)
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
@@ -114,8 +96,9 @@ def writing(
 
 
 def factors(d_vocab: Count, d_model: Count) -> None:
-    """A schematic: a tall matrix times a wide one is a square table, with one token's row picked
-    out.
+    """A schematic: a tall matrix times a wide one is a square table.
+
+    One token's row is picked out.
     """
     _, axes = plt.subplots(figsize=(10, 4))
     table = f"{d_vocab:,} × {d_vocab:,}: a row for each current\ntoken, a column for each next one"
@@ -163,9 +146,7 @@ def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes, bar: bool = True)
 
 
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
-    """Show letters' embeddings as arrows, unembeddings as points around them, and the table of
-    probabilities.
-    """
+    """Show letters' embeddings as arrows, unembeddings as points, and their probabilities."""
     n = len(W_E)
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2))
     for i, letter in enumerate(ascii_lowercase[:n]):
@@ -193,8 +174,9 @@ def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
 def own_factors(
     W_E: Float[Tensor, "V d_model"], W_U: Float[Tensor, "d_model V"], words: Sequence[str]
 ) -> None:
-    """Show a small model's two weights and the probabilities they make, with the numbers written
-    in.
+    """Show a small model's two weights and the probabilities they make.
+
+    The numbers are written in.
     """
     numbers = [str(i) for i in range(W_E.shape[1])]
     _, axes = plt.subplots(
@@ -207,14 +189,15 @@ def own_factors(
         (W_E @ W_U).softmax(1), words, words, "probability of the next word", axes=axes[2], **look
     )
     plots.show(
-        "Two small matrices and the table of probabilities they make, with their numbers "
-        "written in."
+        "Two small matrices and the table of probabilities they make, "
+        "with their numbers written in."
     )
 
 
 def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
-    """Show the tables of trained rings of letters, a panel for each d_model, with the first guess
-    of each row.
+    """Show the tables of trained rings of letters, a panel for each d_model.
+
+    The first guess of each row is marked.
     """
     titles = {
         f"d_model = {d_model} (dots: first guesses)": table for d_model, table in tables.items()
@@ -225,14 +208,15 @@ def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
         axes.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
         axes.label_outer()
     plots.show(
-        "With one number per letter each row has its peak at one of two letters; with two, at "
-        "the next."
+        "With one number per letter each row has its peak at one of two letters; "
+        "with two, at the next."
     )
 
 
 def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
-    """Show the probabilities of the letters that may follow the letter a, a curve for each length
-    of embeddings.
+    """Show the probabilities of the letters that may follow the letter a.
+
+    There is a curve for each length of embeddings.
     """
     n = len(next(iter(rows.values())))
     order = [(i + 2 - n // 2) % n for i in range(n)]  # b in the middle
@@ -242,8 +226,8 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     axes.set_xticks(range(n), [ascii_lowercase[i] for i in order])
     axes.legend(title="embeddings of", fontsize=9)
     plots.show(
-        "Three hills around b: a wide one, a steep one, and for the longest embeddings a single "
-        "peak."
+        "Three hills around b: "
+        "a wide one, a steep one, and for the longest embeddings a single peak."
     )
 
 
@@ -254,9 +238,7 @@ def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
 
 
 def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str]) -> None:
-    """Show smoothings of one row: of each word's probability, what its count gives and what it gets
-    besides.
-    """
+    """Show smoothings of one row: what each word's count gives, and what it gets besides."""
     for axes, (counted, given) in plots.panels(ways, (10.5, 3.2), ylabel="probability"):
         axes.bar(words, counted, color=COLOURS[0], label="from its own count")
         bars = axes.bar(
@@ -271,8 +253,8 @@ def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str])
         axes.set_ylim(0, 0.85)
     axes.legend(fontsize=9)
     plots.show(
-        "A cat is likeliest each time, an owl least. The owl's whole bar, and a part of the "
-        "others', is kept back."
+        "A cat is likeliest each time, an owl least. "
+        "The owl's whole bar, and a part of the others', is kept back."
     )
 
 
@@ -308,8 +290,9 @@ def contest(over: Mapping[str, tuple[float, float]], alt: str) -> None:
 
 
 def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
-    """Show what the model saves on a pair never seen, in two parts, and what tables keep back;
-    `share`: for all.
+    """Show what the model saves on a pair never seen, in two parts, and what tables keep back.
+
+    `share` is kept back for all such pairs.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
     plots.bars(share, "Kept back for pairs never seen", "share of the probability, %", axes=left)
@@ -329,14 +312,15 @@ def angles(
     foreign: Mapping[int, float],
     costs: Mapping[str, Mapping[int, float]],
 ) -> None:
-    """Show how cosines of pairs of tokens are spread, what a token reads of the others, by how many
-    they are, and what tables lose by rank, a curve for each kind.
+    """Show angles between tokens, what a token reads of the others, and what tables lose by rank.
+
+    There is a curve for each kind of pair, of crowd and of table.
     """
     _, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2))
     edges = torch.linspace(-0.6, 1, 81)
     for (name, values), colour, style in zip(cosines.items(), COLOURS, ("-", "--"), strict=False):
-        density = torch.histc(values, 80, -0.6, 1) / len(values) / (edges[1] - edges[0])
-        left.stairs(density, edges, color=colour, linestyle=style, linewidth=1.8, label=name)
+        heights = torch.histc(values, 80, -0.6, 1) / len(values) / (edges[1] - edges[0])
+        left.stairs(heights, edges, color=colour, linestyle=style, linewidth=1.8, label=name)
     left.set(
         title="How far from a right angle?",
         xlabel="cosine of two tokens' embeddings",
@@ -355,11 +339,10 @@ def angles(
 
 
 class LiveTable:
-    """A picture of a table in training, drawn anew while you watch; it keeps how `like` others the
-    table was.
+    """A picture of a table in training, drawn anew while you watch.
 
-    `words` pick rows and columns, `often` the pairs of the bigram table `counted` that are
-    compared.
+    It keeps how `like` others the table was. `words` pick rows and columns, `often` the pairs of
+    the bigram table `counted` that are compared.
     """
 
     STEPS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300)
@@ -497,13 +480,12 @@ def _by_rank(
 
 
 def leads(lead: Mapping[int, float], others: ByName) -> None:
-    """Show how often a hidden pair leads the absent ones, by trained rank, and how often in other
-    tables.
+    """Show how often a hidden pair leads the absent ones, by trained rank.
+
+    Lines say how often it does in other tables.
     """
-    axes, title = (
-        plt.subplots(figsize=(8.5, 4.6))[1],
-        "Can a table tell hidden pairs from absent ones?",
-    )
+    axes = plt.subplots(figsize=(8.5, 4.6))[1]
+    title = "Can a table tell hidden pairs from absent ones?"
     _by_rank(
         {"trained": lead}, title, "share of hidden pairs above\nthe median absent one", axes
     ).set_ylim(0.45, 1)
@@ -512,8 +494,9 @@ def leads(lead: Mapping[int, float], others: ByName) -> None:
 
 
 def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: ByName) -> None:
-    """Show how models' direct paths correlate with the bigram table, and what they lose alone;
-    `lines`: others.
+    """Show how models' direct paths correlate with the bigram table, and what they lose alone.
+
+    `lines` are other tables.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
     models = list(correlations)

@@ -13,9 +13,7 @@ from course_utils._arguments import Count, validated
 
 @validated
 def pair_loss(logits: Float[Tensor, "V V"], pairs: Float[Tensor, "V V"]) -> Float[Tensor, ""]:
-    """Mean −log p, in nats, over a text in which each pair [current, next] has the share `pairs` of
-    all.
-    """
+    """Mean −log p, in nats, over a text of which each pair [current, next] is the share `pairs`."""
     return -(pairs * logits.log_softmax(1)).sum()
 
 
@@ -27,8 +25,7 @@ def fit(
     steps: Count = 200,
     lr: Annotated[float, Ge(0)] = 0.05,
 ) -> Float[Tensor, "V V"]:
-    """Train `weights` by Adam on the shares of pairs, and return the logits that
-    `logits_of(*weights)` then gives.
+    """Train `weights` by Adam on the shares of pairs; returns the logits, `logits_of(*weights)`.
 
     The loss is `pair_loss` itself, not an estimate from a batch.
     """
@@ -42,8 +39,9 @@ def fit(
 
 @validated
 def train_factors(N: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
-    """Logits [current, next] trained on the counts N of pairs, from small random factors [V, rank]
-    and [rank, V].
+    """Logits [current, next] of two thin factors trained on the counts N of pairs.
+
+    The factors, [V, rank] and [rank, V], begin small and random.
     """
     generator = torch.Generator().manual_seed(0)
     E = torch.nn.Parameter(0.1 * torch.randn(len(N), rank, generator=generator))
@@ -55,11 +53,11 @@ def train_factors(N: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
 def svd_cut(
     table: Float[Tensor, "V V"], rank: Count, weights: Float[Tensor, "V V"] | None = None
 ) -> Float[Tensor, "V V"]:
-    """The table of this rank that comes nearest to `table` in squared differences, each row's mean
-    taken out first.
+    """The table of this rank that comes nearest to `table` in squared differences.
 
-    `weights`, a column times a row, multiply the differences before they are squared. The
-    decomposition is `torch.svd_lowrank`, with 64 more random directions than are kept.
+    Each row's mean is taken out first. `weights`, a column times a row, multiply the differences
+    before they are squared. The decomposition is `torch.svd_lowrank`, with 64 more random
+    directions than are kept.
     """
     weights = torch.ones_like(table) if weights is None else weights
     with torch.random.fork_rng(devices=[]):
@@ -73,12 +71,15 @@ def svd_cut(
 def row_centred_correlation(
     A: Float[Tensor, "row column"], B: Float[Tensor, "row column"], mask: Bool[Tensor, "row column"]
 ) -> float:
-    """Pearson's correlation of two tables over the entries in `mask`, after each row lost its own
-    mean over them.
+    """Pearson's correlation of two tables over `mask`, each row less its own mean over it.
 
     A softmax over a row ignores a constant, so a comparison of logits must ignore it too.
     """
     n = mask.sum(1, keepdim=True)  # [row, 1]
-    # 0 outside the mask
-    A, B = (torch.where(mask, T - (T * mask).sum(1, keepdim=True) / n, 0) for T in (A, B))
+
+    def centred(table: Tensor) -> Tensor:
+        mean = (table * mask).sum(1, keepdim=True) / n  # [row, 1]
+        return torch.where(mask, table - mean, 0)
+
+    A, B = centred(A), centred(B)
     return ((A * B).sum() / (A.norm() * B.norm())).item()

@@ -1,6 +1,4 @@
-"""Checks of lesson 04, one layer: each exercise, with its typical mistakes and the sentence that
-each gets.
-"""
+"""Checks of lesson 04, one layer: each exercise, and what each typical mistake is told."""
 
 from collections.abc import Callable
 from functools import partial
@@ -42,19 +40,18 @@ def _why_terms(
         return None
     ratio = (terms.norm() / right_terms.norm()).item()
     return {
-        "the direct path sees the current token alone, but the same token gets two different "
-        "rows: what else is in "
-        "it?": not close(direct[[1, 2]], direct[[3, 5]]),
+        "the direct path sees the current token alone, but the same token gets two different rows: "
+        "what else is in it?": not close(direct[[1, 2]], direct[[3, 5]]),
         "the direct path is not the embedding times the unembedding.": not close(
             direct, right_direct
         ),
         f"the heads' terms are {ratio:.3g} times as large as what the heads add.": close(
             terms, ratio * right_terms
         ),
-        "the first position can attend to itself alone, so each head's term there is one row of "
-        "its OV table.": (not close(terms[:, 0], right_terms[:, 0])),
-        "the terms do not add up to the logits: is each pattern the model's own, as [dest, "
-        "src], one for each head?": (not close(terms.sum(0), right_terms.sum(0))),
+        "the first position can attend to itself alone, so each head's "
+        "term there is one row of its OV table.": (not close(terms[:, 0], right_terms[:, 0])),
+        "the terms do not add up to the logits: is each pattern the model's own, "
+        "as [dest, src], one for each head?": (not close(terms.sum(0), right_terms.sum(0))),
     }
 
 
@@ -64,16 +61,15 @@ def _terms(
     values: int = 0,
     direct: int = 0,
 ) -> Answer:
-    """An answer that changes the patterns, [head, dest, src], turns OV, or has W_pos in its values
-    or direct path.
+    """An answer with something to get wrong in each keyword.
+
+    It changes the patterns, [head, dest, src], turns OV, or has W_pos in its values or direct path.
     """
 
     def answer(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        x, W_pos, A = (
-            model.W_E[tokens],
-            model.W_pos[: len(tokens)],
-            heads.patterns(model, tokens[None])[0, :, 0],
-        )
+        x = model.W_E[tokens]
+        W_pos = model.W_pos[: len(tokens)]
+        A = heads.patterns(model, tokens[None])[0, :, 0]
         moved = change(A) @ (x + values * W_pos) @ turn(model.W_V[0] @ model.W_O[0])
         return (x + direct * W_pos) @ model.W_U, moved @ model.W_U
 
@@ -92,8 +88,8 @@ def _without_positions(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor
 
 
 path_terms = compared(
-    "`path_terms(model, tokens) → direct [n, V], heads [h, n, V]`: what each path adds to the "
-    "logits.",
+    "`path_terms(model, tokens) → direct [n, V], heads [h, n, V]`: "
+    "what each path adds to the logits.",
     returns=("[pos, d_vocab] for the direct path", "[head, pos, d_vocab] for the heads"),
     cases=lambda: {
         "the sum is right, but not what each head adds to it.": (
@@ -142,13 +138,15 @@ TEXTS = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
 def _looking(
     change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None
 ) -> Answer:
-    """An answer that makes another pattern of A, [batch, dest, src] of one head or of those
-    `forced`, with E = I.
+    """An answer that makes another pattern of A, with E = I.
+
+    A is [batch, dest, src], of one head or of those `forced`.
     """
 
     def answer(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
         # [batch, head, dest, src]
-        A, which = (heads.patterns(model, tokens)[0].transpose(0, 1), forced or head)
+        A = heads.patterns(model, tokens)[0].transpose(0, 1)
+        which = forced or head
         A[:, which] = change(A[:, which], torch.eye(tokens.shape[1]))
         with interventions.patched(model, "blocks.0.attn.hook_pattern", A):
             return model(tokens)
@@ -161,20 +159,20 @@ def _why_fixed(
 ) -> Said:
     later, first = close(got[:, 1:], right[:, 1:]), close(got[:1], right[:1])
     others = {n: close(got, _looking()(model, tokens, n)) for n in range(model.cfg.n_heads)}
-    return {
-        f"head {n} was forced, and head {head} was asked for.": forced
-        for n, forced in others.items()
-    } | {
-        "it is right from position 1 on; the start token itself can look at nothing else "
-        "either.": later,
-        "the first text of the batch is right and the second is not: force the head in every "
-        "text.": first,
+    forced = {
+        f"head {n} was forced, and head {head} was asked for.": was for n, was in others.items()
+    }
+    return forced | {
+        "it is right from position 1 on; "
+        "the start token itself can look at nothing else either.": later,
+        "the first text of the batch is right and the second is not: "
+        "force the head in every text.": first,
     }
 
 
 fixed_on_start = compared(
-    "`fixed_on_start(model, tokens, head) → [batch, pos, d_vocab]`: one head looks at the start "
-    "token only.",
+    "`fixed_on_start(model, tokens, head) → [batch, pos, d_vocab]`: "
+    "one head looks at the start token only.",
     returns="logits [batch, pos, d_vocab]",
     cases=lambda: {
         "the logits are not those of the model with head 1 looking at the start token only.": (
@@ -197,10 +195,10 @@ fixed_on_start = compared(
         "the head still looks at other tokens too: set the rest of each row to 0.": _looking(
             lambda A, E: A.maximum(E[0])
         ),
-        "sources and destinations are swapped: every row [dest] should be 1 followed by "
-        "zeros.": _looking(lambda A, E: E[:, :1]),
-        "the attention to the start token is as it was; the head should pay it all of its "
-        "attention.": _looking(lambda A, E: A * E[0]),
+        "sources and destinations are swapped: "
+        "every row [dest] should be 1 followed by zeros.": _looking(lambda A, E: E[:, :1]),
+        "the attention to the start token is as it was; "
+        "the head should pay it all of its attention.": _looking(lambda A, E: A * E[0]),
         "each position looks at itself; it should look at position 0.": _looking(lambda A, E: E),
         "the head looks at position 1; the start token stands at position 0.": _looking(
             lambda A, E: E[1]
@@ -208,8 +206,8 @@ fixed_on_start = compared(
         "the head looks at the last position; the start token stands at position 0.": _looking(
             lambda A, E: E[-1]
         ),
-        "these are the logits of the model as it was: has your hook run, and does it return the "
-        "pattern?": (lambda m, t, h: m(t)),
+        "these are the logits of the model as it was: "
+        "has your hook run, and does it return the pattern?": (lambda m, t, h: m(t)),
         "all heads were forced; only the head asked for should be.": _looking(forced=slice(None)),
         "these are probabilities; asked for are the logits.": lambda *a: _looking()(*a).softmax(-1),
         "these are log-probabilities; asked for are logits.": lambda *a: _looking()(*a).log_softmax(
@@ -266,19 +264,16 @@ DESTS: dict[str, Row] = {  # and wrong destinations
         )
     ),
     "what is the same for every source changes no pattern, but it changed your destinations. "
-    "Subtract from each "
-    "score the mean of its row first (its column's mean changes no order).": lambda m, h, s: _QK(
-        m, h
-    )[:, s],
+    "Subtract from each score the mean of its row "
+    "first (its column's mean changes no order).": lambda m, h, s: _QK(m, h)[:, s],
 }
 
 
 def _ids(ends: Any) -> tuple[Any, ...]:
     """Destinations and outs, tensors or lists of whole numbers, as tensors."""
     found = []
-    for ids, name in zip(
-        pair(ends, "destinations and outs"), ("destinations", "outs"), strict=True
-    ):
+    both = pair(ends, "destinations and outs")
+    for ids, name in zip(both, ("destinations", "outs"), strict=True):
         if isinstance(ids, tuple) and hasattr(ids, "indices"):
             raise Wrong("`topk` gives values and indices: return its `.indices`.")
         found.append(torch.as_tensor(ids) if isinstance(ids, list | tuple) else ids)
@@ -292,25 +287,18 @@ def _why_ids(
 ) -> str | None:
     if k != 4:  # the other cases have sentences of their own
         return None
-    part, name, rows, otherwise = (
-        (
-            0,
-            "destinations",
-            DESTS,
-            "the destinations are not those with the largest relative score.",
-        )
-        if close(got[1], right[1])
-        else (1, "outs", OUTS, "the outs are not the largest entries of the source's row of OV.")
-    )
+    if close(got[1], right[1]):
+        part, name, rows = 0, "destinations", DESTS
+        otherwise = "the destinations are not those with the largest relative score."
+    else:
+        part, name, rows = 1, "outs", OUTS
+        otherwise = "the outs are not the largest entries of the source's row of OV."
     for sentence, row in rows.items():
         if close(got[part], row(model, head, source).topk(k).indices):
             return sentence
     in_order = close(got[part].sort().values, right[part].sort().values)
-    return (
-        f"the {name} are the right ones, but the largest should come first."
-        if in_order
-        else otherwise
-    )
+    order = f"the {name} are the right ones, but the largest should come first."
+    return order if in_order else otherwise
 
 
 def _asked() -> Cases:
@@ -328,14 +316,14 @@ def _asked() -> Cases:
 def _returns_tensors(answer: Answer) -> None:
     if not all(isinstance(ids, Tensor) for ids in answer(_small(), 0, 0, 13)):
         raise Unfit(
-            "the next cells index tensors with these ids, and get lists: return tensors, as "
-            "`topk` does"
+            "the next cells index tensors with these ids, and get lists: "
+            "return tensors, as `topk` does"
         )
 
 
 skip_trigrams = compared(
-    "`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: what one source token "
-    "is for one head.",
+    "`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: "
+    "what one source token is for one head.",
     returns=("the ids of k destinations", "the ids of k outs"),
     cases=_asked,
     as_read=_ids,
@@ -349,8 +337,9 @@ skip_trigrams = compared(
 
 @judged
 def positive_yet_lowering(answer: Answer) -> None:
-    """`positive_yet_lowering() → [2, 2]`: rows sum to 0, eigenvalues 0 and positive, a token that
-    lowers itself.
+    """`positive_yet_lowering() → [2, 2]`: a table with a token that lowers itself.
+
+    Rows sum to 0, and eigenvalues are 0 and positive.
     """
     matrix = tensor(answer(), (2, 2), "[source, out]").double()
     size = matrix.abs().max().item() or 1.0

@@ -1,6 +1,4 @@
-"""The explorer of skip-trigrams: one source and one head, by the weights and in the text, and a
-test of a finding.
-"""
+"""The explorer of skip-trigrams: one source and one head, by the weights and in the text."""
 
 from collections.abc import Sequence
 from html import escape
@@ -22,8 +20,9 @@ STYLE = f"<style>{(HERE / 'explorer.css').read_text(encoding='utf-8')}</style>"
 
 
 class Live(anywidget.AnyWidget):
-    """The picture on the page: `asked` is what was pressed or typed there, `said` why it has no
-    answer.
+    """The picture on the page.
+
+    `asked` is what was pressed or typed there, `said` why it has no answer.
     """
 
     _esm = (HERE / "explorer.js").read_text(encoding="utf-8")
@@ -33,8 +32,7 @@ class Live(anywidget.AnyWidget):
 
 
 class Explorer:
-    """One source, one head: who looks for it, what it makes likelier, and what the text says of
-    both.
+    """One source, one head: who looks for it, what it makes likelier, and what the text says.
 
     `explorer.show(" open", 6)` is a picture to press, `explorer.rows(" open", 6)` what stands in
     it.
@@ -47,8 +45,9 @@ class Explorer:
         self.rare = torch.bincount(tokens.flatten(), minlength=model.cfg.d_vocab) < 10
 
     def parts(self, word: str) -> Int[Tensor, " part"]:
-        """The tokens of a word typed as the tables write it: · for a space, ↵ for a line break, →
-        for a tab.
+        """The tokens of a word typed as the tables write it.
+
+        · stands for a space, ↵ for a line break, → for a tab.
         """
         typed = word.replace("·", " ").replace("↵", "\n").replace("→", "\t")
         return self.model.to_tokens(typed, prepend_bos=False)[0]
@@ -69,83 +68,66 @@ class Explorer:
         return "   ".join(text.visible(str(token)) for token in self.model.to_str_tokens(tokens))
 
     def _received(self, head: int, source: int) -> Float[Tensor, "n pos"]:
-        """Attention that the later positions of the contexts with a source pay to it, in multiples
-        of an even share.
-        """
+        """Attention that a source gets from later positions, in multiples of an even share."""
         rows = self.tokens[(self.tokens == source).any(1)]
         x = self.model.W_E[rows] + self.model.W_pos[: rows.shape[1]]  # [n, pos, d_model]
-        scores = (
-            x
-            @ self.model.W_Q[0, head]
-            @ (x @ self.model.W_K[0, head]).mT
-            * self.model.cfg.d_head**-0.5
-        )
-        pattern = scores.masked_fill(torch.ones_like(scores[0]).triu(1).bool(), -torch.inf).softmax(
-            -1
-        )
-        # [n, dest, src]
-        before = (rows == source)[:, None, :] & torch.ones_like(scores[0]).tril(-1).bool()
+        q = x @ self.model.W_Q[0, head]
+        k = x @ self.model.W_K[0, head]
+        scores = q @ k.mT * self.model.cfg.d_head**-0.5  # [n, dest, src]
+        ones = torch.ones_like(scores[0])
+        pattern = scores.masked_fill(ones.triu(1).bool(), -torch.inf).softmax(-1)
+        before = (rows == source)[:, None, :] & ones.tril(-1).bool()  # [n, dest, src]
         # 0 / 0 where the source has not come yet
         received = (pattern * before).sum(-1) / before.sum(-1)
         return received * (torch.arange(rows.shape[1]) + 1)
 
     def rows(self, word: str, head: int, k: int = 6) -> list[list[str]]:
-        """What the picture shows of a source and a head, line by line. Raises ValueError when
-        `word` is no token.
+        """What the picture shows of a source and a head, line by line.
 
-        Destination, weights, text (times); out, logit, how often it comes after the source and
-        elsewhere, per 1,000.
+        Raises ValueError when `word` is no token. Destination, weights, text (times); out, logit,
+        how often it comes after the source and elsewhere, per 1,000.
         """
         return [[*map(str, row[:7])] for row in self._found(self.token(word), head, k)]
 
     def _found(self, source: int, head: int, k: int = 6) -> list[list]:
-        """The rows as they are shown, and behind them score and effect, for the widths of the
-        lines.
-        """
+        """The rows as they are shown, each with score and effect, for the widths of the lines."""
         qk, ov = circuits.full_qk(self.model, 0, head), circuits.full_ov(self.model, 0, head)
         # [dest]
         scores = (qk.A @ (qk.B[:, source] - qk.B.mean(1))).masked_fill(self.rare, -torch.inf)
         effects = ov.A[source] @ ov.B  # [out]
         rows = self.tokens[(self.tokens == source).any(1)]
-        times, after = (
-            self._received(head, source),
-            (self.tokens == source).cumsum(1) > (self.tokens == source),
-        )
+        times = self._received(head, source)
+        after = (self.tokens == source).cumsum(1) > (self.tokens == source)
         found = []
         for dest, out in zip(scores.topk(k).indices, effects.topk(k).indices, strict=True):
             there = times[(rows == dest) & times.isfinite()]
             measured = f"{there.mean():.1f} ({len(there)})" if len(there) else "(0)"
-            rates = [
-                f"{1000 * (self.tokens[part] == out).float().mean():.2f}"
-                for part in (after, ~after)
-            ]
-            b, c = (
-                text.visible(str(t)) for t in self.model.to_str_tokens(torch.stack([dest, out]))
-            )
+            often = [(self.tokens[part] == out).float().mean() for part in (after, ~after)]
+            rates = [f"{1000 * rate:.2f}" for rate in often]
+            names = self.model.to_str_tokens(torch.stack([dest, out]))
+            b, c = (text.visible(str(name)) for name in names)
             weight, effect = scores[dest].exp().item(), effects[out].item()
-            found.append(
-                [b, f"{weight:.1f}", measured, c, f"{effect:+.1f}", *rates, weight, effect]
-            )
+            shown = [b, f"{weight:.1f}", measured, c, f"{effect:+.1f}", *rates]
+            found.append([*shown, weight, effect])
         return found
 
     def drawn(self, source: int, head: int) -> tuple[str, str]:
         """The picture of a source and a head, as HTML and in words."""
-        found, name = (
-            self._found(source, head),
-            text.visible(str(self.model.to_single_str_token(source))),
-        )
+        found = self._found(source, head)
+        name = text.visible(str(self.model.to_single_str_token(source)))
         count = int((self.tokens == source).sum())
 
         def token(word: str) -> str:
             return f'<code data-source="{escape(word)}">{escape(word)}</code>'
 
         def table(caption: str, heads: str, first: int, last: int) -> str:
-            rows = "".join(
-                f"<tr><td>{token(row[first])}</td>{''.join(f'<td>{cell}</td>' for cell in row[first + 1 : last])}</tr>"
-                for row in found
-            )
+            rows = ""
+            for row in found:
+                cells = "".join(f"<td>{cell}</td>" for cell in row[first + 1 : last])
+                rows += f"<tr><td>{token(row[first])}</td>{cells}</tr>"
             line = "".join(f"<th>{one}</th>" for one in heads.split(", "))
-            return f"<table><caption>{caption}</caption><thead><tr>{line}</tr></thead><tbody>{rows}</tbody></table>"
+            head, body = f"<thead><tr>{line}</tr></thead>", f"<tbody>{rows}</tbody>"
+            return f"<table><caption>{caption}</caption>{head}{body}</table>"
 
         def lines(values: list[float], path: str) -> str:
             most = max(map(abs, values))
@@ -176,8 +158,9 @@ class Explorer:
         return html, "\n".join(said)
 
     def places(self, n: int, generator: torch.Generator) -> Int[Tensor, "n 48"]:
-        """The 48 tokens up to `n` random places of the text; the start token takes the place of the
-        first.
+        """The 48 tokens up to each of `n` random places of the text.
+
+        The start token takes the place of the first.
         """
         rows = torch.randint(len(self.tokens), (n,), generator=generator)
         ends = torch.randint(64, self.tokens.shape[1] - 1, (n,), generator=generator)
@@ -192,8 +175,7 @@ class Explorer:
         others: Int[Tensor, " n"],
         distances: Sequence[int],
     ) -> tuple[float, Float[Tensor, "distance 3"]]:
-        """A finding, source, destination, out, tried in `contexts` whose last token is made the
-        destination.
+        """A finding (source, destination, out) tried in contexts that end in the destination.
 
         Medians over the contexts: P(out) as they are, and for each distance P(out) with the source
         so many places before the end, the factor by which that changes it, and the factor for one
@@ -210,15 +192,15 @@ class Explorer:
         return before.median().exp().item(), torch.tensor(rows)
 
     def show(self, word: str = " open", head: int = 6) -> None:
-        """The picture, live: press a token or a head, or type a source. What is stored of it is a
-        table.
+        """The picture, live: press a token or a head, or type a source.
+
+        What is stored of it is a table.
         """
         from IPython.display import display
 
         html, said = self.drawn(self.token(word), head)
-        display(
-            {"text/html": f'<div class="explorer-still">{html}</div>', "text/plain": said}, raw=True
-        )
+        still = f'<div class="explorer-still">{html}</div>'
+        display({"text/html": still, "text/plain": said}, raw=True)
         live = Live(asked={"source": text.visible(word), "head": head}, html=html)
 
         def answer(change: Any) -> None:
@@ -226,11 +208,8 @@ class Explorer:
             if len(parts) == 1:
                 live.html, live.said = self.drawn(int(parts[0]), live.asked["head"])[0], ""
             else:
-                live.said = (
-                    f"That is {len(parts)} tokens: {self._written(parts)}"
-                    if len(parts)
-                    else "Type one token."
-                )
+                several = f"That is {len(parts)} tokens: {self._written(parts)}"
+                live.said = several if len(parts) else "Type one token."
 
         live.observe(answer, "asked")
         display(scripts.view(live), raw=True)

@@ -1,6 +1,4 @@
-"""What only lesson 04 draws: a skip-trigram, what a model expects, tables, tests of skip-trigrams,
-eigenvalues.
-"""
+"""What only lesson 04 draws: skip-trigrams and tests of them, tables, eigenvalues, sinks."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,8 +16,9 @@ ALT = plots.alt_texts(__file__)
 
 
 def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
-    """A schematic of a skip-trigram: the destination looks back for the source, the source says
-    what comes next.
+    """A schematic of a skip-trigram.
+
+    The destination looks back for the source, and the source says what comes next.
     """
     _, axes = plt.subplots(figsize=(10, 3.9))
     words, last = [source, *between, dest, out], len(between) + 1
@@ -27,27 +26,11 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     for i, word in enumerate(words):
         plots.box(axes, i, 0, word, "#fbe9df" if i > last else "#e8f1f8" if i in named else "white")
         axes.text(i, -0.75, named.get(i, ""), ha="center", fontsize=9)
+    looks = "QK: how strongly the destination looks for the source"
+    says = "OV: what the source says about the next token"
     for start, end, y, bend, colour, line, at, said in (
-        (
-            last,
-            0,
-            0.3,
-            0.35,
-            COLOURS[0],
-            "-",
-            2.0,
-            "QK: how strongly the destination looks for the source",
-        ),
-        (
-            0,
-            last + 1,
-            -0.3,
-            0.25,
-            COLOURS[1],
-            "--",
-            -2.15,
-            "OV: what the source says about the next token",
-        ),
+        (last, 0, 0.3, 0.35, COLOURS[0], "-", 2.0, looks),
+        (0, last + 1, -0.3, 0.25, COLOURS[1], "--", -2.15, says),
     ):
         plots.arrow(axes, (start, y), (end, y), colour, line, bend)
         axes.text((start + end) / 2, at, said, ha="center", color=colour)
@@ -59,8 +42,9 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
 def expected(
     model: HookedTransformer, given: Mapping[str, Float[Tensor, " d_vocab"]], marked: str
 ) -> None:
-    """The likeliest next tokens, one panel for each text or model in `given`, which maps titles to
-    probabilities.
+    """The likeliest next tokens, one panel for each text or model in `given`.
+
+    It maps titles to probabilities.
     """
     said = []
     _, drawn = plt.subplots(1, len(given), figsize=(10, 3.6), sharex=True)
@@ -81,8 +65,9 @@ def two_tables(
     OV: Float[Tensor, "src out"],
     names: tuple[Sequence[str], Sequence[str], Sequence[str]],
 ) -> None:
-    """A corner of a head's two tables, side by side; `names` are those of destinations, sources and
-    outs.
+    """A corner of a head's two tables, side by side.
+
+    `names` are those of destinations, sources and outs.
     """
     _, (left, right) = plt.subplots(
         1, 2, figsize=(10.5, 4.4), width_ratios=[len(names[1]), len(names[2])]
@@ -107,8 +92,9 @@ def two_tables(
 def largest(
     model: HookedTransformer, entries: Sequence[tuple[float, Int[Tensor, "entry 3"]]]
 ) -> None:
-    """Each head's largest logit and largest OV entries, as source … destination → out; copies stand
-    out.
+    """Each head's largest logit and largest OV entries, as source … destination → out.
+
+    Copies stand out.
     """
     _, axes = plt.subplots(figsize=(10.5, 0.5 + 0.5 * len(entries)))
     said = []
@@ -153,8 +139,9 @@ def largest(
 def gains(
     changes: Mapping[str, Float[Tensor, " n"]], medians: Mapping[str, Any], rises: Mapping[str, Any]
 ) -> None:
-    """Show by what factors inserted sources change P(out), a dot a case: `changes` in nats,
-    `medians` of factors.
+    """Show by what factors inserted sources change P(out), a dot a case.
+
+    `changes` are in nats, `medians` are factors.
     """
     _, axes = plt.subplots(figsize=(10, 4.2))
     for i, (marker, (name, values)) in enumerate(zip(MARKERS, changes.items(), strict=False)):
@@ -180,8 +167,9 @@ def gains(
 def findings(
     tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]
 ) -> None:
-    """Show for each finding that `Explorer.test` tried: P(out) against the distance of its source,
-    and without it.
+    """Show P(out) for each finding that `Explorer.test` tried, by its source's distance.
+
+    A line stands at P(out) without the source.
     """
     log: dict[str, Any] = {
         "xscale": "log",
@@ -217,13 +205,9 @@ def patterns(pattern: Patterns, names: Sequence[str]) -> None:
 def by_distance(
     factors: Mapping[str, Sequence[float]], distances: Sequence[int], dashed: Sequence[str]
 ) -> None:
-    """Show by what factor each head's skip-trigrams raise their outs, against how far back the
-    source stands.
-    """
-    title, xlabel = (
-        "Does a skip-trigram work wherever its source stands?",
-        "the source stands so many tokens back",
-    )
+    """Show by what factor each head's skip-trigrams raise their outs, by the source's distance."""
+    title = "Does a skip-trigram work wherever its source stands?"
+    xlabel = "the source stands so many tokens back"
     log: dict[str, Any] = {
         "xscale": "log",
         "yscale": "log",
@@ -246,8 +230,9 @@ def eigenvalues(
     untrained: Sequence[float],
     chance: float,
 ) -> None:
-    """Show eigenvalues of two heads in the plane, and the copying score of all heads beside what
-    chance gives.
+    """Show eigenvalues of two heads in the plane, and the copying score of all heads.
+
+    Beside the scores stands what chance gives.
     """
     _, panels = plt.subplots(1, 3, figsize=(10.5, 4), width_ratios=[2, 2, 3])
     points: dict[str, Any] = {"lines": False, "markers": True}
@@ -282,8 +267,9 @@ def small_tables(
 
 
 def turned(toys: Mapping[str, Float[Tensor, "src out"]]) -> None:
-    """OV tables of two or three tokens, rows summing to zero; below, an arrow from each token to
-    what it adds.
+    """OV tables of two or three tokens, rows summing to zero.
+
+    Below, an arrow goes from each token to what it adds.
     """
     _, grid = plt.subplots(2, len(toys), figsize=(10, 5.2), height_ratios=[1, 1.5])
     for (above, below), (title, table) in zip(grid.T, toys.items(), strict=True):
@@ -334,8 +320,9 @@ def sinks(
     usual: Float[Tensor, " head"],
     rises: Mapping[str, Sequence[tuple[float, float]]],
 ) -> None:
-    """Left: how much the start token says in each head, beside a usual token. Right: rises of the
-    loss, with errors.
+    """How much the start token says in each head, and how the loss rises.
+
+    What it says stands left, beside a usual token; the rise stands right, with errors.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4), width_ratios=[1, 1.6])
     names = [f"0.{h}" for h in range(len(start))]

@@ -1,6 +1,4 @@
-"""Checks of lesson 04b, what reading misses: each exercise, then its mistakes with the sentence
-each must get.
-"""
+"""Checks of lesson 04b, what reading misses: each exercise, and what each mistake is told."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -20,13 +18,12 @@ _NAMES = {_KEEP: "keep", _IN: "in", _AT: "at", _MIND: "mind", _BAY: "bay"}
 
 @judged
 def keep_in_mind(answer: Answer) -> None:
-    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: any that say in mind, at bay,
-    and no bugs.
+    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: in mind, at bay, and no bugs.
+
+    Any that say so are right.
     """
-    given, means = (
-        pair(answer(), "QK and OV"),
-        ("[head, dest, src] for QK", "[head, src, out] for OV"),
-    )
+    given = pair(answer(), "QK and OV")
+    means = ("[head, dest, src] for QK", "[head, src, out] for OV")
     sizes = [(len(table) if getattr(table, "ndim", 0) == 3 else 1, 6, 6) for table in given]
     QK, OV = map(tensor, given, sizes, means)
     demand(
@@ -78,26 +75,26 @@ def _removals() -> Cases:
         "0 and 1 and 2": {0, 1, 2},
     }.items():
         wrong = (
-            f"the logits without {named} are not right: set z [batch, pos, head, d_head] to "
-            f"zero for these heads."
+            f"the logits without {named} are not right: "
+            "set z [batch, pos, head, d_head] to zero for these heads."
         )
         cases[wrong] = tiny_model(0.6, n_layers=1), tokens, removed
     other = tiny_model(0.6, n_layers=1, n_heads=2, d_head=7, d_vocab=13, d_model=8)
     wrong = (
-        "it is right for one small model, and wrong for another with other sizes and one "
-        "text of three tokens."
+        "it is right for one small model, "
+        "and wrong for another with other sizes and one text of three tokens."
     )
     return cases | {wrong: (other, torch.tensor([[0, 12, 5]]), {1})}
 
 
 without_heads = compared(
-    "`without_heads(model, tokens, removed) → [batch, pos, d_vocab]`: the logits, some heads' "
-    "output zero.",
+    "`without_heads(model, tokens, removed) → [batch, pos, d_vocab]`: "
+    "the logits, some heads' output zero.",
     returns="logits [batch, pos, d_vocab]",
     cases=_removals,
     mistakes={
-        "these are the logits of the model as it was: has your hook run, and does it return "
-        "z?": lambda m, t, r: m(t),
+        "these are the logits of the model as it was: "
+        "has your hook run, and does it return z?": lambda m, t, r: m(t),
         "the heads 0 and 2 stayed, and the others were removed.": lambda m, t, r: _without(
             m, t, {0, 1, 2} - r
         ),
@@ -118,23 +115,22 @@ without_heads = compared(
 
 @judged
 def attention_program(answer: Answer) -> None:
-    """`attention_program(strings) → [dest, src]`: a guess, without weights, where a head looks on a
-    text: any guess.
+    """`attention_program(strings) → [dest, src]`: a guess, without weights, where a head looks.
+
+    Any guess is right.
     """
     words = ["<|start|>", "def", " f", "(", "x", ",", " y", "):", "\n   ", " return", " x"]
     for n in (1, 4, 11):
         pattern, again = (tensor(answer(words[:n]), (n, n), "[dest, src]") for _ in range(2))
         rows, columns = (close(pattern.sum(axis), torch.ones(n)) for axis in (1, 0))
-        crossed, even = (
-            columns and not rows,
-            close(pattern, _normalised(torch.ones(n, n))) and n == 11,
-        )
+        crossed = columns and not rows
+        even = close(pattern, _normalised(torch.ones(n, n))) and n == 11
         for sentence, fails in {
             "attention is never negative.": (pattern < 0).any(),
-            "the columns sum to 1; the rows should: each destination has one unit of attention "
-            "to give.": crossed,
-            "a destination looks at a later token; only itself and earlier ones "
-            "count.": pattern.triu(1).any(),
+            "the columns sum to 1; the rows should: "
+            "each destination has one unit of attention to give.": crossed,
+            "a destination looks at a later token; "
+            "only itself and earlier ones count.": pattern.triu(1).any(),
             "each row should sum to 1: divide it by its sum.": not rows,
             "twice the same text, and two patterns.": not close(pattern, again),
             "that is an even pattern: let the distance, or the tokens, make a difference.": even,

@@ -1,6 +1,4 @@
-"""What only lesson 04b draws: three-token tables, bugs, heads side by side, programs, parts of the
-score, entries.
-"""
+"""What only lesson 04b draws: three-token tables, bugs, heads side by side, parts of scores."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -32,15 +30,14 @@ def tables(
 
 
 def rank_one(looks: Numbers, says: Numbers, dests: Sequence[str], outs: Sequence[str]) -> None:
-    """A schematic: attention down the side, effects along the top, and their products in the table,
-    in one scale.
+    """A schematic: attention down the side, effects along the top, their products in the table.
+
+    All have one scale.
     """
     sizes = {"width_ratios": (1, len(outs)), "height_ratios": (1, len(dests))}
     _, grid = plt.subplots(2, 2, figsize=(9, 4), gridspec_kw=sizes)
-    effects, attention = (
-        [[written(say, "+g") for say in says.tolist()]],
-        [[f"{look:g}"] for look in looks.tolist()],
-    )
+    effects = [[written(say, "+g") for say in says.tolist()]]
+    attention = [[f"{look:g}"] for look in looks.tolist()]
     said = [
         [f"{look:g} · {say:g} = {look * say:.2g}" for say in says.tolist()]
         for look in looks.tolist()
@@ -81,8 +78,9 @@ def above_optimum(results: Mapping[str, Sequence[float]], title: str) -> None:
 def by_head(
     panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], highlight: Sequence[int]
 ) -> None:
-    """Bars for each head, in one or more panels with the same rows; some heads stand out by colour
-    and hatching.
+    """Bars for each head, in one or more panels with the same rows.
+
+    Some heads stand out by colour and hatching.
     """
     colours, hatches = ([kind[h in highlight] for h in range(8)] for kind in (COLOURS, HATCHES))
     for axes, values in plots.panels(panels, (4.6 * len(panels) + 1, 3.4)):
@@ -135,8 +133,9 @@ def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, t
 
 
 def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
-    """Bars of how often something came, and should have come by each account, a panel for each
-    kind.
+    """Bars of how often something came, and should have come by each account.
+
+    There is a panel for each kind.
     """
     _, grid = plt.subplots(
         1, len(panels), figsize=(10, 0.9 + 0.38 * len(next(iter(panels.values()))))
@@ -148,8 +147,9 @@ def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
 
 
 def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) -> None:
-    """How often outs should come by each account [n], and came [n], a panel for each kind of
-    triple.
+    """How often outs should come by each account [n], and came [n].
+
+    There is a panel for each kind of triple.
     """
     panels = {
         title: {who: p.sum().item() for who, p in {**told, "came": came}.items()}

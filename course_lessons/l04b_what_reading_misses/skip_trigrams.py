@@ -1,5 +1,4 @@
-"""Heads held against skip-trigrams: a language whose best loss is known, triples counted in text,
-and rivals.
+"""Heads held against skip-trigrams: a language with a known best loss, triples, and rivals.
 
 A triple (a … b → c) is a source a among the tokens before, a destination b, and the token c that
 comes next.
@@ -14,7 +13,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import models
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils.text import D_VOCAB
 
 Logits = Float[Tensor, "*text out"]
@@ -27,8 +26,10 @@ Chosen = Bool[Tensor, "d_vocab pair"]
 
 @validated
 def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
-    """p(out | source, destination): each pair has a favourite, drawn at random, for four fifths of
-    the cases.
+    """p(out
+
+    source, destination): each pair has a favourite for four fifths of the cases. | Favourites are
+    drawn at random.
     """
     favourite = torch.randint(16, (16, 4), generator=torch.Generator().manual_seed(seed))
     return 0.2 / 16 + 0.8 * torch.nn.functional.one_hot(favourite, 16)
@@ -42,8 +43,9 @@ def fit(
     rate: float,
     steps: Count = 400,
 ) -> float:
-    """Train `weights` by Adam so that `logits()` fits p, all texts at once: the loss above p's
-    entropy, in nats.
+    """Train `weights` by Adam so that `logits()` fits p, all texts at once.
+
+    Returns the loss above p's entropy, in nats.
     """
     optimizer = torch.optim.Adam(weights, lr=rate)
     for i in range(steps):
@@ -58,8 +60,9 @@ def fit(
 
 @validated
 def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
-    """Nats above the optimum of a one-layer transformer, trained on texts start, source, filler,
-    destination.
+    """Nats above the optimum of a trained one-layer transformer.
+
+    Its texts are start, source, filler, destination.
     """
     p = language(seed)  # [source, dest, out]
     texts = torch.cartesian_prod(
@@ -92,9 +95,11 @@ class Triples(NamedTuple):
 
 @validated
 def count(stream: Stream, table: Square, window: Count = 16, least: Count = 2_000) -> Triples:
-    """Count triples, a (no start token) in the `window` up to b, for b, seen `least` times, that c
-    often follows.
+    """Count the triples a … b c whose c often follows.
+
+    The a, no start token, stands in the `window` up to b; a triple is seen `least` times.
     """
+    require_tokens(len(table), stream, "stream")
     total, d_vocab = table.sum(1, keepdim=True), len(table)
     # c follows b in 2 of 100 cases, and 100 times in all
     b, c = ((table / total >= 0.02) & table.ge(100) & (total >= least)).nonzero().T
@@ -126,12 +131,12 @@ def instances(
     chosen: Chosen,
     window: Count = 16,
 ) -> tuple[Float[Tensor, " n"], Bool[Tensor, " n"], Ids, Ids, Ids]:
-    """Where the c of a chosen triple may come after a … b: P(c) by a model without a last
-    LayerNorm, whether c came.
+    """Where the c of a chosen triple may come after a … b: P(c) by a model, and whether c came.
 
-    Then where: the row of `tokens`, the position of b, the pair (b, c). The same for every model,
-    in the same order.
+    The model has no last LayerNorm. Then where: the row of `tokens`, the position of b, the pair
+    (b, c). The same for every model, in the same order.
     """
+    require_tokens(model, tokens)
     x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]
     log_Z = torch.stack([(row @ model.W_U).logsumexp(-1) for row in x])
     before, truth = tokens.unfold(1, window, 1)[:, : x.shape[1]], tokens[:, window + 1 :]
@@ -153,9 +158,11 @@ def instances(
 def typical_log_Z(
     model: HookedTransformer, tokens: Ids, pos: Ids, frequency: Frequency
 ) -> Float[Tensor, "head n"]:
-    """log Ẑ of heads of layer 0 at tokens and pos: the mean of Σ e^score if sources were drawn by
-    frequency.
+    """log Ẑ of heads of layer 0 at tokens and pos.
+
+    Ẑ is the mean of Σ e^score if sources were drawn by frequency.
     """
+    require_tokens(model.cfg.d_vocab, tokens)
     W_E, W_pos = model.W_E, model.W_pos
     places, here, result = torch.arange(len(W_pos)), W_E[tokens] + W_pos[pos], []
     between = (places > 0) & (places < pos[:, None])  # [n, pos]
@@ -175,12 +182,12 @@ def preceded(
     window: Count = 16,
     d_vocab: Count = D_VOCAB,
 ) -> Int[Tensor, "d_vocab label"]:
-    """How often each token stands among the `window` tokens before a position, for each label of
-    the position.
+    """How often each token stands among the `window` tokens before positions of each label.
 
     Labels are 0, 1, 2, …; −1 leaves a position out, as are those with fewer tokens before them. A
     window may reach back into another document.
     """
+    require_tokens(d_vocab, stream, "stream")
     n = int(labels.max()) + 1
     here = (labels[window:] >= 0).nonzero().flatten() + window  # positions to count at
     table = torch.zeros(d_vocab * n, dtype=torch.int32)

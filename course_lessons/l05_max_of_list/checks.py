@@ -1,6 +1,4 @@
-"""Checks of lesson 05, max of a list: each exercise with its typical mistakes and the sentence each
-must get.
-"""
+"""Checks of lesson 05, max of a list: each exercise, and what each typical mistake is told."""
 
 import itertools
 
@@ -19,8 +17,9 @@ ONE_HEAD = {"n_layers": 1, "n_heads": 1, "positional_embedding_type": "standard"
 
 @judged
 def by_hand(answer: Answer) -> None:
-    """`by_hand(line) → six weights`: any by which attention is the line's softmax, and each value
-    votes for itself.
+    """`by_hand(line) → six weights`: attention is the line's softmax, each value votes for itself.
+
+    Any such weights are right.
     """
     for values in (5, 7):
         line = (1 + random(values, seed=values).abs()).cumsum(0)
@@ -44,43 +43,35 @@ def by_hand(answer: Answer) -> None:
             model.cfg.d_vocab == values,
             f"for a line of {values} values W_E should have {values} rows.",
         )
-        lists = (
-            values
-            - 5
-            + torch.tensor([[0, 4, 0, 0], [1, 1, 4, 1], [2, 2, 2, 2], [3, 1, 4, 0], [2, 4, 1, 3]])
-        )
+        few = torch.tensor([[0, 4, 0, 0], [1, 1, 4, 1], [2, 2, 2, 2], [3, 1, 4, 0], [2, 4, 1, 3]])
+        lists = values - 5 + few
         logits, (_, cache) = model(lists), model.run_with_cache(lists)
+        # at the last position: attention, scores, and votes, as they are and as they should be
         seen, wanted = cache["pattern", 0][:, 0, -1], line[lists].softmax(1)
-        score, places = (_centred(one) for one in (cache["attn_scores", 0][:, 0, -1], line[lists]))
-        given, votes = map(
-            _centred, (logits[:, -1], torch.zeros(len(lists), values).scatter_add(1, lists, wanted))
-        )
-        ratio, scale, off_line = (
-            _times(score, places),
-            _times(given, votes),
-            not close(seen, wanted),
-        )
+        score, places = _centred(cache["attn_scores", 0][:, 0, -1]), _centred(line[lists])
+        given = _centred(logits[:, -1])
+        votes = _centred(torch.zeros(len(lists), values).scatter_add(1, lists, wanted))
+        ratio = _times(score, places)
+        scale = _times(given, votes)
+        off_line = not close(seen, wanted)
         off_votes = not close(given, scale * votes)
+        even = close(seen, torch.tensor(0.25))
+        speaks = not close(_centred(model.W_E @ model.W_U), 0.0)
         for sentence, is_so in {
-            "every source gets the same attention: the line is not used.": close(
-                seen, torch.tensor(0.25)
-            ),
-            f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, here "
-            f"{model.cfg.d_head**0.5:.2f}.": off_line and close(score, ratio * places),
+            "every source gets the same attention: the line is not used.": even,
+            f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, "
+            f"here {model.cfg.d_head**0.5:.2f}.": off_line and close(score, ratio * places),
             "the score of a source should be its place on the line, whatever the last token is: "
-            "one of W_Q's "
-            "columns should read the constant 1, and the same one of W_K's the line.": off_line,
+            "one of W_Q's columns should read the constant 1, "
+            "and the same one of W_K's the line.": off_line,
             "no value votes for itself.": scale <= 0 or close(given, 0.0),
-            "the last token gets votes beyond its attention: the direct path, W_E W_U, speaks "
-            "too. Let the head "
-            "write where the embedding writes nothing, and W_U read only there.": off_votes
-            and not close(_centred(model.W_E @ model.W_U), 0.0),
+            "the last token gets votes beyond its attention: the direct path, W_E W_U, speaks too. "
+            "Let the head write where the embedding writes nothing, "
+            "and W_U read only there.": off_votes and speaks,
             "each value's logit should be the attention that its copies get: W_V, W_O and W_U "
-            "together should turn "
-            "a value into a vote for itself and for nothing else.": off_votes,
-            f"each value's logit is {scale:.2f} times the attention that its copies get: W_V, "
-            f"W_O and W_U "
-            "together should leave the size of a vote as it is.": not close(given, votes),
+            "together should turn a value into a vote for itself and for nothing else.": off_votes,
+            f"each value's logit is {scale:.2f} times the attention that its copies get: W_V, W_O "
+            "and W_U together should leave the size of a vote as it is.": not close(given, votes),
         }.items():
             demand(not is_so, sentence)
 
@@ -94,9 +85,8 @@ def _times(a: Tensor, b: Tensor) -> float:
 
 
 def _scores(model: HookedTransformer, q_pos: int | None, k_pos: int | None) -> Tensor:
-    q, k = (
-        model.W_E if place is None else model.W_E + model.W_pos[place] for place in (q_pos, k_pos)
-    )
+    q = model.W_E if q_pos is None else model.W_E + model.W_pos[q_pos]
+    k = model.W_E if k_pos is None else model.W_E + model.W_pos[k_pos]
     return q @ model.W_Q[0, 0] @ model.W_K[0, 0].T @ k.T / model.cfg.d_head**0.5
 
 
@@ -105,13 +95,13 @@ def _other_scores(
 ) -> str | None:
     if model.cfg.d_head == 9:
         return (
-            f"the scores are wrong for a model of other sizes (d_head 9), from position "
-            f"{q_pos} to {k_pos}."
+            "the scores are wrong for a model of other sizes (d_head 9), "
+            f"from position {q_pos} to {k_pos}."
         )
     if close(got, (ratio := _times(got, right)) * right):
         return (
-            f"your scores are {ratio:.2f} times the model's: TransformerLens divides them by "
-            f"√d_head, once."
+            f"your scores are {ratio:.2f} times the model's: "
+            "TransformerLens divides them by √d_head, once."
         )
     looks = f"when value 5 at position {q_pos} looks at it; yours is {got[5, 2]:.2f}."
     said = f"the model gives value 2 at position {k_pos} a score of {right[5, 2]:.2f} {looks}"
@@ -119,8 +109,8 @@ def _other_scores(
 
 
 qk_scores = compared(
-    "`qk_scores(model, q_pos, k_pos) → [query value, key value]`: scores before the softmax, "
-    "with positions.",
+    "`qk_scores(model, q_pos, k_pos) → [query value, key value]`: "
+    "scores before the softmax, with positions.",
     returns="[value at q_pos, value at k_pos]",
     cases=lambda: {
         "one entry is the model's score, and others are not.": [
@@ -140,8 +130,8 @@ qk_scores = compared(
         "rows and columns are swapped: the query, which looks, belongs on the rows.": lambda *of: (
             _scores(*of).T
         ),
-        "query and key have changed roles: W_Q reads what stands at q_pos, W_K what stands at "
-        "k_pos.": (lambda m, q, k: _scores(m, k, q), lambda m, q, k: _scores(m, k, q).T),
+        "query and key have changed roles: W_Q reads what stands at q_pos, W_K what "
+        "stands at k_pos.": (lambda m, q, k: _scores(m, k, q), lambda m, q, k: _scores(m, k, q).T),
     },
     explain=_other_scores,
 )
@@ -161,15 +151,15 @@ def _worst_list(got: float, right: float, lead: Tensor, largest: int) -> str:
     )
     worst = min(lists, key=lambda one: lead[range(len(lead)), one].sum().item())
     on = (
-        f"on leads, {len(lead)} × {lead.shape[1]}, the worst list with the largest value "
-        f"{largest} is {[*worst]}"
+        f"on leads, {len(lead)} × {lead.shape[1]}, "
+        f"the worst list with the largest value {largest} is {[*worst]}"
     )
     return f"{on}, with a lead of {right:.2f}; yours is {got:.2f}."
 
 
 worst_lead = compared(
-    "`worst_lead(lead, largest) → float`: the least total lead of a list whose largest value is "
-    "`largest`.",
+    "`worst_lead(lead, largest) → float`: "
+    "the least total lead of a list whose largest value is `largest`.",
     cases=lambda: {
         "it is not the least sum over lists whose largest value is `largest`.": [
             (torch.tensor([[1.0, -3, 4, -50], [2, -1, 8, -50]]), 2),
@@ -195,8 +185,7 @@ worst_lead = compared(
             lambda lead, M: lead[:, : M + 1].amax(1).sum(),
         ),
         "for lead = [[1, −3, 2], [2, 1, 3]] and largest = 2 the worst list is 1, 2, with a lead "
-        "of −3 + 3 = 0; yours "
-        "is 3. Compare the whole sums, one for each place of the largest.": (
+        "of −3 + 3 = 0; yours is 3. Compare the whole sums, one for each place of the largest.": (
             lambda lead, M: _sums(lead, M)[0],
             lambda lead, M: _sums(lead, M)[lead[:, M].argmin()],
         ),
@@ -221,8 +210,9 @@ def _pushed(part: str, model: HookedTransformer, lists: Tensor, value: int, push
 
 
 def _key_case(value: int, n: int, times: float = 1.0, **sizes: int) -> tuple:
-    """Lists without the value but for three: the second has it once, the third at the end, the
-    fourth twice.
+    """Lists without the value but for three.
+
+    The second has it once, the third at the end, the fourth twice.
     """
     model = tiny_model(0.4, **ONE_HEAD | {"n_ctx": 6} | sizes)
     lists = torch.randint(model.cfg.d_vocab, (7, n), generator=torch.Generator().manual_seed(n))
@@ -244,8 +234,8 @@ def _other_lists(
 
 
 move_key = compared(
-    "`move_key(model, lists, value, push) → [list, out]`: logits at the end with `push` added "
-    "to one value's keys.",
+    "`move_key(model, lists, value, push) → [list, out]`: "
+    "logits at the end with `push` added to one value's keys.",
     returns="one row of logits per list",
     cases=lambda: {
         "a push of zero should leave the logits at the last position as they are.": _key_case(
@@ -257,8 +247,8 @@ move_key = compared(
         ],
     },
     mistakes={
-        "the push changes nothing: does the hook return the keys? A push on all keys alike "
-        "cancels in the softmax.": (lambda model, lists, *_: model(lists)[:, -1]),
+        "the push changes nothing: does the hook return the keys? A push "
+        "on all keys alike cancels in the softmax.": (lambda model, lists, *_: model(lists)[:, -1]),
         "this moves queries; keys pass the hook blocks.0.attn.hook_k.": lambda *given: _pushed(
             "q", *given
         ),

@@ -17,8 +17,9 @@ BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 
 
 def two_jobs(numbers: Sequence[int]) -> None:
-    """A drawing of the idea: a place on a line gives each number its weight, and it votes for its
-    own name.
+    """A drawing of the idea.
+
+    A place on a line gives each number its weight, and it votes for its own name.
     """
     axes = plt.subplots(figsize=(10, 3.8))[1]
     where = 0.3 + 3.2 * torch.tensor(numbers) / max(numbers)
@@ -53,8 +54,9 @@ def two_jobs(numbers: Sequence[int]) -> None:
 def ballots(
     cases: Sequence[Sequence[int]], parts: Sequence[Float[Tensor, " _pos"]], titles: Sequence[str]
 ) -> None:
-    """For each list: what each position, and all, give the largest value minus the value below (the
-    longest: 1).
+    """What each position, and all, give the largest value minus the value below, for each list.
+
+    The longest bar has length 1.
     """
     shown = dict(zip(titles, zip(cases, parts, strict=True), strict=True))
     unit = "votes for the largest, minus votes\nfor the value below (longest = 1)"
@@ -69,14 +71,15 @@ def ballots(
         for part, title in zip(parts, titles, strict=True)
     ]
     plots.show(
-        f"{len(cases)} bar charts of the votes in a list, and their sum. The largest: "
-        f"{'; '.join(ends)}."
+        f"{len(cases)} bar charts of the votes in a list, and their sum. "
+        f"The largest: {'; '.join(ends)}."
     )
 
 
 def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
-    """What each value at each position adds to the largest's lead (the most: 1), and the `last`
-    one; worst in boxes.
+    """What each value at each position adds to the largest's lead, and the `last` one.
+
+    The most is 1; the worst stand in boxes.
     """
     n, M = lead.shape[0], lead.shape[1] - 1
     shown = torch.full((n + 1, M + 1), torch.nan)  # grey: other values than the last one's
@@ -96,13 +99,10 @@ def leads(lead: Float[Tensor, "pos value"], last: float) -> None:
     }
     plots.heatmap(shown, *names, *words, axes=axes, limit=limit, **look).set_facecolor("#dddddd")
     helps = int((lead[:, M] - lead.amin(1)).argmin())
-    for place, value, style in [
-        *((place, int(lead[place].argmin()), "-") for place in range(n)),
-        (helps, M, "--"),
-    ]:
-        axes.add_patch(
-            plt.Rectangle((value - 0.47, place - 0.45), 0.94, 0.9, fill=False, ls=style, lw=2)
-        )
+    worst = [(place, int(lead[place].argmin()), "-") for place in range(n)]
+    for place, value, style in [*worst, (helps, M, "--")]:
+        corner = (value - 0.47, place - 0.45)
+        axes.add_patch(plt.Rectangle(corner, 0.94, 0.9, fill=False, ls=style, lw=2))
     plots.show(ALT["leads"])
 
 
@@ -119,8 +119,9 @@ def tables(
 
 
 def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> None:
-    """Each value at its place on the number line; those with errors are larger and orange, the
-    worst four numbered.
+    """Each value at its place on the number line.
+
+    Those with errors are larger and orange, the worst four numbered.
     """
     _, panels = plt.subplots(3, 1, figsize=(10, 5))
     count = torch.zeros(len(g), dtype=torch.long) if errors is None else errors
@@ -133,11 +134,9 @@ def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> 
             place, wrong, side = float(g[value]), int(count[value]), 1 if value % 2 else -1
             colour, marker, weight = (ORANGE, "D", "bold") if wrong else (BLUE, "o", "normal")
             axes.plot(place, 0, alpha=0.7, ms=5 + 0.8 * wrong**0.25, color=colour, marker=marker)
-            words = (
-                [str(value), f"({wrong:,})"]
-                if wrong and value in count.topk(4).indices
-                else [str(value)]
-            )
+            words = [str(value)]
+            if wrong and value in count.topk(4).indices:
+                words.append(f"({wrong:,})")
             said, va = "\n".join(words[::-side]), "bottom" if side > 0 else "top"
             axes.text(place, 0.5 * side, said, ha="center", va=va, fontsize=9, fontweight=weight)
         axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(-2, 2), yticks=[])
@@ -148,8 +147,9 @@ def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> 
 
 
 def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> None:
-    """How strongly each query asks for larger keys: by its embedding alone, and with its position;
-    some named.
+    """How strongly each query asks for larger keys, alone and with its position.
+
+    Alone means by its embedding; some are named.
     """
     pulls = {"by its value alone": by_value, "with its position, length 6": with_position}
     words = "How hard does each query pull?", "value of the query", "f, score per mean step"
@@ -171,8 +171,9 @@ def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> No
 
 
 def winners(share: Mapping[int, float]) -> None:
-    """Left: 12 points on a circle, each with itself as its largest product. Right: winners against
-    directions kept.
+    """Points on a circle that are their own largest product; winners against directions kept.
+
+    Left are 12 points; right, winners by directions kept.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 3.9), width_ratios=[1, 1.6])
     points = torch.stack(
@@ -201,9 +202,7 @@ def winners(share: Mapping[int, float]) -> None:
 
 
 def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
-    """For each length: how many lists there are, how many the classes leave open, and how many are
-    wrong.
-    """
+    """For each length, how many lists there are, are left open by the classes, and are wrong."""
     counts = zip(*((64**length, *two) for length, two in open_and_wrong.items()), strict=True)
     kinds = dict(zip(("all lists", "left open by the classes", "wrong"), counts, strict=True))
     heights = {name: [max(count, 0.55) for count in kind] for name, kind in kinds.items()}
@@ -222,19 +221,16 @@ def census(open_and_wrong: Mapping[int, tuple[int, int]]) -> None:
 
 
 def _short(count: int) -> str:
-    size, name = (
-        (1e12, "trillion")
-        if count >= 1e12
-        else (1e9, "billion")
-        if count >= 1e9
-        else (1e6, "million")
-    )
-    return f"{count:,}" if count < 1e6 else f"{count / size:.3g} {name}"
+    for size, name in ((1e12, "trillion"), (1e9, "billion"), (1e6, "million")):
+        if count >= size:
+            return f"{count / size:.3g} {name}"
+    return f"{count:,}"
 
 
 def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
-    """For each largest value, how many smaller ones may stand beside it: all, by an exact line, and
-    by the line.
+    """For each largest value, how many smaller ones may stand beside it.
+
+    Three lines: all of them, those that an exact line allows, and those that the line allows.
     """
     words = (
         "How many smaller values may stand beside the largest?",
@@ -254,7 +250,8 @@ def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
 
 
 def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
-    """Wrong lists of M, of the value above it, and all, against M's place between its neighbours;
+    """Wrong lists of M, of the value above it, and all, by M's place between its neighbours.
+
     `now` is marked.
     """
     places = sorted(errors)
@@ -305,8 +302,9 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
 
 
 def danger(step: Values, voice: Values, errors: Int[Tensor, " value"], room: int) -> None:
-    """Each largest value by its step in score and its voice; those on the wrong side of the line
-    are named.
+    """Each largest value by its step in score and its voice.
+
+    Those on the wrong side of the line are named.
     """
     wrong, most = errors > 0, float(step.max())
     named = (step.exp() * voice < room) != wrong
@@ -335,11 +333,8 @@ def danger(step: Values, voice: Values, errors: Int[Tensor, " value"], room: int
         "in danger: below the line\n(with numbers: most errors, or the wrong side)",
         fontsize=9,
     )
-    dots = (
-        torch.tensor(axes.transData.transform(torch.cat([shown, draws]).numpy()))
-        / axes.figure.dpi
-        * 72
-    )
+    pixels = torch.tensor(axes.transData.transform(torch.cat([shown, draws]).numpy()))
+    dots = pixels / axes.figure.dpi * 72  # in points
     sides = torch.tensor([(12, 0), (-12, 0), (0, 11), (0, -11), (9, 9), (-9, 9), (9, -9), (-9, -9)])
     bold: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": 9, "fontweight": "bold"}
     for M in named.nonzero().flatten().tolist():  # each name on the side where most room is

@@ -1,5 +1,4 @@
-"""Max of a list, held to every list there is: a model from weights made by hand, its votes, and all
-of its errors.
+"""Max of a list, held to every list there is: a model made by hand, its votes, all its errors.
 
 At the last position one layer of attention is a vote. Given the last value q, each position casts a
 vote that depends on its own value alone, and the largest sum wins. `votes[q, i, v, o]`, [query,
@@ -31,11 +30,11 @@ Case = tuple[int, int, int]
 
 @validated
 def built(weights: Mapping[str, Tensor]) -> HookedTransformer:
-    """The model with these weights: W_E [value, d_model], W_Q, W_K and W_V [d_model, d_head], W_O,
-    W_U [d_model, out].
+    """The model with these weights.
 
-    One layer, one head, nothing at W_pos, as long a list as max-of-list reads. Raises ValueError in
-    one sentence for weights that are missing or do not fit together.
+    W_E [value, d_model], W_Q, W_K and W_V [d_model, d_head], W_O, W_U [d_model, out]. One layer,
+    one head, nothing at W_pos, as long a list as max-of-list reads. Raises ValueError in one
+    sentence for weights that are missing or do not fit together.
     """
     names = ("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U")
     if {*weights} != {*names} or any(
@@ -47,8 +46,8 @@ def built(weights: Mapping[str, Tensor]) -> HookedTransformer:
     for name, shape in zip(names, shapes, strict=True):
         if tuple(weights[name].shape) != shape:
             raise ValueError(
-                f"{name} must have shape {[*shape]} beside the others, not "
-                f"{[*weights[name].shape]}."
+                f"{name} must have shape {[*shape]} beside the others, "
+                f"not {[*weights[name].shape]}."
             )
     task = TASKS["max-of-list"]
     config = task.config() | {
@@ -75,11 +74,10 @@ def tables(
 ) -> tuple[
     Float[Tensor, "query pos value"], Float[Tensor, "pos value out"], Float[Tensor, "query out"]
 ]:
-    """Scores, what each source says, and the direct path, for lists of length n; in double
-    precision.
+    """Scores, what each source says, and the direct path, for lists of length n.
 
-    The last position asks. logits = Σ_i A_i say[i, v_i] + direct[q], and A is the softmax of
-    scores[q, i, v_i] over i.
+    All in double precision. The last position asks. logits = Σ_i A_i say[i, v_i] + direct[q], and A
+    is the softmax of scores[q, i, v_i] over i.
     """
     if n > model.cfg.n_ctx:
         raise ValueError(f"This model reads lists of at most {model.cfg.n_ctx} values, not {n}.")
@@ -131,11 +129,11 @@ def try_all(votes: Votes) -> tuple[int, list[list[int]]]:
 
 @validated
 def worst_cases(votes: Votes) -> Iterator[tuple[Case, int, Tensor]]:
-    """For each class of lists: its name, its size, and the least lead of the largest value over
-    each output, [out].
+    """For each class of lists its name, its size, and the least lead of its largest value.
 
-    A class has one last value, one largest value M, and one first place where M stands: before it
-    all values are smaller, behind it none is larger. Every list is in exactly one class.
+    The lead is over each output, [out]. A class has one last value, one largest value M, and one
+    first place where M stands: before it all values are smaller, behind it none is larger. Every
+    list is in exactly one class.
     """
     n, values = votes.shape[1:3]
     # [query, out]: the last position's vote
@@ -143,10 +141,8 @@ def worst_cases(votes: Votes) -> Iterator[tuple[Case, int, Tensor]]:
     for M, place in [(0, 0), *itertools.product(range(1, values), range(n))]:  # nothing is below 0
         q = slice(M, M + 1) if place == n - 1 else slice(M + 1)  # the last value
         lead = votes[q, :-1, : M + 1, M, None] - votes[q, :-1, : M + 1]  # [query, pos, value, out]
-        before, behind = (
-            lead[:, :place, : max(M, 1)].amin(2).sum(1),
-            lead[:, place + 1 :].amin(2).sum(1),
-        )
+        before = lead[:, :place, : max(M, 1)].amin(2).sum(1)
+        behind = lead[:, place + 1 :].amin(2).sum(1)
         worst = own[q, M, None] - own[q] + before + lead[:, place : place + 1, M].sum(1) + behind
         worst[:, M] = math.inf  # M need not beat itself
         size = M ** (n - 1) if place == n - 1 else M**place * (M + 1) ** (n - 2 - place)
@@ -158,8 +154,7 @@ def worst_cases(votes: Votes) -> Iterator[tuple[Case, int, Tensor]]:
 def census(
     votes: Votes, most: Count = 5_000
 ) -> tuple[int, int, int, int, Int[Tensor, "wrong pos"]]:
-    """How many classes, how many left open, how many lists proved, how many beginnings searched,
-    all wrong lists.
+    """How many classes, left open, lists proved, beginnings searched; and all wrong lists.
 
     A draw counts as wrong. A model that leaves more than `most` pairs of class and rival open is
     wrong nearly everywhere; its errors are not searched for.
@@ -184,12 +179,11 @@ def census(
 
 
 def _search(votes: Votes, case: Case, rival: int) -> tuple[int, Int[Tensor, "wrong pos"]]:
-    """All lists of a class in which `rival` beats the largest value, or draws; before them, how
-    many beginnings it met.
+    """All lists of a class in which `rival` beats the largest value, or draws.
 
-    Lists grow value by value, and a beginning is kept only if its worst continuation is still an
-    error. That worst case is a list too, so every beginning that is kept leads to an error, and no
-    error is missed.
+    Before them, how many beginnings it met. Lists grow value by value, and a beginning is kept only
+    if its worst continuation is still an error. That worst case is a list too, so every beginning
+    that is kept leads to an error, and no error is missed.
     """
     q, M, place = case
     n = votes.shape[1]
@@ -209,8 +203,9 @@ def _search(votes: Votes, case: Case, rival: int) -> tuple[int, Int[Tensor, "wro
 
 
 class _Counted(TorchDispatchMode):
-    """Counts numbers while tensors are worked with: of each operation, those of its largest
-    argument or result.
+    """Counts numbers while tensors are worked with.
+
+    Of each operation it counts those of its largest argument or result.
     """
 
     def __init__(self) -> None:
@@ -219,17 +214,11 @@ class _Counted(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        given, made = (
-            [one for one in pytree.tree_leaves(some) if isinstance(one, Tensor)]
-            for some in (args, result)
-        )
+        given = [one for one in pytree.tree_leaves(args) if isinstance(one, Tensor)]
+        made = [one for one in pytree.tree_leaves(result) if isinstance(one, Tensor)]
         places = {one.untyped_storage().data_ptr() for one in given}
-        if (
-            not made
-            or func._schema.is_mutable
-            or any(one.untyped_storage().data_ptr() not in places for one in made)
-        ):
-            # a view reads nothing
+        is_new = any(one.untyped_storage().data_ptr() not in places for one in made)
+        if not made or func._schema.is_mutable or is_new:  # a view reads nothing
             self.count += max((one.numel() for one in [*given, *made]), default=0)
         return result
 
@@ -246,11 +235,10 @@ def operations(proof: Callable[[], object]) -> int:
 def number_line(
     table: Float[Tensor, "query key"],
 ) -> tuple[Float[Tensor, " query"], Float[Tensor, " key"]]:
-    """f and g with f · g nearest to the row-centred table; g rises from the first key to the last
-    by 1 a step.
+    """f and g with f · g nearest to the row-centred table.
 
-    The first term of the singular value decomposition. g has the mean 0, and f is in points of
-    score per mean step.
+    g rises from the first key to the last by 1 a step. The first term of the singular value
+    decomposition. g has the mean 0, and f is in points of score per mean step.
     """
     U, S, Vh = torch.linalg.svd(table - table.mean(1, keepdim=True), full_matrices=False)
     step = (Vh[0, -1] - Vh[0, 0]) / (len(Vh[0]) - 1)
@@ -261,12 +249,11 @@ def number_line(
 def line_weight(
     model: HookedTransformer, n: Count, exact: bool = False
 ) -> Float[Tensor, "largest value"]:
-    """The most weight, by the number line, that a source of value v can have in a list of length n
-    if one M has 1.
+    """The most weight, by the line, that a source of value v can have beside one M.
 
-    One line for all positions; it must rise from v to M. The pull is the least of the values up to
-    M, all that can be last; the line's largest error does its worst on both sides, unless `exact`
-    asks what it would give without.
+    The list has length n. One line for all positions; it must rise from v to M. The pull is the
+    least of the values up to M, all that can be last; the line's largest error does its worst on
+    both sides, unless `exact` asks what it would give without.
     """
     scores, _, _ = tables(model, n)
     scores = scores - scores.mean((1, 2), keepdim=True)  # [query, pos, value]
@@ -280,11 +267,10 @@ def line_weight(
 def step_and_voice(
     model: HookedTransformer, n: Count
 ) -> tuple[Float[Tensor, " value"], Float[Tensor, " value"]]:
-    """For M = 1, 2, …: its step in score above M − 1, and how many times as loud it votes, at its
-    worst position.
+    """For M = 1, 2, …: its step in score above M − 1, and how many times as loud it votes.
 
-    M − 1 stands last. The voice is the lead of a vote for M, divided by the mean lead of a vote for
-    M − 1 over M.
+    Both are taken at its worst position. M − 1 stands last. The voice is the lead of a vote for M,
+    divided by the mean lead of a vote for M − 1 over M.
     """
     scores, say, direct = tables(model, n)
     M = torch.arange(1, len(direct))
@@ -301,11 +287,11 @@ def step_and_voice(
 def values_allowed(
     model: HookedTransformer, n: Count, weight: Float[Tensor, "largest value"]
 ) -> list[int]:
-    """For each largest value M, how many values a list of length n may hold, M among them, if M is
-    to win for sure.
+    """For each largest M, how many values a list may hold, M among them, if M is to win for sure.
 
-    r values are M and 0 … r − 2; 0 says that not even a list of nothing but M is proved. weight[M,
-    v] is the most weight that a source of value v < M can have if one M has 1.
+    The list has length n. r values are M and 0 … r − 2; 0 says that not even a list of nothing but
+    M is proved. weight[M, v] is the most weight that a source of value v < M can have if one M has
+    1.
     """
     _, say, direct = tables(model, n)
     allowed = []

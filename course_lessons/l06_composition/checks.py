@@ -1,6 +1,4 @@
-"""Checks of lesson 06, two layers: each exercise with its typical mistakes and the sentence each
-must get.
-"""
+"""Checks of lesson 06, two layers: each exercise, and what each typical mistake is told."""
 
 import itertools
 from collections.abc import Callable, Mapping
@@ -49,8 +47,8 @@ def _moving_cases() -> dict[str, tuple]:
 
 
 PATH = (
-    "the reader looks from position 5 to 3, the writer from 3 to 2: what stood at 2 should "
-    "arrive at 5"
+    "the reader looks from position 5 to 3, the writer from 3 to 2: "
+    "what stood at 2 should arrive at 5"
 )
 ONE_ROW = "one position gets what it should, others do not: go on row by row."
 virtual_head = compared(
@@ -84,10 +82,8 @@ def _reads(
 
 
 def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_K: Tensor) -> Said:
-    missing, extra = (
-        [pair for pair in right if pair not in got],
-        [key for key in got if key not in right],
-    )
+    missing = [pair for pair in right if pair not in got]
+    extra = [key for key in got if key not in right]
     if missing:
         had = f" You have {extra[0]!r}." if extra and len(repr(extra[0])) < 40 else ""
         return f"{len(missing)} of {len(right)} keys are missing, such as {missing[0]}.{had}"
@@ -95,32 +91,29 @@ def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_
         return f"there are keys that should not be there, such as {extra[0]}."
     if any(isinstance(term, Tensor) and term.isneginf().any() for term in got.values()):
         return "there is −∞ in the terms: they are asked for before the mask."
-    theirs = torch.stack(
-        [tensor(got[pair], tuple(term.shape), "[dest, src]") for pair, term in right.items()]
-    )
+    given = [tensor(got[pair], tuple(term.shape), "[dest, src]") for pair, term in right.items()]
+    theirs = torch.stack(given)
     terms = torch.stack([*right.values()])
     if len(sources) == 3:
         return None
-    ratio, sums = ((theirs * terms).sum() / terms.square().sum()).item(), theirs.sum(-1)
+    ratio = ((theirs * terms).sum() / terms.square().sum()).item()
+    ahead = theirs.triu(1).any()
+    sum_to_1 = close(theirs.sum(-1), 1.0)
     times = close(theirs, ratio * terms)
     wrong = next(pair for pair, *both in zip(right, theirs, terms, strict=True) if not close(*both))
     return {
-        "all terms are 0 above the diagonal: they are asked for before the mask.": not theirs.triu(
-            1
-        ).any(),
-        "each term's rows sum to 1, as probabilities do: scores come before the softmax.": close(
-            sums, 1.0
-        ),
-        f"every term is {ratio:.2f} times what it should be: scores are divided by √d_head, "
-        f"once.": times,
+        "all terms are 0 above the diagonal: they are asked for before the mask.": not ahead,
+        "each term's rows sum to 1, as probabilities do: scores come before the softmax.": sum_to_1,
+        f"every term is {ratio:.2f} times what it should be: "
+        "scores are divided by √d_head, once.": times,
         f"the term {wrong} is not what these two sources contribute to the score.": True,
     }
 
 
 _terms = solutions.answer("qk_terms")
 qk_terms = compared(
-    "`qk_terms(sources, W_Q, W_K) → {(q_source, k_source): [n, n]}`: the scores of a head, "
-    "source by source.",
+    "`qk_terms(sources, W_Q, W_K) → {(q_source, k_source): "
+    "[n, n]}`: the scores of a head, source by source.",
     returns="a dictionary",
     cases=lambda: {
         "these are not the terms of the scores.": _reads("embed pos 0.0 0.1 0.2", 7, 10, 4),
@@ -166,26 +159,26 @@ def _score_cases() -> dict[str, Any]:
     cases: dict[str, Any] = {}
     for mode, part in READS.items():
         hardly = (
-            f"the reader's {part} read exactly what the writer writes, and mode {mode!r} "
-            f"hardly sees it"
+            f"the reader's {part} read exactly what the writer writes, "
+            f"and mode {mode!r} hardly sees it"
         )
         cases[f"{hardly}: which side of which circuit meets the stream?"] = planted(
             mode, "written first", part
         )
         for other in (other for other in READS.values() if other != part):
             react = (
-                f"mode {mode!r} should not react when it is the reader's {other} that read "
-                f"what the writer writes."
+                f"mode {mode!r} should not react when it is the "
+                f"reader's {other} that read what the writer writes."
             )
             cases[react] = planted(mode, "written first", other)
         early = (
-            f"mode {mode!r} reacts to the directions that the writer reads: only what it "
-            f"writes can be read later."
+            f"mode {mode!r} reacts to the directions that the writer reads: "
+            "only what it writes can be read later."
         )
         cases[early] = [planted(mode, "read first", other) for other in names[2:]]
         alike = (
-            f"mode {mode!r} reacts to both heads writing in the same directions: that is no "
-            f"composition."
+            f"mode {mode!r} reacts to both heads writing in the same directions: "
+            "that is no composition."
         )
         cases[alike] = planted(mode, "written first", "written second")
     cases["it is not the ratio of Frobenius norms."] = [
@@ -199,8 +192,8 @@ def _other_score(
     got: float, right: float, OV_w: Tensor, QK_r: Tensor, OV_r: Tensor, mode: str
 ) -> Said:
     norms = (
-        f"the ratio of Frobenius norms (d_model {len(OV_w)}): the root of the sum of all "
-        f"squared entries."
+        f"the ratio of Frobenius norms (d_model {len(OV_w)}): "
+        "the root of the sum of all squared entries."
     )
     # else it misses what is planted, or sees it where it should not
     near = right / 2 < got < right * 2
@@ -217,67 +210,71 @@ def _ratio(first: Tensor, second: Tensor, norm: Any = "fro") -> Any:
 
 
 def _in(modes: str, wrong: Callable[..., Any]) -> Answer:
-    """Right in other modes; `wrong` gets what is written, what is read in this mode, the third
-    circuit, the score.
+    """An answer that is right in the other modes.
+
+    `wrong` gets what is written, what is read in this mode, the third circuit, the score.
     """
 
     def answer(o: Tensor, q: Tensor, v: Tensor, mode: str) -> Any:
         read, idle = {"Q": (q, v), "K": (q.T, v), "V": (v, q)}[mode]
-        return wrong(o, read, idle, _ratio(o, read)) if mode in modes else _ratio(o, read)
+        score = _ratio(o, read)
+        return wrong(o, read, idle, score) if mode in modes else score
 
     return answer
 
 
-SCALING = (
-    "should change nothing, and does: divide by the norms of the two circuits that you multiply."
-)
-IN_A_MODE: dict[str, Callable[..., Any]] = {
-    "that is the norm of the product, not yet divided by the norms of its "
-    "factors.": lambda o, r, *_: (o @ r).norm(),
-    "that is the product in the other order: the writer comes first, OV_w on the "
-    "left.": lambda o, r, *_: _ratio(r, o),
-    "that is the square of the score.": lambda *given: given[-1] ** 2,
-    "the chance level is not subtracted: it is what you compare the score "
-    "with.": lambda o, r, i, s: s - len(o) ** -0.5,
-    "the score is not divided by the chance level: that is what you compare it "
-    "with.": lambda o, r, idle, s: s * len(o) ** 0.5,
-    "that is the ratio of largest singular values; take Frobenius norms.": lambda o, r, *_: _ratio(
-        o, r, 2
-    ),
-    "that is the ratio of sums of singular values; take Frobenius norms.": lambda o, r, *_: _ratio(
-        o, r, "nuc"
-    ),
-    "that is the ratio of sums of absolute entries; take Frobenius norms.": lambda o, r, *_: _ratio(
-        o, r, lambda M: M.abs().sum()
-    ),
-    f"scaling OV_w {SCALING}": lambda o, r, idle, s: (o @ r).norm() / r.norm(),
-    f"scaling {{read}} {SCALING}": lambda o, r, idle, s: (o @ r).norm() / o.norm(),
-    f"scaling {{idle}} {SCALING}": lambda o, r, idle, s: (o @ r).norm() / (o.norm() * idle.norm()),
-    "another {idle} should change nothing, and does: what is read in this "
-    "mode?": lambda o, r, idle, s: _ratio(o, idle),
-}
+def _mistakes_in(mode: str, read: str, idle: str) -> dict[str, Answer]:
+    """What an answer is told that is wrong in one mode alone.
+
+    There the circuit `read` meets what the writer writes, and the circuit `idle` stands aside.
+    """
+    norm = "that is the norm of the product, not yet divided by the norms of its factors."
+    order = "that is the product in the other order: the writer comes first, OV_w on the left."
+    square = "that is the square of the score."
+    minus = "the chance level is not subtracted: it is what you compare the score with."
+    times = "the score is not divided by the chance level: that is what you compare it with."
+    largest = "that is the ratio of largest singular values; take Frobenius norms."
+    nuclear = "that is the ratio of sums of singular values; take Frobenius norms."
+    entries = "that is the ratio of sums of absolute entries; take Frobenius norms."
+    no_change = "should change nothing, and does"
+    norms = "divide by the norms of the two circuits that you multiply."
+    another = f"another {idle} {no_change}: what is read in this mode?"
+    wrong: dict[str, Callable[..., Any]] = {  # of what is written, read and idle, and the score
+        norm: lambda o, r, i, score: (o @ r).norm(),
+        order: lambda o, r, i, score: _ratio(r, o),
+        square: lambda o, r, i, score: score**2,
+        minus: lambda o, r, i, score: score - len(o) ** -0.5,
+        times: lambda o, r, i, score: score * len(o) ** 0.5,
+        largest: lambda o, r, i, score: _ratio(o, r, 2),
+        nuclear: lambda o, r, i, score: _ratio(o, r, "nuc"),
+        entries: lambda o, r, i, score: _ratio(o, r, lambda M: M.abs().sum()),
+        f"scaling OV_w {no_change}: {norms}": lambda o, r, i, score: (o @ r).norm() / r.norm(),
+        f"scaling {read} {no_change}: {norms}": lambda o, r, i, score: (o @ r).norm() / o.norm(),
+        f"scaling {idle} {no_change}: {norms}": lambda o, r, i, score: (
+            (o @ r).norm() / (o.norm() * i.norm())
+        ),
+        another: lambda o, r, i, score: _ratio(o, i),
+    }
+    return {f"in mode {mode!r}, {sentence}": _in(mode, score) for sentence, score in wrong.items()}
+
+
 composition = compared(
-    "`composition(OV_w, QK_r, OV_r, mode) → float`: how much of what the writer writes, the "
-    "reader reads.",
+    "`composition(OV_w, QK_r, OV_r, mode) → float`: "
+    "how much of what the writer writes, the reader reads.",
     as_read=number,
     cases=_score_cases,
-    mistakes={
-        f"in mode {mode!r}, {sentence.format(read=read, idle=idle)}": _in(mode, wrong)
-        for mode, read, idle in (
-            ("Q", "QK_r", "OV_r"),
-            ("K", "QK_r", "OV_r"),
-            ("V", "OV_r", "QK_r"),
-        )
-        for sentence, wrong in IN_A_MODE.items()
-    },
+    mistakes=_mistakes_in("Q", read="QK_r", idle="OV_r")
+    | _mistakes_in("K", read="QK_r", idle="OV_r")
+    | _mistakes_in("V", read="OV_r", idle="QK_r"),
     explain=_other_score,
 )
 
 
 @judged
 def one_door(answer: Answer) -> None:
-    """`one_door(W_O, door) → (W_Q, W_K, W_V)`: any that read what the writer writes through one
-    door only.
+    """`one_door(W_O, door) → (W_Q, W_K, W_V)`: the writer is read through one door only.
+
+    Any that do so are right.
     """
     for d_head, d_model, seed in ((3, 10, 0), (2, 9, 5), (1, 4, 8)):
         written = random(d_head, d_model, seed=seed)
@@ -288,27 +285,27 @@ def one_door(answer: Answer) -> None:
             for name, W in zip(READS, weights, strict=True):
                 W = tensor(W, (d_model, d_head), f"W_{name} is [d_model, d_head]")
                 share = (written @ W).norm() / (written.norm() * W.norm())
-                beyond, is_door = W - torch.linalg.pinv(written) @ written @ W, name == door
+                beyond = W - torch.linalg.pinv(written) @ written @ W
+                rank = torch.linalg.matrix_rank(W, rtol=1e-3)
+                is_door = name == door
                 for sentence, is_so in {
                     f"W_{name} has less than rank {d_head}: its columns should be independent, "
-                    f"so that no part of the "
-                    "head is idle.": torch.linalg.matrix_rank(W, rtol=1e-3) < d_head,
-                    f"W_{name} should read nothing of what the writer writes, but W_O @ "
-                    f"W_{name} is not 0: take what "
-                    "lies along the rows of W_O out of its columns, all of it.": not is_door
-                    and share >= 1e-3,
-                    f"W_{name} reads nothing of what the writer writes, and should read it "
-                    f"all.": is_door and close(W, beyond),
+                    "so that no part of the head is idle.": rank < d_head,
+                    f"W_{name} should read nothing of what the writer writes, "
+                    f"but W_O @ W_{name} is not 0: take what lies along "
+                    "the rows of W_O out of its columns, all of it.": not is_door and share >= 1e-3,
+                    f"W_{name} reads nothing of what the writer writes, "
+                    "and should read it all.": is_door and close(W, beyond),
                     f"W_{name} also reads directions that the writer does not write: build its "
-                    f"columns from the rows "
-                    "of W_O.": is_door and beyond.norm() >= 1e-3 * W.norm(),
+                    "columns from the rows of W_O.": is_door and beyond.norm() >= 1e-3 * W.norm(),
                 }.items():
                     demand(not is_so, f"door {door!r}: {sentence}")
 
 
 def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: Any) -> Answer:
-    """Ours with other arguments; `instead` is `read(instead, written by layer 0, embedding,
-    positions, door)`.
+    """Our own answer, called with other arguments.
+
+    `instead` is `read(instead, written by layer 0, embedding, positions, door)`.
     """
 
     def answer(
@@ -327,8 +324,9 @@ def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: 
 def _by_heads(
     model: HookedTransformer, tokens: Tensor, doors: str, who: list[int], instead: Tensor
 ) -> Tensor:
-    """Other z of the writers, that together write `instead`, behind all of these doors from all of
-    them.
+    """Other z of the writers, that together write `instead`.
+
+    It stands behind all of these doors from all of them.
     """
     z = (instead @ torch.linalg.pinv(model.W_O[0].flatten(0, 1))).view(model.cfg.n_heads, -1)
     shut_doors = itertools.product(
@@ -343,8 +341,8 @@ WRONG_CUTS: dict[str, Answer] = {
         lambda i, w, x, p, at: i - (at != "V") * p
     ),
     "values read no positions.": _with(lambda i, w, x, p, at: i + (at == "V") * p),
-    "that is the model's own loss: does your hook return what it changed, and under the right "
-    "name?": _with(who=[]),
+    "that is the model's own loss: "
+    "does your hook return what it changed, and under the right name?": _with(who=[]),
     "all heads of layer 1 are shut off; only those in `who` should be.": _with(who=[0, 1, 2]),
     "that is what becomes of head 1.0.": _with(who=[0]),
     "`instead` is not read: what layer 0 wrote is taken out, and nothing put in its place.": _with(
@@ -384,8 +382,8 @@ def _other_loss(
         if close(got, guess) and not close(guess, right):
             return f"{head} {sentence}"
     sums = (
-        "Only the sum that this door reads should change: what layer 0 wrote goes out, "
-        "`instead` comes in."
+        "Only the sum that this door reads should change: "
+        "what layer 0 wrote goes out, `instead` comes in."
     )
     return (
         f"{head} the loss is {got:.3f}, and that of the model as it is would be {own:.3f}. {sums}"
@@ -403,16 +401,16 @@ def _shut_cases() -> dict[str, Any]:
     for door, who in (("Q", [0, 2]), ("K", [3]), ("V", [0, 1, 2, 3]), ("V", [])):
         for instead, zeros in ((random(8, seed=21), ""), (torch.zeros(8), ", `instead` all zeros")):
             fails = (
-                f"the loss is wrong for another model: of 4 heads, door {door!r} of the "
-                f"heads {who}{zeros}."
+                "the loss is wrong for another model: "
+                f"of 4 heads, door {door!r} of the heads {who}{zeros}."
             )
             cases[fails] = [(other, torch.tensor([[0, 3, 9, 14, 2, 2]]), door, who, instead)]
     return cases
 
 
 shut = compared(
-    "`shut(model, tokens, door, who, instead) → float`: the loss when heads of layer 1 cannot "
-    "read layer 0 there.",
+    "`shut(model, tokens, door, who, instead) → float`: "
+    "the loss when heads of layer 1 cannot read layer 0 there.",
     as_read=number,
     cases=_shut_cases,
     explain=_other_loss,

@@ -1,6 +1,4 @@
-"""What only lesson 06 draws: two layers with three doors, a virtual head, and composition scores
-against chance.
-"""
+"""What only lesson 06 draws: three doors, a virtual head, composition scores against chance."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -33,8 +31,9 @@ ALT = plots.alt_texts(__file__)
 
 
 def doors(costs: Mapping[str, float] | None = None) -> None:
-    """A head of layer 1 reads what layer 0 wrote through its query, key or value, as wide as its
-    `costs` in nats.
+    """A head of layer 1 reads what layer 0 wrote through its query, key or value.
+
+    Each is as wide as its `costs` in nats.
     """
     axes = plt.subplots(figsize=(10, 4.4))[1]
     for layer, (low, high) in enumerate(((0.3, 2.5), (2.8, 6.1))):
@@ -51,11 +50,9 @@ def doors(costs: Mapping[str, float] | None = None) -> None:
     for door, height, side in (("K", 5.1, -1), ("V", 3.5, -1), ("Q", 4.3, 1)):
         cost = 0.0 if costs is None else float(costs[door])
         wide, thick = (0.5, 2.0) if costs is None else (0.16 + 0.8 * cost, max(14 * cost, 0.5))
-        start, wall, posts = (
-            5.6 + 3.7 * side,
-            5.6 + 0.99 * side,
-            (height - wide / 2, height + wide / 2),
-        )
+        start = 5.6 + 3.7 * side
+        wall = 5.6 + 0.99 * side
+        posts = (height - wide / 2, height + wide / 2)
         axes.plot([wall, wall], posts, color="white", lw=5, solid_capstyle="butt", zorder=1.5)
         axes.hlines(posts, wall - 0.1, wall + 0.1, color=ORANGE, lw=2, zorder=1.6)
         _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, thick)
@@ -73,8 +70,9 @@ def doors(costs: Mapping[str, float] | None = None) -> None:
 
 
 def paths(n_heads: Count) -> None:
-    """The four kinds of path from tokens to logits through two layers of `n_heads` heads, each with
-    its number.
+    """The four kinds of path from tokens to logits through two layers, each with its number.
+
+    A layer has `n_heads` heads.
     """
     kinds: dict[str, list[Place]] = {
         "direct: 1": [(2, 0), (2, 4)],
@@ -135,8 +133,9 @@ def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> None:
 
 
 def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[str, float]) -> None:
-    """One query's `scores`, with the winner's lead over the average; and beside it the five largest
-    of the `leads`.
+    """One query's `scores`, with the winner's lead over the average, and the largest `leads`.
+
+    Five of them are shown.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), width_ratios=[1.15, 1])
     names = [visible(token) for token in tokens]
@@ -162,8 +161,9 @@ def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[st
 
 
 def square(names: Sequence[str], term: tuple[str, str]) -> None:
-    """The terms of one head by where query and key come from, with the four grounds named and one
-    `term` marked.
+    """The terms of one head by where query and key come from.
+
+    The four grounds are named, and one `term` is marked.
     """
     axes = plt.subplots(figsize=(6.6, 5.2))[1]
     n = len(names)
@@ -173,7 +173,8 @@ def square(names: Sequence[str], term: tuple[str, str]) -> None:
         ((0, 2), "Q-\ncomposition", "#d3e6f5"),
         ((2, 2), "both", "#e6e6e6"),
     ):
-        width, height = (2 if x == 0 else n - 2), (2 if y == 0 else n - 2)
+        width = 2 if x == 0 else n - 2
+        height = 2 if y == 0 else n - 2
         axes.add_patch(
             plt.Rectangle((x - 0.5, y - 0.5), width, height, facecolor=colour, edgecolor="black")
         )
@@ -194,8 +195,9 @@ def square(names: Sequence[str], term: tuple[str, str]) -> None:
 
 
 def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> None:
-    """Shares of each head's lead by pairs of sources: embed, pos, heads of layer 0; ruled off: the
-    grounds of Q, K.
+    """Shares of each head's lead by pairs of sources: embed, pos, heads of layer 0.
+
+    Ruled off are the grounds of Q and of K.
     """
     rows = -(-len(shares) // 4)
     squares = {f"1.{head}": 100 * share for head, share in enumerate(shares)}
@@ -209,9 +211,8 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
     for axes, share in plots.panels(squares, (10.4, 0.5 + 2.85 * rows), rows=rows):
         q, k, both = (float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
         title = f"{axes.get_title('left')}:  Q {q:.0f} %, K {k:.0f} %, both {both:.0f} %"
-        plots.heatmap(share, names, names, "", "query from", "key from", axes=axes, **look).spines[
-            :
-        ].set_visible(True)
+        plots.heatmap(share, names, names, "", "query from", "key from", axes=axes, **look)
+        axes.spines[:].set_visible(True)
         axes.axhline(1.5, color="black", lw=1)
         axes.axvline(1.5, color="black", lw=1)
         axes.label_outer()
@@ -219,8 +220,9 @@ def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]
 
 
 def score_tables(scores: Scores, d_model: int) -> None:
-    """Composition scores in units of chance, a table for each mode: 1 is white, more is red, less
-    is blue.
+    """Composition scores in units of chance, a table for each mode.
+
+    1 is white, more is red, less is blue.
     """
     tables = {
         f"{mode}-composition": (score * d_model**0.5).numpy() for mode, score in scores.items()
@@ -230,10 +232,8 @@ def score_tables(scores: Scores, d_model: int) -> None:
             times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto"
         )
         for (row, column), value in np.ndenumerate(times):
-            colour, weight = (
-                "black" if 0.25 <= value <= 2 else "white",
-                "bold" if value >= 1.6 else "normal",
-            )
+            colour = "black" if 0.25 <= value <= 2 else "white"
+            weight = "bold" if value >= 1.6 else "normal"
             look: dict[str, Any] = {
                 "ha": "center",
                 "va": "center",
@@ -252,8 +252,9 @@ def score_tables(scores: Scores, d_model: int) -> None:
 def against_chance(
     scores: Scores, null: Mapping[str, Float[Tensor, "sample head0 head1"]], d_model: int
 ) -> None:
-    """Every pair's score as a point (named from 1.6/√d_model on), a row for each mode, over the
-    band of chance.
+    """Every pair's score as a point, a row for each mode, over the band of chance.
+
+    Those from 1.6/√d_model on are named.
     """
     axes = plt.subplots(figsize=(9, 3.8))[1]
     low, high = (

@@ -1,6 +1,4 @@
-"""What composition scores would be by chance, for circuits with the singular values of a model's
-own.
-"""
+"""What composition scores would be by chance, for circuits as stretched as a model's own."""
 
 import torch
 from jaxtyping import Float
@@ -15,12 +13,12 @@ from course_utils.composition import reading
 def null(
     model: HookedTransformer, mode: str, samples: Count = 100, seed: NotNegative = 0
 ) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:
-    """What `scores` would be by chance: every circuit keeps its singular values and points in
-    random directions.
+    """What `scores` would be by chance.
 
-    The directions are uniform (Haar) and independent, for each head and each sample. The mean of
-    the squares is 1 / d_model exactly; how far a score strays from it depends on the pair, most for
-    circuits of low effective rank. Raises ValueError as `scores` does.
+    Every circuit keeps its singular values and points in random directions: uniform (Haar) ones,
+    independent for each head and each sample. The mean of the squares is 1 / d_model exactly; how
+    far a score strays from it depends on the pair, most for circuits of low effective rank. Raises
+    ValueError as `scores` does.
 
     With singular values s and t and directions U, V, of which only those that meet matter, the
     product is diag(s) Uᵀ V diag(t), up to rotations. So the square of its norm is Σᵢⱼ sᵢ² (Uᵀ V)ᵢⱼ²
@@ -34,8 +32,8 @@ def null(
     n_layers, n_heads, d_model, d_head = A.shape
     result = torch.zeros(samples, n_layers, n_heads, n_layers, n_heads)
     for sample in result:
+        # directions of layers 0, 1, …, and of layers 1, 2, …: reads[layer] is layer + 1
         columns = torch.randn(2, n_layers - 1, n_heads, d_model, d_head, generator=generator)
-        # of layers 0, 1, … and of layers 1, 2, …: reads[layer] is layer + 1
         writes, reads = _orthonormal(columns)
         for layer in range(n_layers - 1):
             for head in range(n_heads):
@@ -61,10 +59,10 @@ def _shares(
 def _orthonormal(
     columns: Float[Tensor, "... d_model d_head"],
 ) -> Float[Tensor, "... d_model d_head"]:
-    """The columns made orthonormal: X L⁻ᵀ with XᵀX = L Lᵀ. The same as `qr(X).Q`, and much faster
-    for a stack.
+    """The columns made orthonormal: X L⁻ᵀ with XᵀX = L Lᵀ.
 
-    Orthonormal, since (X L⁻ᵀ)ᵀ X L⁻ᵀ = L⁻¹ (XᵀX) L⁻ᵀ = L⁻¹ L Lᵀ L⁻ᵀ = 1.
+    The same as `qr(X).Q`, and much faster for a stack. Orthonormal, since (X L⁻ᵀ)ᵀ X L⁻ᵀ = L⁻¹
+    (XᵀX) L⁻ᵀ = L⁻¹ L Lᵀ L⁻ᵀ = 1.
     """
     L = torch.linalg.cholesky(columns.mT @ columns)
     return torch.linalg.solve_triangular(L, columns.mT, upper=False).mT

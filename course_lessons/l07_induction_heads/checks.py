@@ -1,6 +1,4 @@
-"""Checks of lesson 07, induction heads: each exercise, then its typical mistakes with the sentence
-each must get.
-"""
+"""Checks of lesson 07, induction heads: each exercise, and what each typical mistake is told."""
 
 from typing import Any
 
@@ -37,24 +35,18 @@ FOLLOWED = (
     "in 0 4 7 9 4 8 the 7 at position 2 followed the earlier 4: the second 4 should look there."
 )
 ITSELF = (
-    "in 0 4 4 the second 4 is itself what came after the first: a head may look at its own "
-    "position."
+    "in 0 4 4 the second 4 is itself what came after the first: "
+    "a head may look at its own position."
 )
+TWO_COPIES = "in 0 4 7 4 8 4 the last 4 has two earlier copies; mark what followed each."
 induction_targets = compared(
-    "`induction_targets(tokens) → [dest, src]`: true where the source followed an earlier copy "
-    "of dest's token.",
+    "`induction_targets(tokens) → [dest, src]`: "
+    "true where the source followed an earlier copy of dest's token.",
     returns="[dest, src]",
     cases=lambda: {
         sentence: (torch.tensor(tokens),)
         for sentence, tokens in {
-            "in 0 4 7 4 8 4 the last 4 has two earlier copies; mark what followed each.": [
-                0,
-                4,
-                7,
-                4,
-                8,
-                4,
-            ],
+            TWO_COPIES: [0, 4, 7, 4, 8, 4],
             FOLLOWED: [0, 4, 7, 9, 4, 8],
             "where no token occurs twice, there is nothing to mark.": [0, 1, 2, 3, 4],
             ITSELF: [0, 4, 4],
@@ -63,10 +55,10 @@ induction_targets = compared(
         }.items()
     },
     mistakes={
-        "in 0 4 7 9 4 8 the second 4 stands at position 4 and looks at position 2: the "
-        "destination is on the rows.": (lambda t: _marks(t).T),
-        "in 0 4 7 9 4 8 you mark the earlier 4 itself; an induction head looks at what came "
-        "after it.": (
+        "in 0 4 7 9 4 8 the second 4 stands at position 4 and looks at position 2: "
+        "the destination is on the rows.": (lambda t: _marks(t).T),
+        "in 0 4 7 9 4 8 you mark the earlier 4 itself; "
+        "an induction head looks at what came after it.": (
             _copies,
             lambda t: _copies(t) | _marks(t),
             lambda t: torch.ones_like(_marks(t)).tril(),
@@ -84,8 +76,9 @@ induction_targets = compared(
 
 @judged
 def induction_by_hand(answer: Answer) -> None:
-    """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: any circuits of two heads that do
-    induction together.
+    """`induction_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: two heads that do induction together.
+
+    Any such circuits are right.
     """
     for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
         circuits = four_circuits(answer(V, n_ctx), 2 * V + n_ctx, "2 · V + n_ctx")
@@ -98,49 +91,45 @@ def induction_by_hand(answer: Answer) -> None:
         stream, now = run["resid_post", 0], torch.nn.functional.one_hot(tokens, V)
         label = not close(stream[..., V:], torch.zeros_like(stream[..., V:]))
         copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)  # [text, dest, src]: an earlier A
-        before, at, after = (
-            (second * copies.roll(by, 2)).sum(2)[:, period + 1 :].mean().item() for by in (-1, 0, 1)
-        )
-        said, asked, right = (
-            logits.argmax(-1)[:, period + 1 : -1],
-            tokens[:, period + 1 : -1],
-            tokens[:, period + 2 :],
-        )
+        given = [(second * copies.roll(by, 2)).sum(2) for by in (-1, 0, 1)]  # [text, dest] each
+        before, at, after = (share[:, period + 1 :].mean().item() for share in given)
+        said = logits.argmax(-1)[:, period + 1 : -1]
+        asked = tokens[:, period + 1 : -1]
+        right = tokens[:, period + 2 :]
+        again = (said == asked).float().mean().item()
+        token_left = close(stream[..., :V], now)  # as it was before the first head wrote
         for sentence, holds in {
             "the first head looks at its own position, not at the one before.": own < 0.5,
             "the first head looks two back.": two < 0.5,
-            "the first head looks at all positions alike: QK1 is [query, key]; a query at n "
-            "should fit the key at "
-            "n − 1.": abs(one - even) > 0.05,
-            f"the first head gives the token before it {one:.2f} of its attention: make its "
-            f"scores larger.": one > 0.98,
-            "what the first head writes lands on the dimensions of the token itself; a key "
-            "can't tell “I am A” from “I "
-            "come after A” then. Write it where the stream is empty.": label
-            or close(stream[..., :V], now),
-            "the first head writes nothing into the stream: OV1 is [from, to], from the token's "
-            "dimensions.": label,
-            "the second head looks at the earlier A itself: let its key read what the first "
-            "head wrote.": at < 0.5,
-            "the second head looks at what stood before the earlier A: are query and key "
-            "exchanged?": before < 0.5,
-            f"the second head gives the earlier B {after:.2f} of its attention: its query "
-            f"should hold the token, its "
-            "key the token before, and the scores should be large.": after > 0.98,
-            "the second head looks at B, but the model says A again: the direct path gives A's "
-            "own logit 10. Let what "
-            "is copied be louder than that.": (said == asked).float().mean().item() < 0.5,
-            "the second head looks at B, but the model does not say B: does OV2 bring B's token "
-            "to where W_U reads, "
-            "and is it loud enough?": torch.equal(said, right),
+            "the first head looks at all positions alike: QK1 is [query, key]; "
+            "a query at n should fit the key at n − 1.": abs(one - even) > 0.05,
+            f"the first head gives the token before it {one:.2f} of its attention: "
+            "make its scores larger.": one > 0.98,
+            "what the first head writes lands on the dimensions of the token itself; a key can't "
+            "tell “I am A” from “I come after A” then. Write it where the stream is empty.": label
+            or token_left,
+            "the first head writes nothing into the stream: "
+            "OV1 is [from, to], from the token's dimensions.": label,
+            "the second head looks at the earlier A itself: "
+            "let its key read what the first head wrote.": at < 0.5,
+            "the second head looks at what stood before the earlier A: "
+            "are query and key exchanged?": before < 0.5,
+            f"the second head gives the earlier B {after:.2f} of its attention: its query should "
+            "hold the token, its key the token before, and the scores should be large.": after
+            > 0.98,
+            "the second head looks at B, but the model says A again: the direct "
+            "path gives A's own logit 10. Let what is copied be louder than that.": again < 0.5,
+            "the second head looks at B, but the model does not say B: does OV2 "
+            "bring B's token to where W_U reads, and is it loud enough?": torch.equal(said, right),
         }.items():
             demand(holds, sentence)
 
 
 @judged
 def move_label(answer: Answer) -> None:
-    """`move_label(model, label, src, target) → hooks`: any that move `label` from layer 1's keys at
-    src to target's.
+    """`move_label(model, label, src, target) → hooks`: moves `label` from keys at src to target's.
+
+    Layer 1's keys; any hooks that do so are right.
     """
     sizes: tuple[dict[str, int], ...] = ({}, {"n_heads": 2, "d_head": 5, "d_model": 12})
     for config, tokens in zip(
@@ -148,10 +137,8 @@ def move_label(answer: Answer) -> None:
     ):
         model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
         label = random(len(batch), model.cfg.d_model, seed=3)
-        read, plain = (
-            torch.einsum("bm,hmd->bhd", label, model.W_K[1]),
-            model.run_with_cache(batch)[1],
-        )
+        read = torch.einsum("bm,hmd->bhd", label, model.W_K[1])
+        plain = model.run_with_cache(batch)[1]
         for src, target in ((2, 4), (3, 1)):
             asked = _run(
                 answer(model, label, src, target),
@@ -163,28 +150,25 @@ def move_label(answer: Answer) -> None:
             other = next((door for door in "qv" if not close(plain[door, 1], asked[door, 1])), "")
             elsewhere = [p for p in range(batch.shape[1]) if p not in (src, target)]
             moved = close(given[:, src], -read) and close(given[:, target], read)
+            layer_0 = close(plain["z", 0], asked["z", 0])
+            others = given[:, elsewhere].any()
+            turned = close(given[:, target], -read)
             for sentence, holds in {
-                "layer 0 is changed: only keys of layer 1 should move.": close(
-                    plain["z", 0], asked["z", 0]
-                ),
-                f'the "{other}" of layer 1 move too: a label in the key is read in the keys '
-                f"alone.": not other,
-                "no key of layer 1 changes: does the function return the keys that it "
-                "changed?": bool(given.any()),
-                "keys at other positions than src and target change.": not given[
-                    :, elsewhere
-                ].any(),
-                "the signs are exchanged: take away at src, add at target.": not close(
-                    given[:, target], -read
-                ),
+                "layer 0 is changed: only keys of layer 1 should move.": layer_0,
+                f'the "{other}" of layer 1 move too: '
+                "a label in the key is read in the keys alone.": not other,
+                "no key of layer 1 changes: "
+                "does the function return the keys that it changed?": bool(given.any()),
+                "keys at other positions than src and target change.": not others,
+                "the signs are exchanged: take away at src, add at target.": not turned,
                 "the label stays at src: it should be taken out there, too.": bool(
                     given[:, src].any()
                 ),
                 "the label is taken out at src, and arrives nowhere: add it at target.": bool(
                     given[:, target].any()
                 ),
-                "the keys at src and target change by something else than what W_K[1] reads of "
-                "the label.": moved,
+                "the keys at src and target change by something "
+                "else than what W_K[1] reads of the label.": moved,
             }.items():
                 demand(holds, sentence)
 
@@ -199,8 +183,8 @@ def _run(given: Any, model: HookedTransformer, tokens: Tensor, asked: str) -> Ac
         isinstance(p, tuple | list) and len(p) == 2 and callable(p[1]) for p in pairs
     ):
         raise Wrong(
-            "it should return a list of hooks, pairs of a name and a function: [(name, "
-            "function), …]."
+            "it should return a list of hooks, pairs of a name and a function: "
+            "[(name, function), …]."
         )
     if unknown := [name for name, _ in pairs if not callable(name) and name not in model.hook_dict]:
         raise Wrong(
@@ -229,48 +213,29 @@ def drawing(answer: Answer) -> None:
         wanted: set[tuple] = {("embed", "v", writer)}
         for r in readers:
             wanted |= {("embed", "q", r), (writer, "k", r), ("embed", "v", r), (r, "logits")}
+        asks = ("embed", "q", one) in doors
+        token_in_key = ("embed", "k", one) in doors
+        moves = ("embed", "v", one) in doors
+        hands_on = ("embed", "v", writer) in doors
+        positions_alone = not doors & {("embed", "q", writer), ("embed", "k", writer)}
+        keys_alone = not doors & {(writer, door, r) for door in "qv" for r in readers}
+        in_key = (writer, "k", one) in doors
+        speaks = (one, "logits") in doors
+        no_other_speaks = not doors & {(writer, "logits"), ("embed", "logits")}
         for sentence, holds in {
-            "the writer hands on the token one back: what are its values made of?": (
-                "embed",
-                "v",
-                writer,
-            )
-            in doors,
-            "the writer looks one back by positions alone: its query and key need no "
-            "token.": not doors & {("embed", "q", writer), ("embed", "k", writer)},
-            "the label arrives in the readers' keys, not elsewhere.": not doors
-            & {(writer, door, r) for door in "qv" for r in readers},
-            "the label stands in the key at B: which door of a reader does the writer reach?": (
-                writer,
-                "k",
-                one,
-            )
-            in doors,
-            "“who came after A?” is asked at the second A: what is the query made of?": (
-                "embed",
-                "q",
-                one,
-            )
-            in doors,
-            "in the drawing B's key is made of the label alone, not of the token B.": (
-                "embed",
-                "k",
-                one,
-            )
-            not in doors,
-            "the third arrow moves B over: what are the readers' values made of?": (
-                "embed",
-                "v",
-                one,
-            )
-            in doors,
-            "B is moved, and nobody says it: from a reader to the logits a door is missing.": (
-                one,
-                "logits",
-            )
-            in doors,
-            "in the drawing only the readers speak to the logits.": not doors
-            & {(writer, "logits"), ("embed", "logits")},
+            "the writer hands on the token one back: what are its values made of?": hands_on,
+            "the writer looks one back by positions alone: "
+            "its query and key need no token.": positions_alone,
+            "the label arrives in the readers' keys, not elsewhere.": keys_alone,
+            "the label stands in the key at B: "
+            "which door of a reader does the writer reach?": in_key,
+            "“who came after A?” is asked at the second A: what is the query made of?": asks,
+            "in the drawing B's key is made of the label alone, "
+            "not of the token B.": not token_in_key,
+            "the third arrow moves B over: what are the readers' values made of?": moves,
+            "B is moved, and nobody says it: "
+            "from a reader to the logits a door is missing.": speaks,
+            "in the drawing only the readers speak to the logits.": no_other_speaks,
             "one reader is drawn, the others are not: each needs its doors.": doors >= wanted,
             "it names a door that is not in the drawing.": doors <= wanted,
         }.items():

@@ -1,6 +1,4 @@
-"""What only lesson 07 draws: the circuit, with numbers and without; scores, effects, costs; doors
-and labels.
-"""
+"""What only lesson 07 draws: the circuit, scores, effects, costs; doors and labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -48,8 +46,9 @@ def circuit() -> None:
 
 
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
-    """Show a text, each token coloured by what was `added` to its logit: orange, blue (below
-    −`limit` / 5: a line).
+    """Show a text, each token coloured by what was `added` to its logit.
+
+    Orange is more, blue is less; below −`limit` / 5 there is a line.
     """
     # the map's ends are too dark to read on
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")
@@ -78,8 +77,9 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
 
 
 def scores(panels: Mapping[str, Series]) -> None:
-    """Show a layer's prefix-matching scores in each panel, "two-layer 1", one bar for each way to
-    draw tokens.
+    """Show a layer's prefix-matching scores in each panel, one bar for each way to draw tokens.
+
+    A panel is named "two-layer 1".
     """
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
@@ -96,16 +96,18 @@ def _heads(layer: object = 1) -> list[str]:
 
 
 def by_head(values: Series, title: str, unit: str, alt: str) -> None:
-    """Show bars for each head of layer 1, one for each name in `values`; `alt` is the description's
-    name.
+    """Show bars for each head of layer 1, one for each name in `values`.
+
+    `alt` is the description's name.
     """
     plots.grouped_bars(values, _heads(), title, unit, "head").legend()
     plots.show(ALT[alt])
 
 
 def losses(panels: Mapping[str, Series], period: int, chance: float, step: int = 8) -> None:
-    """Show the loss by position in each panel, a line for each model, averaged in steps; dotted
-    lines part passes.
+    """Show the loss by position in each panel, a line for each model, averaged in steps.
+
+    Dotted lines part passes.
     """
     _, axes = plt.subplots(1, len(panels), figsize=(9, 3.8), sharey=True)
     for panel, (title, models) in zip(axes, panels.items(), strict=True):
@@ -134,7 +136,7 @@ def patterns(
 
 
 def doors(by_door: Series, of: Sequence[int]) -> None:
-    """Show the scores of the heads `of` layer 1, by the door through which they no longer hear 0.5."""
+    """Show the scores of the heads `of` layer 1, by the door that no longer lets 0.5 in."""
     bars = {
         f"head 1.{head}": [score[i].item() for score in by_door.values()]
         for i, head in enumerate(of)
@@ -158,13 +160,9 @@ def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
 
 
 def writers(attention: Mapping[str, float]) -> None:
-    """Show how much of the induction heads' attention follows, for each choice of labels that are
-    moved.
-    """
-    title, unit = (
-        "Whose label makes the rest follow?",
-        "attention to the place 20 later, mean of 1.6 and 1.1",
-    )
+    """Show how much of the induction heads' attention follows, for each choice of moved labels."""
+    title = "Whose label makes the rest follow?"
+    unit = "attention to the place 20 later, mean of 1.6 and 1.1"
     plots.bars(attention, title, unit, [max(attention, key=lambda name: attention[name])])
     plots.show(ALT["writers"])
 
@@ -172,8 +170,9 @@ def writers(attention: Mapping[str, float]) -> None:
 def moved(
     lines: Mapping[str, Float[Tensor, "place head"]], of: Sequence[int], before: int, later: int
 ) -> None:
-    """Show heads' attention by place, from `before` ahead of the earlier B on; the label moves
-    `later` places.
+    """Show heads' attention by place, from `before` ahead of the earlier B on.
+
+    The label moves `later` places.
     """
     _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.6), sharex=True)
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
@@ -190,9 +189,7 @@ def moved(
 
 
 def matches(match: Table, alike: Table, tokens: Sequence[str], reader: str, writer: str) -> None:
-    """Show two tables of scores on one scale: the match of `reader` through `writer`, and the
-    reader's own QK.
-    """
+    """Show two tables on one scale: `reader`'s match through `writer`, and its own QK."""
     _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
     for axes, table, title, end in (
         (left, match, f"M_K of {reader} with {writer}", "token before the source"),
@@ -212,8 +209,9 @@ def pairs(top1: Float[Tensor, "later earlier"]) -> None:
 
 
 def enough(saved: Mapping[str, Mapping[str, Float[Tensor, " text"]]]) -> None:
-    """Show what is saved in the second pass, a bar for what is kept, by what replaces everything
-    else.
+    """Show what is saved in the second pass, a bar for what is kept.
+
+    Bars are grouped by what replaces everything else.
     """
     bars = {
         kept: [nats.mean().item() for nats in by_way.values()] for kept, by_way in saved.items()
@@ -227,8 +225,9 @@ def enough(saved: Mapping[str, Mapping[str, Float[Tensor, " text"]]]) -> None:
 
 
 def missing(shares: Mapping[str, float], alone: float) -> None:
-    """Show what share is saved when the readers hear one more head of layer 0; a line marks the
-    drawing `alone`.
+    """Show what share is saved when the readers hear one more head of layer 0.
+
+    A line marks the drawing `alone`.
     """
     axes = plots.bars(shares, "Which head does the drawing lack?", "share that is saved")
     axes.axvline(alone, color="black", ls="--", lw=1)

@@ -1,6 +1,4 @@
-"""What only lesson 07b draws: the company of two positions, the pointer, and what cuts and variants
-change.
-"""
+"""What only lesson 07b draws: the company of two positions, the pointer, cuts and variants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -30,8 +28,9 @@ def _text(tokens: Sequence[str], axes: Axes, colours: Mapping[str, str] | None =
 def company(
     looks: Float[Tensor, " back"], question: str = "", before: Sequence[str] = ("u", "v", "w", "x")
 ) -> None:
-    """Show two A in the same company, and what a blurred head, whose attention `looks` back, writes
-    at B and at A.
+    """Show two A in the same company, and what a blurred head writes at B and at A.
+
+    Its attention `looks` back.
     """
     axes = plt.subplots(figsize=(10.4, 4.3 if question else 3.5))[1]
     tokens = [*before, "A", "B", "· · ·", *before, "A", "?"]
@@ -94,7 +93,7 @@ def _panels(
 
 
 def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -> None:
-    """Show what share of tokens match themselves best, for each source of the query and of the key."""
+    """Show what share of tokens match themselves best, for each source of query and key."""
     bars = {f"1.{head}": [rates[i] for rates in fit.values()] for i, head in enumerate(of)}
     names = [f"query: {query}\nkey: {key}" for query, key in fit]
     _bars(
@@ -104,13 +103,12 @@ def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -
 
 
 def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequence[int]) -> None:
-    """Show each head's attention to the B after the same company and to the nearer one, by what its
-    keys lack.
+    """Show each head's attention to the B after the same company and to the nearer one.
+
+    Bars are grouped by what its keys lack.
     """
-    attention, kinds = (
-        torch.stack([*went.values()], -1),
-        ("after the same company", "after another, nearer"),
-    )
+    attention = torch.stack([*went.values()], -1)
+    kinds = ("after the same company", "after another, nearer")
     titles = [f"Which B does 1.{head} choose, at the last A?" for head in of]
     panels = {
         title: dict(zip(kinds, by_kind, strict=True))
@@ -148,8 +146,9 @@ def pointer() -> None:
 
 
 def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
-    """Show the match, in score, of a word itself, its variant and another's variant, for each
-    family.
+    """Show the match of a word itself, its variant and another's variant, for each family.
+
+    The match is one in score.
     """
     _bars(values, families, "What does the match find?", "match, in score", "family").set_ylim(
         0, 8.5
@@ -158,9 +157,7 @@ def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
 
 
 def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
-    """Show the texts that were made for it, and how much attention goes to B from each of the
-    three.
-    """
+    """Show the texts that were made for it, and the attention to B from each of the three."""
     _, (strip, axes) = plt.subplots(2, 1, figsize=(9, 5.6), height_ratios=[1, 3])
     _text(("· · ·", "name", "B", "· · ·", "Name"), strip)
     plots.arrow(strip, (4, 0.2), (2, 0.2), LOOKS, "--", 0.25)
@@ -173,8 +170,9 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
 
 
 def occurrences() -> None:
-    """Show the text of the test: A in the same company, A in another, and at the end the first
-    company and A again.
+    """Show the text of the test.
+
+    It has A in the same company, A in another, and at the end the first company and A again.
     """
     axes = plt.subplots(figsize=(10.4, 3.0))[1]
     parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
@@ -189,8 +187,9 @@ def occurrences() -> None:
 
 
 def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
-    """Show for each family the cosine of the embeddings of word and variant, and their match in
-    score.
+    """Show for each family how alike word and variant are, and their match in score.
+
+    Alike by the cosine of their embeddings.
     """
     points = {family: {value.item(): match[family]} for family, value in cosine.items()}
     words = "cosine of the embeddings of word and variant", "match of the variant, in score"
@@ -203,8 +202,9 @@ def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, flo
 
 
 def scrubbed(kept: Mapping[str, Mapping[str, float]]) -> None:
-    """Show what share of induction's saving is left, by what 0.0 is given, and by what replaces
-    everything else.
+    """Show what share of induction's saving is left, by what 0.0 is given.
+
+    Bars are grouped by what replaces everything else.
     """
     bars = {f"0.0 knows {name}": list(by_way.values()) for name, by_way in kept.items()}
     words = "How much do the words save?", "share that is saved", "what stands in for the rest"

@@ -6,24 +6,25 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from course_utils._arguments import validated
+from course_utils._arguments import require_tokens, validated
 from course_utils.text import tokenizer
 
 
 @validated
 def kinds_of_position(tokens: Int[Tensor, "batch pos"]) -> dict[str, Bool[Tensor, "batch pos-1"]]:
-    """Three kinds of position, by what came before: "new", "continued", "otherwise"; the start
-    token is of none.
+    """Three kinds of position, by what came before: "new", "continued", "otherwise".
 
-    New: its token has not occurred before. Continued: what comes next has followed the token
-    before, so that induction is right. Otherwise: the token has occurred, but something else comes
-    now.
+    The start token is of none. New: its token has not occurred before. Continued: what comes next
+    has followed the token before, so that induction is right. Otherwise: the token has occurred,
+    but something else comes now.
     """
-    # [batch, dest, src], the same token earlier
-    copies = (tokens[:, :, None] == tokens[:, None]).tril(-1)[:, :-1, :-1]
+    require_tokens(None, tokens)
+    same = tokens[:, :, None] == tokens[:, None]  # [batch, dest, src]
+    copies = same.tril(-1)[:, :-1, :-1]  # the same token earlier
+    seen = copies.any(-1)  # [batch, pos - 1]
     following = tokens[:, 1:]
-    seen = copies.any(-1)
-    continued = (copies & (following[:, :, None] == following[:, None])).any(-1)
+    continues = following[:, :, None] == following[:, None]  # [batch, dest, src]
+    continued = (copies & continues).any(-1)
     after_start = torch.arange(seen.shape[1]) > 0
     return {"new": ~seen & after_start, "continued": continued, "otherwise": seen & ~continued}
 
@@ -37,11 +38,8 @@ def variants(change: Callable[[str], str]) -> Int[Tensor, "pair 2"]:
     """
     vocabulary = tokenizer().get_vocab()
     numbers = {str(tokenizer().decode([number])): number for number in sorted(vocabulary.values())}
-    words = [
-        name
-        for name in numbers
-        if len(name) >= 3 and name.isascii() and name.isalpha() and name.islower()
-    ]
+    small = [name for name in numbers if name.isascii() and name.isalpha() and name.islower()]
+    words = [name for name in small if len(name) >= 3]
     pairs = [(numbers[word], numbers[change(word)]) for word in words if change(word) in numbers]
     if not pairs:
         raise ValueError("No word of the vocabulary has such a variant in it.")

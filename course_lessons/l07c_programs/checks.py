@@ -1,6 +1,4 @@
-"""Checks of lesson 07c, programs: each exercise, then its typical mistakes with the sentence each
-must get.
-"""
+"""Checks of lesson 07c, programs: each exercise, and what each typical mistake is told."""
 
 import torch
 from jaxtyping import Float, Int
@@ -33,23 +31,15 @@ def _after(text: list[int], n: int) -> list[int]:
 
 @judged
 def two_tokens(answer: Answer) -> None:
-    """`two_tokens() → Program`: it says what came after the last two tokens where they stood
-    before.
-    """
+    """`two_tokens() → Program`: it says what came after the last two tokens before."""
     drawn = torch.randint(1, 6, (400, 11), generator=torch.Generator().manual_seed(0))
     texts = torch.cat([torch.full((400, 1), START), drawn], 1)
     said, apart = _out(answer(), texts, 6)[:, -1].argmax(-1).tolist(), []
     for text, one in zip(texts.tolist(), said, strict=True):
         by_two, by_one = _after(text, 2), _after(text, 1)
         if len({*by_two}) == 1 and {*by_one} != {*by_two}:
-            apart.append(
-                (
-                    text,
-                    one,
-                    by_two[0],
-                    max({*by_one}, key=lambda token: (by_one.count(token), -token)),
-                )
-            )
+            often = max({*by_one}, key=lambda token: (by_one.count(token), -token))
+            apart.append((text, one, by_two[0], often))
     demand(
         any(one != START for one in said),
         'it says nothing on any text: does one head move the token to "out"?',
@@ -64,8 +54,8 @@ def two_tokens(answer: Answer) -> None:
     if wrong:
         text, one, wanted = wrong[0]
         what = (
-            f"after {' '.join(map(str, text))} it should say {wanted}, which came after the "
-            f"last two; yours says {one}"
+            f"after {' '.join(map(str, text))} it should say {wanted}, "
+            f"which came after the last two; yours says {one}"
         )
         demand(not second, f"{what}, as if one token counted: a place fits where both do.")
         raise Wrong(f"{what}.")
@@ -106,8 +96,8 @@ def _case(heads: list[int], door: str, **sizes: int) -> tuple:
 
 
 interchange = compared(
-    "`interchange(model, tokens, source, heads, door) → logits`: with what heads of layer 0 "
-    "wrote about another text.",
+    "`interchange(model, tokens, source, heads, door) → logits`: "
+    "with what heads of layer 0 wrote about another text.",
     returns="[batch, pos, token]",
     cases=lambda: {
         "the logits differ from those with the other text's writes behind these doors.": [
@@ -116,20 +106,20 @@ interchange = compared(
         ]
     },
     mistakes={
-        "nothing is swapped: the logits are those of `tokens` as they "
-        "are.": lambda model, tokens, *_: model(tokens),
+        "nothing is swapped: "
+        "the logits are those of `tokens` as they are.": lambda model, tokens, *_: model(tokens),
         "these are the logits of `source` alone.": lambda model, tokens, source, *_: model(source),
         "`tokens` and `source` have changed roles.": lambda model, tokens, source, heads, door: (
             _swapped(model, source, tokens, heads, door)
         ),
-        "a door is cut, and nothing stands in for its writer: give `cut` each writer's z in "
-        "`instead`.": (
+        "a door is cut, and nothing stands in for its writer: "
+        "give `cut` each writer's z in `instead`.": (
             lambda model, tokens, source, heads, door: _swapped(
                 model, tokens, source, heads, door, loud=0.0
             )
         ),
-        "you swap what the heads write everywhere: only what one door reads of it should be "
-        "swapped.": _whole,
+        "you swap what the heads write everywhere: "
+        "only what one door reads of it should be swapped.": _whole,
     },
 )
 
@@ -158,6 +148,6 @@ def found(answer: Answer) -> None:
     missing = sorted(every - doors)
     for writer, _, reader in missing:
         raise Wrong(
-            f"exchanging one writer did half of it: both readers hear both, and here {reader} "
-            f"does not {writer}."
+            "exchanging one writer did half of it: "
+            f"both readers hear both, and here {reader} does not {writer}."
         )

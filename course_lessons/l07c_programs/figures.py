@@ -1,6 +1,4 @@
-"""What only lesson 07c draws: a program at work, its weights by slot, and what models say when a
-slot is swapped.
-"""
+"""What only lesson 07c draws: a program at work, its weights by slot, and swapped slots."""
 
 from collections.abc import Mapping, Sequence
 
@@ -8,7 +6,7 @@ import matplotlib.pyplot as plt
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from course_lessons.programs import Run
+from course_lessons.programs import ProgramRun
 from course_utils import plots
 from course_utils.plots import COLOURS
 
@@ -23,9 +21,10 @@ def _held(there: Float[Tensor, " size"], names: Sequence[str]) -> str:
     return "\n".join(name if share > 0.97 else f"{name} {share:.2g}" for share, name in some[:3])
 
 
-def trace(done: Run, tokens: Int[Tensor, " pos"]) -> None:
-    """A program at work on the first text of a run: its slots at each position, and where the last
-    one looks.
+def trace(done: ProgramRun, tokens: Int[Tensor, " pos"]) -> None:
+    """A program at work on the first text of a run.
+
+    It shows the slots at each position, and where the last one looks.
     """
     rows = [
         "token",
@@ -91,7 +90,7 @@ def weights(
 
 
 def by_length(one_layer: Mapping[int, float], seeds: Sequence[Mapping[int, float]]) -> None:
-    """The share of right answers at each length of the block; the lengths of training are shaded."""
+    """The share of right answers at each length of the block; those of training are shaded."""
     worst = {n: min(right[n] for right in seeds) for n in one_layer}
     curves = {"two layers, the worst of five seeds": worst, "one layer, four heads": {**one_layer}}
     curves["a guess among the letters"] = {n: 1 / n for n in one_layer}

@@ -16,11 +16,12 @@ from transformer_lens import HookedTransformer
 
 from course_lessons.programs import START
 from course_utils import interventions, models, text
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils._files import DATA, write_checksums, write_text
 
 # the start token and twelve letters; the longest text has two times eight of them
-D_VOCAB, N_CTX = (13, 17)
+D_VOCAB = 13
+N_CTX = 17
 CONFIG: dict[str, Any] = {"n_layers": 2, "n_heads": 2, "d_head": 16, "d_model": 48, "n_ctx": N_CTX}
 CONFIG |= {"d_vocab": D_VOCAB, "attn_only": True, "normalization_type": None}
 CONFIG |= {"positional_embedding_type": "standard"}
@@ -38,9 +39,7 @@ MODELS |= {"one-layer": {"seed": 0, "steps": 1_500, "n_layers": 1, "n_heads": 4}
 
 @validated
 def texts(n: Count, batch: Count = 200, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
-    """The start token, a block of `n` different letters, and the same letters once more, in another
-    order.
-    """
+    """The start token, a block of `n` different letters, and the same letters in another order."""
     generator = torch.Generator().manual_seed(seed)
     blocks = text.different_tokens(n, batch, D_VOCAB - 1, generator)
     return torch.cat([torch.full((batch, 1), START), blocks, shuffled(blocks, generator)], 1)
@@ -55,9 +54,11 @@ def shuffled(rows: Int[Tensor, "batch n"], generator: torch.Generator) -> Int[Te
 def with_another_block(
     tokens: Int[Tensor, "batch pos"], seed: NotNegative = 1
 ) -> Int[Tensor, "batch pos"]:
-    """The same questions after the same letters in another order: what came after each is another
-    now.
+    """The same questions after the same letters in another order.
+
+    What came after each is another now.
     """
+    require_tokens(None, tokens)
     n = tokens.shape[1] // 2
     block = shuffled(tokens[:, 1 : n + 1], torch.Generator().manual_seed(seed))
     return torch.cat([tokens[:, :1], block, tokens[:, n + 1 :]], 1)
@@ -67,9 +68,11 @@ def with_another_block(
 def answers(
     tokens: Int[Tensor, "batch pos"], about: Int[Tensor, "batch pos"] | None = None
 ) -> Int[Tensor, "batch question"]:
-    """For each letter of the second half, the one after it in the block, wherever it stands in
-    `about`, if given.
+    """For each letter of the second half, the one after it in the block.
+
+    It is looked for in `about`, if that is given.
     """
+    require_tokens(None, tokens)
     n, where = tokens.shape[1] // 2, tokens if about is None else about
     # [batch, question]: of the first copy
     place = (where[:, None, :] == tokens[:, n + 1 :, None]).int().argmax(-1)
@@ -78,8 +81,9 @@ def answers(
 
 @validated
 def any_letters(batch: Count = 200, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
-    """The start token, and sixteen letters at random: a text of a kind that no model was trained
-    on.
+    """The start token, and sixteen letters at random.
+
+    No model was trained on texts of this kind.
     """
     letters = torch.randint(
         1, D_VOCAB, (batch, N_CTX - 1), generator=torch.Generator().manual_seed(seed)
@@ -120,47 +124,45 @@ def by_length(model: HookedTransformer) -> dict[int, float]:
 def attention(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
 ) -> dict[str, dict[str, float]]:
-    """Where each head looks, as shares: some places back in the block; at a question, its letter,
-    and one after.
+    """Where each head looks, as shares.
+
+    In the block these are places some way back; at a question, its letter and the one after.
     """
+    require_tokens(model, tokens)
     n, found = tokens.shape[1] // 2, {}
-    # [batch, question, 1]
-    copy = (tokens[:, None, :] == tokens[:, n + 1 :, None]).int().argmax(-1, keepdim=True)
+    same = tokens[:, None, :] == tokens[:, n + 1 :, None]  # [batch, question, src]
+    copy = same.int().argmax(-1, keepdim=True)  # [batch, question, 1]
     cache = model.run_with_cache(tokens)[1]
     for layer in range(model.cfg.n_layers):
         for head, pattern in enumerate(cache["pattern", layer].unbind(1)):  # [batch, dest, src]
-            near = {
-                f"{by} back": pattern.diagonal(-by, 1, 2)[:, 2 - by : n + 1 - by] for by in range(3)
-            }
-            asked = {"same letter": copy, "one after": copy + 1}
-            shares = near | {
-                place: pattern[:, n + 1 :].gather(2, at) for place, at in asked.items()
-            }
-            found[f"{layer}.{head}"] = {
-                place: share.mean().item() for place, share in shares.items()
-            }
+            shares = {}
+            for by in range(3):
+                shares[f"{by} back"] = pattern.diagonal(-by, 1, 2)[:, 2 - by : n + 1 - by]
+            asks = pattern[:, n + 1 :]  # [batch, question, src]
+            shares["same letter"] = asks.gather(2, copy)
+            shares["one after"] = asks.gather(2, copy + 1)
+            means = {place: share.mean().item() for place, share in shares.items()}
+            found[f"{layer}.{head}"] = means
     return found
 
 
 def trained(seed: int, steps: int, shut: Sequence[Any] = (), **sizes: int) -> HookedTransformer:
-    """A model that was asked for the answers, and for nothing else; with some doors shut while it
-    learned.
+    """A model that was asked for the answers, and for nothing else.
+
+    Some doors are shut while it learns.
     """
     model = models.initial(CONFIG | sizes | {"seed": seed})
-    optimizer = torch.optim.AdamW(
-        [weight for weight in model.parameters() if weight.requires_grad], lr=RATE
-    )
+    weights = [weight for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.AdamW(weights, lr=RATE)
     with interventions.cut(model, *shut):
         for step in range(steps):
-            optimizer.param_groups[0]["lr"] = RATE * min(
-                1, (step + 1) / WARMUP, 2 * (1 - step / steps)
-            )
+            share = min(1, (step + 1) / WARMUP, 2 * (1 - step / steps))
+            optimizer.param_groups[0]["lr"] = RATE * share
             n = TRAINED_ON[step % len(TRAINED_ON)]
             tokens = texts(n, BATCH, 1_000_003 * (seed + 1) + step)
             optimizer.zero_grad()
-            cross_entropy(
-                model(tokens)[:, n + 1 :].flatten(0, 1), answers(tokens).flatten()
-            ).backward()
+            guesses = model(tokens)[:, n + 1 :].flatten(0, 1)  # [question, d_vocab]
+            cross_entropy(guesses, answers(tokens).flatten()).backward()
             optimizer.step()
     return model.eval()
 
@@ -172,10 +174,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Train all models again, into `data/lookup/`."""
     argparse.ArgumentParser(prog=COMMAND, description=main.__doc__).parse_args(arguments)
     for name, recipe in MODELS.items():
-        folder, sizes = (
-            DATA / "lookup" / name,
-            {key: recipe[key] for key in recipe if key in CONFIG},
-        )
+        folder = DATA / "lookup" / name
+        sizes = {key: recipe[key] for key in recipe if key in CONFIG}
         models.save_weights(trained(**recipe), folder / "model.safetensors")
         card = {
             "model": CONFIG | sizes | {"seed": recipe["seed"]},

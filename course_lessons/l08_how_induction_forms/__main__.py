@@ -1,5 +1,6 @@
-"""Train many small models and keep every history: `python -m
-course_lessons.l08_how_induction_forms`.
+"""Train many small models and keep every history.
+
+`python -m course_lessons.l08_how_induction_forms` does it.
 """
 
 import argparse

@@ -1,6 +1,4 @@
-"""Checks of lesson 08, how induction heads form: each exercise with its cases, its mistakes and
-other right answers.
-"""
+"""Checks of lesson 08, how induction heads form: each exercise, and what each mistake is told."""
 
 import itertools
 from collections.abc import Callable
@@ -37,23 +35,25 @@ def _not_there(
     got: float, right: float, steps: Numbers, values: Numbers, share: float
 ) -> str | None:
     said = {
-        10.0: "a curve that reaches half at step 10 and stays there till step 30 is there for "
-        "good from step 10",
+        10.0: "a curve that reaches half at step 10 and stays "
+        "there till step 30 is there for good from step 10",
         25.0: "a curve that goes straight from 0 at step 20 to 1 at step 30 is half-way at step 25",
     }
     return f"{said[right]}, not {got:g}." if values in (STRAIGHT, FLAT) else None
 
 
 event_time = compared(
-    "`event_time(steps, values, share) → float`: when a share of the final rise is reached for "
-    "good.",
+    "`event_time(steps, values, share) → float`: "
+    "when a share of the final rise is reached for good.",
     cases=lambda: {
         "that is not the time of half the rise.": [_on(*STRAIGHT), _on(*FLAT)],
-        "a curve that starts at −1 and ends at 3 has risen by half at 1: begin at the first "
-        "value.": (_on(-1, -1, -1, 3, 3, 3, 3, 3)),
+        "a curve that starts at −1 and ends at 3 has risen by half at 1: "
+        "begin at the first value.": (_on(-1, -1, -1, 3, 3, 3, 3, 3)),
         "the rise ends at the end, not at the curve's highest point.": _on(0, 0, 3, 1, 1, 1, 1, 1),
-        "a curve that rises, falls back and rises again gets there for good the second time "
-        "only.": (_on(0, 1, 0, 0, 1, 1, 1, 1)),
+        "a curve that rises, "
+        "falls back and rises again gets there for good the second time only.": (
+            _on(0, 1, 0, 0, 1, 1, 1, 1)
+        ),
         "the rise begins at the first value, not at the curve's lowest point.": _on(
             0, -2, 0, 1, 1, 1, 1, 1
         ),
@@ -61,8 +61,8 @@ event_time = compared(
             _on(0, 0, 0, 1, 0.5, 1.5, 0, 2),
             _on(0, 0, 0, 0, 2, 2, 2, 6),
         ],
-        "with share 0.25 the time should be when a quarter of the rise is reached, with 0.75 "
-        "three quarters.": [
+        "with share 0.25 the time should be when a quarter of the rise is reached, "
+        "with 0.75 three quarters.": [
             _on(0, 0, 0, 2, 2, 2, 2, 2, share=0.25),
             _on(0, 0, 0, 2, 2, 2, 2, 2, share=0.75),
         ],
@@ -71,9 +71,8 @@ event_time = compared(
             *_on(0, 0, 0, 2, 2, 2, 2, 2)[1:],
         ),
         **{
-            f"on a noisy curve of {9 + 2 * seed} measurements and share {share} the time is "
-            f"wrong: the last "
-            "measurement short of the level, and the straight line from there.": _on_noise(
+            f"on a noisy curve of {9 + 2 * seed} measurements and share {share} the time is wrong: "
+            "the last measurement short of the level, and the straight line from there.": _on_noise(
                 seed, share
             )
             for seed, share in enumerate((0.5, 0.25, 0.8, 0.6))
@@ -105,8 +104,8 @@ def _dealt(first: Numbers, second: Numbers) -> float:
 def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) -> Said:
     ways = "of the 16 ways to swap within four pairs, 2 part 1 7 3 9 and 2 10 5 14 as far"
     signs = (
-        "differences of 3, 2 and −1 sum to 4, and 4 of the 8 choices of signs give a sum of "
-        "4 or more in size"
+        "differences of 3, 2 and −1 sum to 4, "
+        "and 4 of the 8 choices of signs give a sum of 4 or more in size"
     )
     return {
         "what was observed is one of the ways, so the share is never 0.": got <= 0,
@@ -117,8 +116,8 @@ def _no_such_share(got: float, right: float, first: Numbers, second: Numbers) ->
 
 
 paired_test = compared(
-    "`paired_test(first, second) → float`: how many swaps within pairs part the means as far as "
-    "this?",
+    "`paired_test(first, second) → float`: "
+    "how many swaps within pairs part the means as far as this?",
     cases=lambda: {
         "that is not the share of the swaps.": ([1.0, 7.0, 3.0, 9.0], [2.0, 10.0, 5.0, 14.0]),
         "exchanging the groups should not change the share.": (
@@ -130,11 +129,11 @@ paired_test = compared(
             [5.0, 5.0],
             [5.0, 9.0],
         ),
-        "differences that are equal but for rounding should count: compare with a small "
-        "tolerance.": [([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2])],
+        "differences that are equal but for rounding should count: "
+        "compare with a small tolerance.": [([0.6, 0.2, 0.5, 0.4], [0.8, 0.3, 0.9, 0.2])],
         **{
-            f"on {n} pairs the share is wrong: try every one of the 2^{n} = {2**n} choices of "
-            f"who is swapped.": (
+            f"on {n} pairs the share is wrong: "
+            f"try every one of the 2^{n} = {2**n} choices of who is swapped.": (
                 (20 * random(n, seed=n)).round().tolist(),
                 (20 * random(n, seed=n + 20) + 8).round().tolist(),
             )
@@ -146,8 +145,8 @@ paired_test = compared(
         "you count one direction only; a difference the other way would be as surprising.": (
             lambda a, b: solutions.find("paired_test").function(a, b) / 2
         ),
-        "you deal all the values to two groups; only swaps within a pair are allowed: 2 ways "
-        "for each pair.": _dealt,
+        "you deal all the values to two groups; "
+        "only swaps within a pair are allowed: 2 ways for each pair.": _dealt,
     },
 )
 
@@ -156,15 +155,15 @@ smeared = compared(
     "`smeared(keys) → [batch, pos, head, d_head]`: half of each key is that of the place before.",
     returns="[batch, pos, head, d_head], keys",
     cases=lambda: {
-        "each key should be half itself and half the key of the place before it; the first "
-        "stays as it is.": [(random(2, 5, 3, 4),), (random(1, 7, 1, 2, seed=1),)]
+        "each key should be half itself and half the key of the place before it; "
+        "the first stays as it is.": [(random(2, 5, 3, 4),), (random(1, 7, 1, 2, seed=1),)]
     },
     mistakes={
         "you have changed no key.": lambda keys: keys,
-        "no place is before the first: yours mixes the last place's key in there, and the last "
-        "is the future.": (lambda keys: (keys + keys.roll(1, 1)) / 2),
-        "you mix in the key of the place *after*: a model that sees the future has nothing to "
-        "learn.": (
+        "no place is before the first: yours mixes the last place's key in there, "
+        "and the last is the future.": (lambda keys: (keys + keys.roll(1, 1)) / 2),
+        "you mix in the key of the place *after*: "
+        "a model that sees the future has nothing to learn.": (
             lambda keys: runs.smeared(
                 keys, (torch.arange(keys.shape[1]) + 1).clamp(max=keys.shape[1] - 1)
             )
@@ -204,12 +203,12 @@ def _two_models(scales: tuple[float, float], seed: int, **config: Any) -> tuple:
 
 
 looks_held = compared(
-    "`looks_held(model, other, tokens) → [batch, pos, d_vocab]`: logits with layer 0 looking "
-    "where `other` does.",
+    "`looks_held(model, other, tokens) → [batch, pos, d_vocab]`: "
+    "logits with layer 0 looking where `other` does.",
     returns="[batch, pos, d_vocab], logits",
     cases=lambda: {
-        "that is not `model` with the attention pattern of layer 0 taken from `other`, on these "
-        "tokens.": [
+        "that is not `model` with the attention pattern of layer 0 taken from `other`, "
+        "on these tokens.": [
             _two_models((0.4, 0.6), seed=0),
             _two_models((0.6, 0.5), seed=5, n_heads=2, d_head=5, d_model=14, d_vocab=12, n_ctx=8),
         ]
@@ -225,10 +224,10 @@ looks_held = compared(
         "you hold the pattern of layer 1; it is layer 0 that should look where `other` looks.": (
             lambda m, o, t: _holding(m, o, t, "1.attn.hook_pattern")
         ),
-        "you hold the patterns of both layers; layer 1 should look where its own queries and "
-        "keys send it.": (lambda m, o, t: _holding(m, o, t, LOOKS, "1.attn.hook_pattern")),
-        "what layer 0's heads move comes from `other`, too: hold the pattern alone, values stay "
-        "the model's own.": (lambda m, o, t: _holding(m, o, t, "0.attn.hook_z")),
+        "you hold the patterns of both layers; layer 1 should look where its own queries "
+        "and keys send it.": (lambda m, o, t: _holding(m, o, t, LOOKS, "1.attn.hook_pattern")),
+        "what layer 0's heads move comes from `other`, too: hold the pattern alone, "
+        "values stay the model's own.": (lambda m, o, t: _holding(m, o, t, "0.attn.hook_z")),
         "only head 0 looks where it does in `other`: hold all heads of layer 0.": (
             lambda m, o, t: _holding(m, o, t, LOOKS, index=(slice(None), 0))
         ),

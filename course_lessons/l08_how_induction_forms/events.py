@@ -9,8 +9,9 @@ from course_utils._arguments import NotNegative, validated
 
 @validated
 def chosen_head(history: list[dict], score: str, layer: NotNegative, best: bool = True) -> int:
-    """The head of a layer that ends with the highest score, or with the lowest: chosen once, at the
-    end.
+    """The head of a layer that ends with the highest score, or with the lowest.
+
+    It is chosen once, at the end.
     """
     last = history[-1][score][layer]
     return last.index(max(last) if best else min(last))
@@ -18,11 +19,11 @@ def chosen_head(history: list[dict], score: str, layer: NotNegative, best: bool 
 
 @validated
 def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0.5) -> float:
-    """When a share of a curve's rise (or fall) is reached for good, in steps, by straight lines
-    between measurements.
+    """When a share of a curve's rise (or fall) is reached for good, in steps.
 
-    The rise goes from the first value to the mean of the last four. Not a number if there is none,
-    or if the curve ends on the wrong side: then nothing happened.
+    Between measurements the curve is a straight line. The rise goes from the first value to the
+    mean of the last four. Not a number if there is none, or if the curve ends on the wrong side:
+    then nothing happened.
     """
     first, final = values[0], sum(values[-4:]) / 4
     if final == first:
@@ -34,8 +35,9 @@ def event_time(steps: Sequence[float], values: Sequence[float], share: float = 0
 def reached(
     steps: Sequence[float], values: Sequence[float], level: float, rising: bool = True
 ) -> float:
-    """When a curve is at a level for good, in steps, by straight lines; not a number if it ends on
-    the wrong side.
+    """When a curve is at a level for good, in steps, by straight lines.
+
+    The result is not a number if the curve ends on the wrong side.
     """
     short = [i for i, value in enumerate(values) if (value < level if rising else value > level)]
     if not short:
@@ -59,20 +61,19 @@ def exponent(sizes: Sequence[float], times: Sequence[float]) -> tuple[float, flo
 
 @validated
 def paired_test(first: Sequence[float], second: Sequence[float]) -> float:
-    """The share of all 2ⁿ ways to swap values within pairs that part the means as far as here, or
-    further, exactly.
+    """The share of all 2ⁿ swaps within pairs that part the means at least as far.
 
-    Pairs belong together (the same seed, say), so only swaps within them are as likely as what was
-    seen. Differences are rounded to whole numbers: then few different sums can occur, and they are
-    counted one pair after the other. Pairs in which something is not a number are left out.
+    It is exact. Pairs belong together (the same seed, say), so only swaps within them are as likely
+    as what was seen. Differences are rounded to whole numbers: then few different sums can occur,
+    and they are counted one pair after the other. Pairs in which something is not a number are left
+    out.
     """
-    differences = [
-        round(b - a) for a, b in zip(first, second, strict=True) if not math.isnan(b - a)
-    ]
+    gaps = [b - a for a, b in zip(first, second, strict=True)]
+    differences = [round(gap) for gap in gaps if not math.isnan(gap)]
     ways = Counter({0: 1})  # sum of the differences so far → in how many ways it comes about
     for d in differences:
-        ways = Counter({total + d: n for total, n in ways.items()}) + Counter(
-            {t - d: n for t, n in ways.items()}
-        )
+        kept = Counter({total + d: n for total, n in ways.items()})
+        swapped = Counter({total - d: n for total, n in ways.items()})
+        ways = kept + swapped
     observed = abs(sum(differences))
     return sum(n for total, n in ways.items() if abs(total) >= observed) / 2 ** len(differences)

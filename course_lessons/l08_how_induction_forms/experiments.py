@@ -35,10 +35,8 @@ ARMS: dict[str, tuple[Run, int]] = {  # name → the run, and how many seeds fro
     "all held at its end": (Run(held=PARTS), 4),
     **{f"{part} held at its start": (Run(held=(part,), held_as="start"), 4) for part in PARTS},
     "without the best head": (Run(silent="best"), 6),
-    "without the best head, late": (
-        Run(silent="best", silent_from=300),
-        6,
-    ),  # after the phase change
+    # after the phase change
+    "without the best head, late": (Run(silent="best", silent_from=300), 6),
     "without the least head": (Run(silent="least"), 4),
     **{
         f"smeared, {what}": (Run(n_layers=1, smear=what, steps=300, every=10), 5)
@@ -90,11 +88,10 @@ FULL_ROW = (
 
 @validated
 def planned(arms: Iterable[str] = tuple(ARMS)) -> dict[str, Run]:
-    """Every arm with all of its seeds, named like "planted 1 back 3": the unaltered runs first,
-    then seed by seed.
+    """Every arm with all of its seeds, named like "planted 1 back 3".
 
-    So runs that hold on to the end of the same unaltered run follow each other, and find it made:
-    `runs.finished`.
+    The unaltered runs come first, then seed by seed. So runs that hold on to the end of the same
+    unaltered run follow each other, and find it made: `runs.finished`.
     """
     chosen = {name: ARMS[name] for name in arms}
     runs = [
@@ -114,9 +111,8 @@ def compact(name: str, kept: Kept) -> Kept:
     for row in rows:
         if "back" in row:  # the best head at each offset
             row["back"] = [max(at) for at in zip(*row["back"], strict=True)]
-    if kept["run"][
-        "held"
-    ]:  # what the model alone would do, without the part that another one did, tells nothing
+    # what the model alone would do, without the part that another one did, tells nothing
+    if kept["run"]["held"]:
         return {"run": kept["run"], "history": rows}
     return {**kept, "history": rows}
 
@@ -148,8 +144,9 @@ def write(results: dict[str, Kept], folder: Path) -> Path:
 
 @validated
 def stored(folder: Path = DATA / "formation") -> Results:
-    """The stored results of every arm, one per seed: see `runs.result` and `compact`, and ARMS for
-    the names.
+    """The stored results of every arm, one per seed.
+
+    See `runs.result` and `compact`, and ARMS for the names.
     """
     return json.loads(verified(folder / FILE).read_text(encoding="utf-8"))
 
@@ -194,8 +191,9 @@ def savings(made: Sequence[Kept]) -> tuple[list[int], list[list[float]]]:
 
 @validated
 def text_curves(history: list[Kept]) -> dict[str, list[float]]:
-    """The curves of a model that learnt from text, from its history (see `models.history`): a loss
-    that falls rises.
+    """The curves of a model that learnt from text, from its history (see `models.history`).
+
+    A loss that falls rises.
     """
     names = "previous token", "prefix matching", "in-context learning"
     saving = [row["first_pass_loss"] - row["second_pass_loss"] for row in history]
@@ -203,8 +201,9 @@ def text_curves(history: list[Kept]) -> dict[str, list[float]]:
 
 
 def pair(kept: Kept) -> tuple[int, int]:
-    """The heads a run is followed by, best at its end: by previous token in layer 0, by prefix
-    matching in layer 1.
+    """The heads a run is followed by, best at its end.
+
+    Best is by previous token in layer 0, by prefix matching in layer 1.
     """
     return chosen_head(kept["history"], "previous_token", 0), chosen_head(
         kept["history"], "prefix_matching", 1
@@ -212,8 +211,9 @@ def pair(kept: Kept) -> tuple[int, int]:
 
 
 def level_time(kept: Kept, baseline: Kept) -> float:
-    """When a run saves half of what its seed's unaltered run saves in the end; the last step (or
-    later) if never.
+    """When a run saves half of what its seed's unaltered run saves in the end.
+
+    It is the last step (or later) if the run never does.
     """
     steps = [row["step"] for row in kept["history"]]
     time = events.reached(steps, curve(kept, "saves"), final(baseline) / 2)
@@ -222,11 +222,10 @@ def level_time(kept: Kept, baseline: Kept) -> float:
 
 @validated
 def sized(results: Results, what: str) -> tuple[list[tuple[int, float]], dict[int, int]]:
-    """Of SIZES["context"] or SIZES["batch"]: size and step to half of its own saving, for each run;
-    and who never did.
+    """Size and step to half of its own saving, for each run; and who never got there.
 
-    A run that ends below a nat has made no change (one layer saves as much); how many did not, by
-    size.
+    The runs are those of SIZES["context"] or SIZES["batch"]. A run that ends below a nat has made
+    no change (one layer saves as much); how many did not, by size.
     """
     made = [(size, kept) for size, arm in SIZES[what].items() for kept in results[arm]]
     reached = [
@@ -238,12 +237,11 @@ def sized(results: Results, what: str) -> tuple[list[tuple[int, float]], dict[in
 
 @validated
 def way(kept: Kept) -> str:
-    """Which way a finished run goes: "textbook", "detour" or "none", by its own mechanism's
-    measures.
+    """Which way a finished run goes: "textbook", "detour" or "none".
 
-    None: repeating saves less than half a nat. Textbook: without layer 0 in the values, four fifths
-    of that are left; what is copied stands one past the earlier copy. Detour: less is left, for
-    layer 0 has brought along what is copied.
+    Its own mechanism's measures decide. None: repeating saves less than half a nat. Textbook:
+    without layer 0 in the values, four fifths of that are left; what is copied stands one past the
+    earlier copy. Detour: less is left, for layer 0 has brought along what is copied.
     """
     saves = kept["savings"]
     if saves["whole"] < 0.5:
@@ -287,8 +285,6 @@ def final(kept: Kept) -> float:
 
 @validated
 def left_without_best(kept: Kept) -> float:
-    """The share of what repeating saves that a finished model keeps without the head that matches
-    prefixes best.
-    """
+    """The share of repeating's saving that is left without the best prefix-matching head."""
     best = chosen_head(kept["history"], "prefix_matching", 1)
     return kept["silenced"][best] / kept["history"][-1]["saves"]

@@ -1,6 +1,4 @@
-"""What only lesson 08 draws: models while they learn, when events came, where heads look, clamps
-and shams.
-"""
+"""What only lesson 08 draws: models while they learn, events, looks, clamps and shams."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,8 +33,9 @@ def many(
 
 
 def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> None:
-    """A document as boxes in rows: what memory could have known is filled and bold, names are
-    underlined.
+    """A document as boxes in rows.
+
+    What memory could have known is filled and bold, names are underlined.
     """
     a_row, numbers = 32, tokens.tolist()
     height = -(-len(numbers) // a_row)
@@ -48,10 +47,8 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> None
         zip(_names(numbers), ("one name", "the other"), strict=False)
     ):
         places = [start + j for start in _places(numbers, words) for j in range(len(words))]
-        left, under = (
-            [place % a_row - 0.5 for place in places],
-            [-(place // a_row) - 0.36 for place in places],
-        )
+        left = [place % a_row - 0.5 for place in places]
+        under = [-(place // a_row) - 0.36 for place in places]
         style: Any = {"colors": (BLUE, PLUM)[i], "linestyles": LINES[i], "label": name, "lw": 3}
         axes.hlines(under, left, [x + 1 for x in left], **style)
     axes.legend(loc="upper right", bbox_to_anchor=(1, -0.02), ncols=2)
@@ -64,7 +61,7 @@ def _places(tokens: list[int], words: list[int]) -> list[int]:
 
 
 def _names(tokens: list[int]) -> list[list[int]]:
-    """The two longest stretches of four tokens or more that stand twice, neither inside the other."""
+    """The two longest stretches of at least four tokens that stand twice, none inside another."""
     found: list[list[int]] = []
     for length in range(len(tokens) // 2, 3, -1):
         for start in range(1, len(tokens) - length + 1):
@@ -77,8 +74,9 @@ def _names(tokens: list[int]) -> list[list[int]]:
 
 
 class Watching:
-    """Two panels, drawn again while a model trains: give it to `train` as `watch`. `table`: a
-    bigram table's loss.
+    """Two panels, drawn again while a model trains: give it to `train` as `watch`.
+
+    `table` is a bigram table's loss.
     """
 
     def __init__(self, table: float, steps: int):
@@ -87,8 +85,9 @@ class Watching:
         self.table, self.steps = table, steps
 
     def __call__(self, history: list[dict]) -> None:
-        """Losses on the left, the scores of all heads on the right; at every second call: drawing
-        takes time too.
+        """Losses on the left, the scores of all heads on the right.
+
+        They are drawn at every second call only: drawing takes time, too.
         """
         if len(history) % 2 == 0:
             return
@@ -144,8 +143,9 @@ def match(steps: Sequence[float], positivity: Curves, lead: Curves, half: float)
 def _arches(
     tokens: str, height: float, top: float, arches: Sequence[tuple[float, float, float, str, str]]
 ) -> Axes:
-    """Letters in boxes, and squared arrows: from, to, how high (below the row if negative), words
-    and colour.
+    """Letters in boxes, and squared arrows between them.
+
+    An arrow is from, to, how high (below the row if negative), words and colour.
     """
     _, axes = plt.subplots(figsize=(8.8, height))
     for x, token in enumerate(tokens):
@@ -165,15 +165,14 @@ def _arches(
 def distances(
     shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequence[float]], title: str
 ) -> None:
-    """For each language how often a copy stands how far back (left), and what always guessing so
-    far back saves.
+    """How often a copy stands how far back, and what always guessing so far back saves.
+
+    Both have a curve for each language.
     """
     _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
-    far, share, guess = (
-        "distance, in tokens",
-        "share of predictable tokens, %",
-        "What a guess at that distance saves",
-    )
+    far = "distance, in tokens"
+    share = "share of predictable tokens, %"
+    guess = "What a guess at that distance saves"
     percent = {name: [100 * share for share in found] for name, found in shares.items()}
     style: Any = {"x": range(1, 1 + len(max(shares.values(), key=len))), "markers": True, "size": 4}
     plots.curves(percent, title, far, share, axes=panels[0], **style)
@@ -181,9 +180,7 @@ def distances(
 
 
 def detour() -> None:
-    """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both from
-    there.
-    """
+    """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both there."""
     over = (
         (0, 8, 1.0, "one head, 8 back: brings A", BLUE),
         (1, 8, 1.75, "another head, 7 back: brings B", PLUM),
@@ -194,8 +191,9 @@ def detour() -> None:
 
 
 def clamp() -> None:
-    """A drawing of the idea: a model in training, a finished one, and the match that the finished
-    one does for it.
+    """A drawing of the idea.
+
+    It has a model in training, a finished one, and the match that the finished one does for it.
     """
     _, axes = plt.subplots(figsize=(8.8, 2.6))
     parts = (
@@ -221,8 +219,9 @@ def clamp() -> None:
 
 
 def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
-    """How many steps earlier (left) or later each arm got there, a mark per seed; words where one
-    never got there.
+    """How many steps earlier (left) or later each arm got there, a mark per seed.
+
+    Words stand where one never got there.
     """
     shown, words = {}, []
     for name, arm in arms.items():
@@ -280,8 +279,9 @@ def savings(
 
 
 class Race:
-    """What repeating saves, drawn while models train, beside a stored run: give `watch(name)` to
-    `train`.
+    """What repeating saves, drawn while models train, beside a stored run.
+
+    Give `watch(name)` to `train`.
     """
 
     def __init__(
@@ -307,8 +307,9 @@ class Race:
 
 
 def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """A mark per run: the step of half its rise, and the steps from a quarter to three quarters,
-    logarithmic.
+    """A mark per run: the step of half its rise, and the steps from a quarter to three quarters.
+
+    Both axes are logarithmic.
     """
     _, axes = plt.subplots(figsize=(8.4, 3.6))
     for i, (name, found) in enumerate(read.items()):
@@ -325,8 +326,9 @@ def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
 
 
 def orders(found: Mapping[str, Mapping[str, Any]], shares: Sequence[float]) -> None:
-    """For each panel and curve the step at which a share of its rise is made: the median run, and
-    the range of all.
+    """For each panel and curve the step at which a share of its rise is made.
+
+    A line is the median run, the shade around it the range of all.
     """
     _, panels = plt.subplots(1, len(found), figsize=(9.8, 3.8), squeeze=False, layout="constrained")
     percent = [100 * share for share in shares]
@@ -351,8 +353,9 @@ def law(
     exponents: Mapping[str, tuple[float, float]],
     laws: Mapping[str, Mapping],
 ) -> None:
-    """Steps against sizes, logarithmic: a dot per run, the line that fits best, and those of
-    published exponents.
+    """Steps against sizes, logarithmic, a dot per run.
+
+    Lines are the one that fits best, and those of published exponents.
     """
     _, panels = plt.subplots(1, len(points), figsize=(9.8, 3.8), sharey=True, layout="constrained")
     for axes, (name, made) in zip(panels, points.items(), strict=True):

@@ -1,5 +1,6 @@
-"""What the small models compute, written out: faster than hooks, and in parts that another model
-can take over.
+"""What the small models compute, written out, in parts that another model can take over.
+
+It is faster than hooks.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils._arguments import NotNegative, validated
+from course_utils._arguments import NotNegative, require_tokens, validated
 
 # where layer 0 looks; what layer 1 looks for; what layer 1 does to the logits
 PARTS = ("look", "match", "copy")
@@ -21,9 +22,11 @@ PARTS = ("look", "match", "copy")
 def logits(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"], silent: Sequence[NotNegative] = ()
 ) -> Float[Tensor, "batch pos d_vocab"]:
-    """The same as `model(tokens)`, faster; the last layer's heads in `silent` are off. No
-    LayerNorm, no biases.
+    """The same as `model(tokens)`, faster.
+
+    The last layer's heads in `silent` are off. No LayerNorm, no biases.
     """
+    require_tokens(model, tokens)
     stream, position = _inputs(model, tokens)
     for block in model.blocks:
         attn: Any = block.attn
@@ -55,6 +58,8 @@ def held_logits(
 
     Raises ValueError for a part that does not exist, or a model that has not two layers.
     """
+    for reader in (model, other):
+        require_tokens(reader, tokens)
     if unknown := set(held) - set(PARTS):
         raise ValueError(f"held must name parts among {PARTS}, not {sorted(unknown)}.")
     if model.cfg.n_layers != 2:
@@ -80,8 +85,9 @@ def _inputs(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, Tensor]:
 def _pattern(
     model: HookedTransformer, layer: int, dest: Tensor, src: Tensor
 ) -> Float[Tensor, "batch head dest src"]:
-    """A layer's attention, if its queries read `dest` and its keys `src`, [batch, pos, d_model],
-    positions included.
+    """A layer's attention, if its queries read `dest` and its keys `src`.
+
+    Both are [batch, pos, d_model], positions included.
     """
     attn: Any = model.blocks[layer].attn
     scores = _by_head(dest, attn.W_Q) @ _by_head(src, attn.W_K).mT / model.cfg.d_head**0.5

@@ -1,5 +1,6 @@
-"""The synthetic language that the small models read: random bigrams, and names that occur twice in
-a document.
+"""The synthetic language of the small models: random bigrams, and names that occur twice.
+
+They occur twice in a document.
 """
 
 import itertools
@@ -9,20 +10,24 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from course_utils import bigrams
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, NotNegative, require_tokens, validated
 
 D_VOCAB, N_CTX = 64, 64
 # names in a document, tokens in a name, how often one begins where one can
-NAMES, LENGTH, SHARE = (2, 8, 0.3)
+NAMES = 2
+LENGTH = 8
+SHARE = 0.3
 WEIGHTS = [k / 200 for k in range(100)]  # that a guess may have beside a table
 # where they are spread: tokens in a name and in the text between two, least and most
-LENGTHS, GAPS = ((4, 16), (1, 4))
+LENGTHS = (4, 16)
+GAPS = (1, 4)
 
 
 @validated
 def bigram_probabilities(seed: NotNegative = 0) -> Float[Tensor, "current next"]:
-    """The bigram probabilities of the synthetic language, [D_VOCAB, D_VOCAB]; the start token 0
-    never follows.
+    """The bigram probabilities of the synthetic language, [D_VOCAB, D_VOCAB].
+
+    The start token 0 never follows.
     """
     logits = 2 * torch.randn(D_VOCAB, D_VOCAB, generator=torch.Generator().manual_seed(seed))
     logits[:, 0] = -torch.inf
@@ -56,7 +61,8 @@ def documents(
     cumulative = bigram_probabilities().cumsum(1)
     tokens, rows = torch.zeros(n, n_ctx, dtype=torch.long), torch.arange(n)
     # tokens of the name that are still to come
-    name, left = (torch.zeros_like(rows), torch.zeros_like(rows))
+    name = torch.zeros_like(rows)
+    left = torch.zeros_like(rows)
     gap = gaps[:, 0]  # and tokens of text
     for i in range(1, n_ctx):
         begins = (left == 0) & (gap == 0) & (chance[:, i, 0] < share)
@@ -72,19 +78,18 @@ def documents(
 
 @validated
 def predictable(tokens: Int[Tensor, "batch pos"]) -> Bool[Tensor, "batch pos-1"]:
-    """Which tokens, from the second on, are what followed the last earlier occurrence of the token
-    before them.
-    """
+    """Which tokens, from the second on, are what followed their predecessor's last occurrence."""
     return sources(tokens) > 0
 
 
 @validated
 def sources(tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos-1"]:
-    """How far back stands what each token, from the second on, repeats; 0 where it is not
-    `predictable`.
+    """How far back stands what each token, from the second on, repeats.
 
-    If A B … A B, the second B is as far from the first as the second A from the first.
+    It is 0 where the token is not `predictable`. If A B … A B, the second B is as far from the
+    first as the second A from the first.
     """
+    require_tokens(None, tokens)
     ago = torch.zeros_like(tokens[:, 1:])
     for row, document in enumerate(tokens.tolist()):
         last: dict[int, int] = {}  # where each token stood last
@@ -97,8 +102,9 @@ def sources(tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos-1"]:
 
 @validated
 def distance_shares(tokens: Int[Tensor, "batch pos"], most: Count) -> list[float]:
-    """Of all `predictable` tokens the share that stands 1, 2, … `most` after what it repeats (see
-    `sources`).
+    """Of all `predictable` tokens the share that stands 1, 2, … `most` after what it repeats.
+
+    See `sources`.
     """
     ago = sources(tokens)
     found = ago[ago > 0].bincount(minlength=most + 1)[1 : most + 1]
@@ -107,9 +113,11 @@ def distance_shares(tokens: Int[Tensor, "batch pos"], most: Count) -> list[float
 
 @validated
 def table_loss(tokens: Int[Tensor, "batch pos"]) -> float:
-    """The loss of a bigram table on documents, in nats per token, counted in 5,000 others of seed 1
-    (add one).
+    """The loss of a bigram table on documents, in nats per token.
+
+    It is counted in 5,000 others of seed 1 (add one).
     """
+    require_tokens(None, tokens)
     counts = bigrams.count(documents(5_000, 1).flatten(), D_VOCAB).to_dense().float()
     counts[:, 0] = 0  # a document's start follows nothing
     return bigrams.table_loss(bigrams.add_alpha(counts, 1.0), tokens)
@@ -117,13 +125,13 @@ def table_loss(tokens: Int[Tensor, "batch pos"]) -> float:
 
 @validated
 def profit(tokens: Int[Tensor, "batch pos"], distance: Count) -> float:
-    """What a single head could save by always guessing the token that stands `distance` before the
-    next, in nats.
+    """What one head could save by always guessing the token `distance` before the next, in nats.
 
     Per token, against a table of the bigrams counted in these very documents: the guess is mixed
     into its probabilities with the best weight. One layer can do that, and needs no memory of what
     followed what.
     """
+    require_tokens(None, tokens)
     pairs = D_VOCAB * tokens[:, :-1] + tokens[:, 1:]
     # add one
     counts = 1.0 + pairs.flatten().bincount(minlength=D_VOCAB**2).view(D_VOCAB, D_VOCAB).double()

@@ -1,6 +1,4 @@
-"""What is measured of a small model: where its heads look, what its layers look for, and through
-which door.
-"""
+"""What is measured of a small model: where heads look, what layers look for, by which door."""
 
 import itertools
 from typing import Any
@@ -12,7 +10,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import circuits, composition, heads, interventions
-from course_utils._arguments import Count, validated
+from course_utils._arguments import Count, require_tokens, validated
 
 
 @validated
@@ -20,12 +18,11 @@ from course_utils._arguments import Count, validated
 def offsets(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count, most: Count = 6
 ) -> dict[str, list[list[float]]]:
-    """Where heads look on random tokens repeated every `period`: lists [head][offset], offsets 0 to
-    `most` − 1.
+    """Where heads look on random tokens repeated every `period`.
 
-    "back": layer 0's attention to the token that many places back. "after": the last layer's
-    attention to the tokens that many places after earlier copies of the current one, from the
-    second pass on; 1 is prefix matching.
+    The result is lists [head][offset], offsets 0 to `most` − 1. "back": layer 0's attention to the
+    token that many places back. "after": the last layer's attention to the tokens that many places
+    after earlier copies of the current one, from the second pass on; 1 is prefix matching.
     """
     patterns = heads.patterns(model, tokens)  # [layer, head, batch, dest, src]
     first, last, n_ctx = patterns[0], patterns[-1], patterns.shape[-1]
@@ -46,11 +43,11 @@ def offsets(
 @validated
 @torch.no_grad()
 def matches(model: HookedTransformer) -> dict[str, Float[Tensor, "head1 head2"]]:
-    """Of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean (a softmax never sees that),
-    three numbers.
+    """Three numbers of every pair's M_K = W_E QK₂ OV₁ᵀ W_Eᵀ, each row less its mean.
 
-    "match": Σλ / Σ|λ|. Near 1, a head of layer 1 looks for the token that a head of layer 0 read
-    and passed on: half of an induction head. It says nothing of how strongly.
+    A softmax never sees a row's mean. "match": Σλ / Σ|λ|. Near 1, a head of layer 1 looks for the
+    token that a head of layer 0 read and passed on: half of an induction head. It says nothing of
+    how strongly.
 
     "lead": a token's own entry less its row's mean, on average over tokens, over √d_head: units of
     the attention score. e^lead is the factor in attention, once layer 0 puts all its attention on
@@ -79,14 +76,14 @@ def matches(model: HookedTransformer) -> dict[str, Float[Tensor, "head1 head2"]]
 def doors(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"], period: Count
 ) -> dict[str, dict[str, Any]]:
-    """What is measured of the whole model, and without layer 0 in layer 1's queries, keys or
-    values, by their names.
+    """The measures of the whole model, and without layer 0 in layer 1's queries, keys or values.
 
-    "paths": prefix-matching scores of layer 1's heads. The mechanism of Elhage et al. 2021 needs
-    the keys. "savings": what repeating saves, in nats. It asks for no particular head or offset,
-    and so sees every mechanism. The textbook's needs layer 0 in the keys alone; one that copies
-    what layer 0 has brought along needs it in the values too.
+    They are found by their names. "paths": prefix-matching scores of layer 1's heads. The mechanism
+    of Elhage et al. 2021 needs the keys. "savings": what repeating saves, in nats. It asks for no
+    particular head or offset, and so sees every mechanism. The textbook's needs layer 0 in the keys
+    alone; one that copies what layer 0 has brought along needs it in the values too.
     """
+    require_tokens(model, tokens)
     paths, savings, pairs = {}, {}, list(itertools.product(range(model.cfg.n_heads), repeat=2))
     for door in ("whole", "keys", "queries", "values"):
         with interventions.cut(
@@ -103,8 +100,7 @@ def doors(
 def saving(
     logits: Float[Tensor, "batch pos d_vocab"], tokens: Int[Tensor, "batch pos"], period: Count
 ) -> float:
-    """By how much the loss of the second pass is below that of the first, in nats, where tokens
-    repeat.
-    """
+    """By how much the second pass's loss is below the first's, in nats, where tokens repeat."""
+    require_tokens(logits.shape[-1], tokens)
     loss = F.cross_entropy(logits[:, :-1].mT, tokens[:, 1:], reduction="none").mean(0)  # [pos - 1]
     return (loss[1:period].mean() - loss[period + 1 : 2 * period].mean()).item()

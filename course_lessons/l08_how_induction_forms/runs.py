@@ -1,6 +1,4 @@
-"""Training one small model and many: what a run is, what is measured while it lasts, and what is
-kept of it.
-"""
+"""Training small models: what a run is, what is measured meanwhile, and what is kept of it."""
 
 import functools
 import json
@@ -65,8 +63,9 @@ class Run(TextRecipe):
     )
 
     def config(self) -> dict[str, Any]:
-        """The model, as fields of `HookedTransformerConfig`: attention only, no LayerNorm, 4 heads
-        of 16 a layer.
+        """The model, as fields of `HookedTransformerConfig`.
+
+        It has attention only, no LayerNorm, 4 heads of 16 a layer.
         """
         small = {"d_model": 64, "n_heads": 4, "d_head": 16, "n_ctx": self.n_ctx, "d_vocab": D_VOCAB}
         return {**super().config(), **small}
@@ -84,8 +83,9 @@ class Run(TextRecipe):
 def previous_token_weights(
     W_pos: Float[Tensor, "pos d_model"], d_head: Count, scale: float = 4.0, back: Count = 1
 ) -> tuple[Float[Tensor, "d_model d_head"], Float[Tensor, "d_model d_head"]]:
-    """W_Q and W_K of a head that looks `back` places back, from sinusoids; found in float64, or
-    last digits vary.
+    """W_Q and W_K of a head that looks `back` places back, from sinusoids.
+
+    They are found in float64, or last digits would vary.
     """
     fast = W_pos[:, :d_head].double()
     W_Q, W_K = torch.zeros(2, W_pos.shape[1], d_head)
@@ -98,10 +98,10 @@ def previous_token_weights(
 def smeared(
     keys: Float[Tensor, "batch pos head d_head"], places: Int[Tensor, " pos"] | None = None
 ) -> Float[Tensor, "batch pos head d_head"]:
-    """Keys mixed half and half with those of other places, by default the ones before; the first
-    stays as it is.
+    """Keys mixed half and half with those of other places, by default the ones before.
 
-    Olsson et al. 2022 let each head learn how much it mixes in; here it is a half.
+    The first stays as it is. Olsson et al. 2022 let each head learn how much it mixes in; here it
+    is a half.
     """
     places = (torch.arange(keys.shape[1]) - 1).clamp(min=0) if places is None else places
     return (keys + keys[:, places]) / 2
@@ -109,8 +109,9 @@ def smeared(
 
 @validated
 def shuffled_places(n_ctx: Count) -> Int[Tensor, " n_ctx"]:
-    """For each place an arbitrary earlier one, but not the one before it; the first two have none
-    but themselves.
+    """For each place an arbitrary earlier one, but not the one before it.
+
+    The first two have none but themselves.
     """
     generator = torch.Generator().manual_seed(0)
     return torch.tensor(
@@ -149,25 +150,23 @@ class OnLanguage:
         if keys:
             _smear(self.model, keys)
         self.optimizers = Optimizers(self.model, run)
-        self.held_out, self.repeated = (
-            run.documents(64, seed=-1),
-            text.repeated_tokens(PERIOD, d_vocab=D_VOCAB),
-        )
+        self.held_out = run.documents(64, seed=-1)
+        self.repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
         # the step of the first batch at hand, and those made with it
-        self.first, self.batches = (-1, ())
-        if run.held:
-            self.other = (
-                finished(run.unaltered())[0]
-                if run.held_as == "end"
-                else start(run).requires_grad_(False)
-            )
+        self.first = -1
+        self.batches = ()
+        if run.held and run.held_as == "end":
+            self.other = finished(run.unaltered())[0]
+        elif run.held:
+            self.other = start(run).requires_grad_(False)
         if run.silent:
             whole = finished(run.unaltered())[1]
             self.off = chosen_head(whole, "prefix_matching", 1, best=run.silent == "best")
 
     def batch(self, step: int) -> Int[Tensor, "batch pos"]:
-        """The documents of one step, made with those of the next: one by one takes ten times as
-        long.
+        """The documents of one step, made with those of the next.
+
+        Making them one by one takes ten times as long.
         """
         first = step - step % TOGETHER
         if first != self.first:
@@ -180,30 +179,25 @@ class OnLanguage:
     def logits(
         self, tokens: Int[Tensor, "batch pos"], step: int
     ) -> Float[Tensor, "batch pos d_vocab"]:
-        """What the run computes at a step: the model's own logits, unless something is held or off."""
+        """What the run computes at a step: the model's logits, unless something is held or off."""
         if self.recipe.held:
             return held_logits(self.model, tokens, self.other, self.recipe.held)
         if self.hooked:
             return self.model(tokens)
-        return logits(
-            self.model,
-            tokens,
-            [self.off] if self.recipe.silent and step >= self.recipe.silent_from else [],
-        )
+        is_off = self.recipe.silent and step >= self.recipe.silent_from
+        return logits(self.model, tokens, [self.off] if is_off else [])
 
     def loss(self, step: int) -> Float[Tensor, ""]:
         """The mean over all tokens of a batch, in nats."""
         tokens = self.batch(step)
-        mean = F.cross_entropy(
-            self.logits(tokens, step)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten()
-        )
+        guesses = self.logits(tokens, step)[:, :-1].flatten(0, 1)  # [token, d_vocab]
+        mean = F.cross_entropy(guesses, tokens[:, 1:].flatten())
         if not self.recipe.held:
             return mean
         # the optimizers want a gradient of every weight: of those whose part another model does, it
         # is zero
-        return mean + 0.0 * sum(
-            weight.sum() for weight in self.model.parameters() if weight.requires_grad
-        )
+        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
+        return mean + 0.0 * sum(weight.sum() for weight in trained)
 
     @torch.no_grad()
     def measure(self, step: int = 0) -> dict[str, Any]:
@@ -223,11 +217,10 @@ def train(
     watch: Callable[[list[dict]], object] | None = None,
     keys: Callable[[Tensor], Tensor] | None = None,
 ) -> tuple[HookedTransformer, list[dict[str, Any]]]:
-    """Train one model; returns it and its history, a row for every `run.every` steps, which `watch`
-    sees as it grows.
+    """Train one model; returns it and its history, a row for every `run.every` steps.
 
-    `keys` makes of layer 0's keys, [batch, pos, head, d_head], what its queries meet: see
-    `smeared`.
+    `watch` sees the history as it grows. `keys` makes of layer 0's keys, [batch, pos, head,
+    d_head], what its queries meet: see `smeared`.
 
     Losses are in nats, on documents that are not trained on and on random tokens repeated every
     PERIOD. Scores of heads are lists [layer][head]; those of pairs, `match`, `lead` and `chance`
@@ -250,8 +243,9 @@ def train(
 
 @functools.lru_cache(maxsize=4)
 def finished(run: Run) -> tuple[HookedTransformer, list[dict[str, Any]]]:
-    """The same as `train`, and remembered: runs that hold on to another one's end follow each
-    other.
+    """The same as `train`, and remembered.
+
+    Runs that hold on to another one's end follow each other.
     """
     return train(run)
 
@@ -285,11 +279,10 @@ def result(run: Run) -> dict[str, Any]:
 
 @validated
 def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict[str, Any]]:
-    """Train all runs, `jobs` at a time, and return the `result` of each; what `folder` already
-    holds is not redone.
+    """Train all runs, `jobs` at a time, and return the `result` of each.
 
-    The work goes through joblib, so a cluster takes it over with one line around the call, where
-    `Client` is Dask's:
+    What `folder` already holds is not redone. The work goes through joblib, so a cluster takes it
+    over with one line around the call, where `Client` is Dask's:
 
         with Client("tcp://scheduler:8786"), joblib.parallel_config(backend="dask"):
 
@@ -316,8 +309,9 @@ def _holds(file: Path, run: Run) -> bool:
 
 
 def as_stored(run: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a `Run` as JSON gives them back; those that an older file lacks have their
-    defaults.
+    """The fields of a `Run` as JSON gives them back.
+
+    Those that an older file lacks have their defaults.
     """
     return json.loads(
         json.dumps({name: run.get(name, value) for name, value in asdict(Run()).items()})

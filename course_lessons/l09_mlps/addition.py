@@ -1,5 +1,4 @@
-"""A small model that adds two numbers, taken apart: its neurons' curves as waves, its rulers, and
-how it does without.
+"""A small model that adds two numbers, taken apart: its neurons as waves, and its rulers.
 
 The models are those of `tasks.TASKS["addition"]` and `models.from_neurons`: one layer, one head,
 one MLP of ReLUs. All numbers below n = d_vocab are tokens, and the pairs are those whose sum is a
@@ -26,7 +25,7 @@ KINDS = ("waves of any frequency", "whole frequencies", "random directions")
 
 
 class Cut(NamedTuple):
-    """A ruler taken away: which error was foretold, and how many answers are off by 0, 1, … n − 1."""
+    """A ruler taken away: the error that was foretold, and how many answers are off by 0, 1, …"""
 
     frequency: float  # the mean over its neurons
     foretold: int
@@ -40,8 +39,9 @@ class Cut(NamedTuple):
 
     @property
     def shares(self) -> list[float]:
-        """The foretold error's share of all errors, without the ruler and without as many neurons
-        at random.
+        """The foretold error's share of all errors, without the ruler and in the control.
+
+        The control lacks as many neurons at random.
         """
         return [
             float(count[self.foretold] / count[1:].sum())
@@ -50,8 +50,9 @@ class Cut(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """Whether the foretold error is the most common one, and its share more than twice that at
-        random.
+        """Whether the foretold error is the most common one, and clearly above the control.
+
+        Its share is to be more than twice that at random.
         """
         here, there = self.shares
         return self.most_common == self.foretold and here > 2 * there
@@ -68,8 +69,9 @@ def mistakes(pairs: Int[Tensor, "pair 2"], said: Int[Tensor, " pair"]) -> list[s
 
 
 def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:
-    """What each value, as first and as second number, adds to the stream that the MLP reads at the
-    second position.
+    """What each value, as first and as second number, adds to the stream that the MLP reads.
+
+    It reads at the second position.
     """
     x = model.W_E + model.W_pos[:2, None]
     stream = 0.5 * x @ model.W_V[0, 0] @ model.W_O[0, 0]
@@ -79,8 +81,9 @@ def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:
 
 @validated
 def curves(model: HookedTransformer) -> Float[Tensor, "2 value neuron"]:
-    """What each value gives to each neuron, as the first and as the second number, with attention
-    at one half.
+    """What each value gives to each neuron, as the first and as the second number.
+
+    Attention is at one half.
     """
     return _given(model) @ model.W_in[0]
 
@@ -110,8 +113,9 @@ def _votes(model: HookedTransformer) -> Float[Tensor, "out neuron"]:
 def portraits(
     model: HookedTransformer, chosen: Mapping[str, int]
 ) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
-    """Of each chosen neuron, under its name, number and period: its curve at either place, and its
-    votes.
+    """Of each chosen neuron its curve at either place, and its votes.
+
+    They stand under its name, number and period.
     """
     (L, R), votes = curves(model), _votes(model)
     titles = {
@@ -124,8 +128,9 @@ def portraits(
 def best_waves(
     W: Float[Tensor, "value column"],
 ) -> tuple[Float[Tensor, " column"], Float[Tensor, " column"]]:
-    """For each column the frequency that explains most of its variance, in steps of ⅛, and the
-    share that it does.
+    """For each column the frequency that explains most of its variance, and the share.
+
+    Frequencies go in steps of ⅛.
     """
     fine, explained = _explained(W)
     return fine[explained.argmax(0)], explained.amax(0) / W.var(0, correction=0)
@@ -134,8 +139,9 @@ def best_waves(
 def _explained(
     W: Float[Tensor, "value column"],
 ) -> tuple[Float[Tensor, " freq"], Float[Tensor, "freq column"]]:
-    """Frequencies from ¼ to just below n/2, in steps of ⅛, and what each explains of the columns'
-    variance.
+    """Frequencies from ¼ to just below n/2, and what each explains of the columns' variance.
+
+    Frequencies go in steps of ⅛.
     """
     fine = torch.arange(2, 4 * len(W) - 1) / 8
     return fine, fourier.explained(W, fine)
@@ -143,8 +149,9 @@ def _explained(
 
 @validated
 def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[Tensor, " _neuron"]]:
-    """How much of each active neuron's curve its best wave explains, and the same with the tokens
-    shuffled.
+    """How much of each active neuron's curve its best wave explains.
+
+    The second number is the same with the tokens shuffled.
     """
     W = _mean_curves(model)
     order = torch.randperm(len(W), generator=torch.Generator().manual_seed(0))
@@ -170,11 +177,10 @@ def crest(model: HookedTransformer, neuron: NotNegative) -> tuple[float, float]:
 
 @validated
 def rulers(model: HookedTransformer) -> list[Int[Tensor, " _neuron"]]:
-    """The numbers of the active neurons by their waves, from slow to fast; a group has at least
-    five.
+    """The numbers of the active neurons by their waves, from slow to fast.
 
-    The first are slopes, with less than two periods; a new group begins wherever frequencies leave
-    a gap of 1.
+    A group has at least five. The first are slopes, with less than two periods; a new group begins
+    wherever frequencies leave a gap of 1.
     """
     f, on = best_waves(curves(model).mean(0))[0], active(model)
     neighbours = f[on].sort().values.unfold(0, 2, 1).tolist()
@@ -186,12 +192,11 @@ def rulers(model: HookedTransformer) -> list[Int[Tensor, " _neuron"]]:
 
 @validated
 def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
-    """Of each active neuron that is a wave: the phases of its curve, its votes and a partner's, and
-    its frequency.
+    """Of each active neuron that is a wave: three phases, and its frequency.
 
-    A wave: one of at least two periods explains more than half of the curve. A crest stands where
-    2π f v / n is the phase. A partner is another such neuron of about the same frequency, at
-    random; a few are their own.
+    The phases are those of its curve, its votes and a partner's votes. A wave: one of at least two
+    periods explains more than half of the curve. A crest stands where 2π f v / n is the phase. A
+    partner is another such neuron of about the same frequency, at random; a few are their own.
     """
     W, votes = curves(model).mean(0), _votes(model)
     f, share = best_waves(W)
@@ -199,9 +204,8 @@ def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
     found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
     came, went, frequencies = torch.tensor(found).reshape(-1, 3).T
     about = frequencies.round()
-    mixed = (
-        about + torch.rand(len(about), generator=torch.Generator().manual_seed(0)) / 2
-    ).argsort()
+    less_than_half = torch.rand(len(about), generator=torch.Generator().manual_seed(0)) / 2
+    mixed = (about + less_than_half).argsort()
     partners = mixed[about.argsort(stable=True).argsort()]
     return torch.stack([came, went, went[partners], frequencies])
 
@@ -229,22 +233,20 @@ def _off_by_at_random(model: HookedTransformer, size: int, seed: int) -> Float[T
 def cuts(
     model: HookedTransformer, without_neurons: Callable[..., Tensor], seed: NotNegative = 0
 ) -> list[Cut]:
-    """Take each ruler away in turn; `without_neurons(model, pairs, neurons)` gives the logits
-    without these neurons.
+    """Take each ruler away in turn.
 
-    An error is foretold if the neurons left, each voting at twice its phase, like it most: in the
-    measure of the height of its curve times the height of its votes, at the frequency of its best
-    wave.
+    `without_neurons(model, pairs, neurons)` gives the logits without these neurons. An error is
+    foretold if the neurons left, each voting at twice its phase, like it most: in the measure of
+    the height of its curve times the height of its votes, at the frequency of its best wave.
     """
     n, W, votes, found = model.cfg.d_vocab, curves(model).mean(0), _votes(model), []
     f, _ = best_waves(W)
-    products = [
-        fourier.height(W[:, [i]], f[i]) * fourier.height(votes[:, [i]], f[i]) for i in range(len(f))
-    ]
-    # (neuron, error)
-    liked = torch.cat(products)[:, None] * torch.cos(
-        2 * torch.pi * f[:, None] * torch.arange(n) / n
-    )
+    heights = []
+    for i in range(len(f)):
+        curve = fourier.height(W[:, [i]], f[i])
+        heights.append(curve * fourier.height(votes[:, [i]], f[i]))
+    off = torch.cos(2 * torch.pi * f[:, None] * torch.arange(n) / n)  # [neuron, error]
+    liked = torch.cat(heights)[:, None] * off
     for i, neurons in enumerate(rulers(model)):
         left = active(model)
         left[neurons] = False
@@ -257,8 +259,9 @@ def cuts(
 
 @validated
 def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
-    """The k frequencies, in steps of ⅛, that together explain most of all active curves, chosen one
-    after the other.
+    """The k frequencies that together explain most of all active curves.
+
+    They go in steps of ⅛, and are chosen one after the other.
     """
     W = _both_curves(model)
     found: list[float] = []
@@ -269,15 +272,15 @@ def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
 
 
 def _right(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> float:
-    """The share of right answers to all pairs if of every curve only its part along an orthonormal
-    basis is left.
+    """The share of right answers to all pairs if curves keep only what lies along a basis.
+
+    The basis is orthonormal.
     """
-    # direct: past the neurons
-    kept, direct = (basis @ (basis.T @ curves(model)), _given(model) @ model.W_U)
+    kept = basis @ (basis.T @ curves(model))
+    direct = _given(model) @ model.W_U  # past the neurons
     a, b = tasks.sequences(2, len(basis)).T
-    said = (
-        (kept[0][a] + kept[1][b]).relu() @ model.W_out[0] @ model.W_U + direct[0][a] + direct[1][b]
-    )
+    fires = (kept[0][a] + kept[1][b]).relu()  # [pair, neuron]
+    said = fires @ model.W_out[0] @ model.W_U + direct[0][a] + direct[1][b]
     return (said.argmax(1) == a + b).float().mean().item()
 
 
@@ -285,18 +288,16 @@ def _right(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> float
 def right_with(
     model: HookedTransformer, sizes: Sequence[int], seed: NotNegative = 0
 ) -> Float[Tensor, "size kind"]:
-    """The share of right answers if of all curves a constant and k waves are left, the strongest,
-    for each size k.
+    """The share of right answers if curves keep a constant and their k strongest waves.
 
-    The kinds are `KINDS`: waves of any frequency, waves of whole ones, and 1 + 2k directions at
-    random, as many as a constant and k waves have, with a cosine and a sine each.
+    There is a share for each size k. The kinds are `KINDS`: waves of any frequency, waves of whole
+    ones, and 1 + 2k directions at random, as many as a constant and k waves have, with a cosine and
+    a sine each.
     """
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
-    free, whole, rates = (
-        strongest_waves(model, max(sizes)),
-        fourier.power(_mean_curves(model)).sum(1),
-        [],
-    )
+    free = strongest_waves(model, max(sizes))
+    whole = fourier.power(_mean_curves(model)).sum(1)
+    rates = []
     for k in sizes:
         chance = torch.linalg.qr(torch.randn(n, 1 + 2 * k, generator=generator)).Q
         bases = fourier.basis(free[:k], n), fourier.basis(whole.topk(k).indices.tolist(), n), chance
@@ -308,11 +309,10 @@ def right_with(
 def which_two(
     model: HookedTransformer, sequences: Sequence[Int[Tensor, "_batch _pos"]], seed: NotNegative = 0
 ) -> list[dict[str, list[float]]]:
-    """Two changes to sequences of at least three numbers: for each what share of the answers are
-    what, by length.
+    """Two changes to longer sequences: for each what share of the answers are what, by length.
 
-    Random numbers stand before the last two; the position vectors of the last but one and the one
-    before are exchanged.
+    They have at least three numbers. Random numbers stand before the last two; the position vectors
+    of the last but one and the one before are exchanged.
     """
     n, generator, rows = model.cfg.d_vocab, torch.Generator().manual_seed(seed), []
 

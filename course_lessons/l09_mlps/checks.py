@@ -1,6 +1,4 @@
-"""Checks of lesson 09, MLPs: each exercise as data, with the sentence that each typical mistake
-gets.
-"""
+"""Checks of lesson 09, MLPs: each exercise, and what each typical mistake is told."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -54,14 +52,12 @@ def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int
     if n != 24:
         return None
     (curves, votes), first = got, got[0][:, 0]
-    again, crest = (
-        close(curves[:period], curves[period : 2 * period]),
-        close(first[0], 1) and close(first.max(), 1),
-    )
+    again = close(curves[:period], curves[period : 2 * period])
+    crest = close(first[0], 1) and close(first.max(), 1)
     votes_again = close(votes[:, :period], votes[:, period : 2 * period])
     return {
-        "a curve should come back after `period` values: its angle is 2π value / "
-        "period.": not again,
+        "a curve should come back after `period` values: "
+        "its angle is 2π value / period.": not again,
         "neuron 0's curve should have a crest of height 1 at value 0.": not crest,
         "neuron 0's curve should be cos(2π value / period).": not close(first, right[0][:, 0]),
         "neuron j's curve should have its crest at the phase 2πj/m, j = 0, 1, … m − 1.": not close(
@@ -72,8 +68,8 @@ def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int
 
 
 wave_neurons = compared(
-    "`wave_neurons(n, period, m) → curves [n, m], votes [m, n]`: m neurons of one ruler, phases "
-    "evenly spread.",
+    "`wave_neurons(n, period, m) → curves [n, m], votes [m, n]`: "
+    "m neurons of one ruler, phases evenly spread.",
     returns=("the curves [value, neuron]", "the votes [neuron, output]"),
     cases=lambda: {
         "the votes should be waves of height 1, with their crests at twice the phase.": (24, 8, 5),
@@ -89,14 +85,13 @@ wave_neurons = compared(
         ),
     },
     mistakes={
-        "neuron j's curve should have its crest at the phase 2πj/m, not at −2πj/m: cos(angle − "
-        "phase).": (
+        "neuron j's curve should have its crest at the phase 2πj/m, not at −2πj/m: "
+        "cos(angle − phase).": (
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V[-torch.arange(len(V))])),
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V)),
         ),
         "each neuron votes for what its operands are, with the phase of its curve. But it fires "
-        "when both are there, "
-        "and then the sum is somewhere else.": _ruler(lambda L, V: (L, L.T)),
+        "when both are there, and then the sum is somewhere else.": _ruler(lambda L, V: (L, L.T)),
         "the votes are upside down: where the sum should be is now a trough.": _ruler(
             lambda L, V: (L, -V)
         ),
@@ -106,8 +101,8 @@ wave_neurons = compared(
 
 
 foretell = compared(
-    "`foretell(a, b, periods) → int`: what an adder made of such rulers will say, its mistakes "
-    "included.",
+    "`foretell(a, b, periods) → int`: "
+    "what an adder made of such rulers will say, its mistakes included.",
     cases=lambda: {
         "3 + 2 with rulers of 20, 7 and 3: none is blind, and the answer is 5.": (3, 2, [20, 7, 3]),
         "50 + 30 with rulers of 7 and 3: 80 leaves 3 and 2; the smallest such is 17.": (
@@ -116,18 +111,17 @@ foretell = compared(
             [7, 3],
         ),
         "at a difference of a whole period a ruler sees everything.": (50, 30, [20, 7, 3]),
-        "40 + 37 with rulers of 7 and 20: a ruler of odd period is never blind, because no "
-        "whole number is half of "
-        "it.": (40, 37, [7, 20]),
-        "45 + 35 with rulers of 20, 7 and 3: without the blind one the smallest number that "
-        "fits is 17.": [(45, 35, [20, 7, 3])],
+        "40 + 37 with rulers of 7 and 20: a ruler of odd period is never blind, "
+        "because no whole number is half of it.": (40, 37, [7, 20]),
+        "45 + 35 with rulers of 20, 7 and 3: "
+        "without the blind one the smallest number that fits is 17.": [(45, 35, [20, 7, 3])],
         "35 + 45 should be foretold as 45 + 35 is.": (35, 45, [20, 7, 3]),
         "at a difference of one and a half periods a ruler is blind as well.": (55, 25, [20, 7, 3]),
         "when all rulers are blind every number fits, and the smallest is 0.": (5, 0, [10]),
         **{
-            f"{a} + {b} with rulers of {', '.join(map(str, periods))} is foretold wrong: which "
-            f"of them see, and what "
-            "is the smallest number that has the sum's remainder for each of those?": (
+            f"{a} + {b} with rulers of {', '.join(map(str, periods))} is foretold wrong: "
+            "which of them see, "
+            "and what is the smallest number that has the sum's remainder for each of those?": (
                 a,
                 b,
                 periods,
@@ -138,17 +132,17 @@ foretell = compared(
         },
     },
     explain=lambda got, right, a, b, p: {
-        50: "50 + 30 with rulers of 7 and 3: they know the sum only up to 21, and a tie goes to "
-        "the smallest number.",
-        45: "45 + 35 with rulers of 20, 7 and 3: the difference is half of 20, so that ruler is "
-        "blind.",
+        50: "50 + 30 with rulers of 7 and 3: "
+        "they know the sum only up to 21, and a tie goes to the smallest number.",
+        45: "45 + 35 with rulers of 20, 7 and 3: "
+        "the difference is half of 20, so that ruler is blind.",
     }.get(a if got == a + b else -1),
 )
 
 
 with_attention = compared(
-    "`with_attention(model, tokens, weights) → [batch, d_vocab]`: last logits under a given "
-    "last row of attention.",
+    "`with_attention(model, tokens, weights) → [batch, d_vocab]`: "
+    "last logits under a given last row of attention.",
     returns=LAST,
     cases=lambda: {
         "in the last row, each source should get the weight that is given for it.": [
@@ -175,8 +169,8 @@ with_attention = compared(
 
 
 without_neurons = compared(
-    "`without_neurons(model, tokens, neurons) → [batch, d_vocab]`: last logits when these "
-    "neurons are silent.",
+    "`without_neurons(model, tokens, neurons) → [batch, d_vocab]`: "
+    "last logits when these neurons are silent.",
     returns=LAST,
     cases=lambda: {
         "each of the given neurons, and no other, should give 0 after the ReLU.": (

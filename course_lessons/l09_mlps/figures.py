@@ -1,6 +1,4 @@
-"""What only lesson 09 draws: lattices of firing, rulers that repeat, and what goes wrong without
-one of them.
-"""
+"""What only lesson 09 draws: lattices, rulers, and what goes wrong without one of them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -33,8 +31,9 @@ def lattices(
     titles: Sequence[str],
     lines: Sequence[tuple] = (),
 ) -> None:
-    """For which pairs each neuron fires; with `lines`, (period, crest), the sums that it should
-    vote for as lines.
+    """For which pairs each neuron fires.
+
+    With `lines`, (period, crest), the sums that it should vote for are drawn as lines.
     """
     n, size = int(pairs.max()) + 1, (9.0, 9.0 / len(titles))
     panels = plots.panels(
@@ -52,14 +51,16 @@ def lattices(
 
 @plain_lines
 def folding() -> None:
-    """Two waves of the same period, their sum, and what a ReLU makes of it: in step and out of
-    step.
+    """Two waves of the same period, their sum, and what a ReLU makes of it.
+
+    They are once in step and once out of step.
     """
     _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
     total = torch.linspace(0, 4 * torch.pi, 400)  # A + B
     titles = {"in step": 0.0, "a quarter apart": 1.6, "half apart": torch.pi}
     for (upper, lower), (title, apart) in zip(panels.T, titles.items(), strict=True):
-        A, B = ((total + apart) / 2).cos(), ((total - apart) / 2).cos()
+        A = ((total + apart) / 2).cos()
+        B = ((total - apart) / 2).cos()
         waves = {"their sum": A + B, "cos A": A, "cos B": B}
         plots.curves(
             waves,
@@ -79,8 +80,9 @@ def folding() -> None:
 
 
 def crests(phase: float) -> None:
-    """Where a neuron with its crest at `phase` (in turns) fires, and its opposite; the lines have
-    the same A + B.
+    """Where a neuron with its crest at `phase` (in turns) fires, and its opposite.
+
+    The lines have the same A + B.
     """
     _, axes = plt.subplots(figsize=(7.0, 5.2))
     turns = torch.linspace(0, 2, 200)
@@ -119,19 +121,16 @@ def crests(phase: float) -> None:
 
 
 def paths() -> None:
-    """A model of one head and one MLP as a drawing: the two ways to the neurons, and what a neuron
-    does.
+    """A model of one head and one MLP as a drawing.
+
+    It shows the two ways to the neurons, and what a neuron does.
     """
     _, axes = plt.subplots(figsize=(9.6, 3.0))
-    a, b, head = (
-        (0.3, 2.2, "first\nnumber a"),
-        (0.3, 0.9, "second\nnumber b"),
-        (2.5, 2.2, "head\nmixes both"),
-    )
-    stream, neuron = (
-        (4.3, 0.9, "stream of the\nlast token"),
-        (6.2, 2.2, "neuron: receives a\nnumber, ReLU"),
-    )
+    a = (0.3, 2.2, "first\nnumber a")
+    b = (0.3, 0.9, "second\nnumber b")
+    head = (2.5, 2.2, "head\nmixes both")
+    stream = (4.3, 0.9, "stream of the\nlast token")
+    neuron = (6.2, 2.2, "neuron: receives a\nnumber, ReLU")
     logits = 8.5, 0.9, "logits of\n128 sums"
     for x, y, words in (a, b, head, stream, neuron, logits):
         axes.text(
@@ -162,8 +161,9 @@ def paths() -> None:
 
 
 def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
-    """One ruler for each period with a mark wherever it would put the sum; only at `total` do all
-    of them have one.
+    """One ruler for each period with a mark wherever it would put the sum.
+
+    Only at `total` do all of them have one.
     """
     _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
     axes.axvline(total, color=ORANGE, lw=6, alpha=0.3)
@@ -207,8 +207,9 @@ def mistakes(pairs: Pairs, foretold: Which, found: Which, off: Int[Tensor, " pai
 def neurons(
     yours: tuple[Tensor, Tensor], others: Mapping[str, tuple[Numbers, Numbers, Numbers]]
 ) -> None:
-    """Your first neuron and `addition.portraits`: what each receives, where it fires, its votes;
-    the last up to 20.
+    """Your first neuron and `addition.portraits`.
+
+    Of each: what it receives, where it fires, and its votes; the last one up to 20.
     """
     columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
     _, panels = plt.subplots(
@@ -233,8 +234,9 @@ def neurons(
 
 @plain_lines
 def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) -> None:
-    """Left: the share of all curves' variance that a wave of each frequency explains. Right: each
-    curve's best wave.
+    """The share of variance that each frequency explains, and each curve's best wave.
+
+    Left are all curves together, right is each.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
     says = (
@@ -259,11 +261,11 @@ def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) 
 
 @plain_lines
 def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
-    """The phase of the votes against the phase of the curve, in turns: of each model, and of the
-    first's partners.
+    """The phase of the votes against the phase of the curve, in turns.
 
-    Each model gives what `addition.phases` finds; frequencies above 25 are those of its finest
-    ruler. The grey lines are twice the phase, up to whole turns.
+    Each model has a panel, and so have the first one's partners. Each model gives what
+    `addition.phases` finds; frequencies above 25 are those of its finest ruler. The grey lines are
+    twice the phase, up to whole turns.
     """
     named = {f"seed {i}" + " (ours)" * (i == 0): z[[0, 1, 3]] for i, z in enumerate(found)}
     named["control: a partner's votes (ours)"] = found[0][[0, 2, 3]]
@@ -280,8 +282,9 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
 
 
 def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
-    """A row for each ruler taken away: how many errors are off by 1, 2, …; below, without as many
-    neurons at random.
+    """A row for each ruler taken away: how many errors are off by 1, 2, …
+
+    Below each stands its control, without as many neurons at random.
     """
     _, axes = plt.subplots(figsize=(9.6, 0.95 * len(cuts) + 1.1))
     looks = {
@@ -329,8 +332,9 @@ def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
 
 
 def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
-    """Which rulers each model has, on an axis on which doubling is a step of one width, and which
-    predictions held.
+    """Which rulers each model has, and which predictions held.
+
+    On the axis a doubling is a step of one width.
     """
     _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
     for row, cuts in enumerate(tested):
@@ -377,8 +381,9 @@ def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"]) -> None:
 
 
 def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
-    """For each change of `addition.which_two` and each length from 3 to 5: what share of the
-    answers are what.
+    """For each change of `addition.which_two`, what share of the answers are what.
+
+    Bars are grouped by length, from 3 to 5.
     """
     titles = "noise before the last two", "two positions swapped"
     for axes, shares in plots.panels(dict(zip(titles, results, strict=True)), (9.6, 2.9)):
@@ -393,8 +398,9 @@ def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
 def attention_forced(
     own: Numbers, before: Numbers, forced: Numbers, right: Sequence[float]
 ) -> None:
-    """The share of right answers if attention is forced, and where it lies by itself, trained and
-    untrained.
+    """The share of right answers if attention is forced, and where it lies by itself.
+
+    Both are shown trained and untrained.
     """
     xlabel, size = "attention to the first number; the second gets the rest", (9.6, 3.8)
     says = "What if the first number got this attention?", xlabel, "share of pairs right"

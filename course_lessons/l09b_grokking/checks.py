@@ -1,6 +1,4 @@
-"""Checks of lesson 09b, grokking: each exercise as data, with the sentence that each typical
-mistake gets.
-"""
+"""Checks of lesson 09b, grokking: each exercise, and what each typical mistake is told."""
 
 from collections.abc import Sequence
 
@@ -36,15 +34,15 @@ def _unlike_sums(
     a = torch.arange(len(table))
     alike = got[a, 1 - a]
     says = (
-        f"pairs with the same sum modulo {len(table)}, the size of the table, should get the "
-        f"same logits."
+        f"pairs with the same sum modulo {len(table)}, "
+        "the size of the table, should get the same logits."
     )
     return None if close(alike.amax(0), alike.amin(0)) else says
 
 
 only_waves = compared(
-    "`only_waves(table, frequencies, unseen) → table`: waves of a + b at these frequencies, and "
-    "a constant.",
+    "`only_waves(table, frequencies, unseen) → table`: "
+    "waves of a + b at these frequencies, and a constant.",
     returns="[a, b, answer]",
     cases=lambda: {
         f"with {n} numbers and the frequencies {f} the waves are not those.": (
@@ -62,8 +60,8 @@ only_waves = compared(
         "these are the means by sum; of them only the waves at `frequencies` should stay.": (
             lambda table, f, unseen: _means(table, unseen)
         ),
-        "the means are over all pairs: take those of the unseen ones, or pairs known by heart "
-        "give them away.": (lambda table, f, unseen: _waves(table, f, _all(table))),
+        "the means are over all pairs: take those of the unseen ones, or pairs "
+        "known by heart give them away.": (lambda table, f, unseen: _waves(table, f, _all(table))),
         "the means are over the training pairs: take the others, `unseen`.": (
             lambda table, f, unseen: _waves(
                 table, f, ~unseen | (torch.arange(len(table)) == 0)[:, None]
@@ -72,8 +70,8 @@ only_waves = compared(
         "the constant of each answer is missing: keep it.": lambda table, f, unseen: (
             _waves(table, f, unseen) - _waves(table, [], unseen)
         ),
-        "these are waves along the answers; they should be waves along the sums: one column for "
-        "each answer.": (
+        "these are waves along the answers; "
+        "they should be waves along the sums: one column for each answer.": (
             lambda table, f, unseen: fourier.projected(
                 _means(table, unseen).flatten(0, 1).T, f
             ).T.view_as(table)

@@ -24,8 +24,9 @@ def _guessing(axes: Axes, end: int) -> None:
 def learning(
     runs: Mapping[str, Sequence[Mapping]], until: int | None = None, waves: bool = False
 ) -> None:
-    """Losses of runs over the steps, a panel for each group; `until` hides what is later, `waves`
-    adds key waves.
+    """Losses of runs over the steps, a panel for each group.
+
+    `until` hides what is later, `waves` adds key waves.
     """
     panels = plots.panels(runs, (max(9.0, 4.9 * len(runs)), 3.9), "training step", "loss, nats")
     for axes, group in panels:
@@ -77,8 +78,9 @@ def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> 
 
 
 def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
-    """What `grokking.loudness` gives: white is the mean, the strongest colour two and a half
-    standard deviations.
+    """What `grokking.loudness` gives.
+
+    White is the mean, the strongest colour two and a half standard deviations.
     """
     levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
     for axes, table in plots.panels(
@@ -88,8 +90,9 @@ def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
 
 
 def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Models by gradient symmetricity (to the right) and distance irrelevance (upwards), one marker
-    for each kind.
+    """Models by gradient symmetricity (to the right) and distance irrelevance (upwards).
+
+    Each kind has its marker.
     """
     points: dict[str, Any] = {name: dict(models) for name, models in kinds.items()}
     says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"

@@ -1,9 +1,8 @@
-"""Addition around a clock face, learnt late: (a + b) mod 53 from 40 % of the pairs, with and
-without weight decay.
+"""Addition around a clock face, learnt late: (a + b) mod 53 from 40 % of the pairs.
 
-A run is told as its tables: the logits [a, b, answer] for all pairs, at some steps of training. All
-that lesson 09b measures is measured on such tables. `python -m
-course_lessons.l09b_grokking.grokking` trains all runs and writes what it measured to
+Runs are with and without weight decay. A run is told as its tables: the logits [a, b, answer] for
+all pairs, at some steps of training. All that lesson 09b measures is measured on such tables.
+`python -m course_lessons.l09b_grokking.grokking` trains all runs and writes what it measured to
 `data/grokking.json`, in some minutes on one core.
 """
 
@@ -107,7 +106,7 @@ def losses(tables: Float[Tensor, "*time a b answer"]) -> Float[Tensor, "*time a 
 
 @validated
 def loudness(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum difference"]:
-    """The right answer's logit by a + b and a − b (mod 53), from its mean, in standard deviations."""
+    """The right answer's logit by a + b and a − b (mod 53), in standard deviations off its mean."""
     total, apart = torch.meshgrid(torch.arange(P), torch.arange(P), indexing="ij")
     a = (total + apart) * (P + 1) // 2 % P  # half of the sum of both, on a clock face of odd P
     right = one[a, (total - a) % P, total]
@@ -133,11 +132,11 @@ def key_frequencies(one: Float[Tensor, "a b answer"]) -> list[int]:
 def restricted(
     one: Float[Tensor, "a b answer"], frequencies: Sequence[int], where: Bool[Tensor, "a b"]
 ) -> Float[Tensor, "a b answer"]:
-    """Of a table the waves of a + b at these frequencies, and a constant for each answer: Nanda et
-    al. 2023, § 5.
+    """Of a table the waves of a + b at these frequencies, and a constant for each answer.
 
-    The means are over the pairs `where` alone. Give those that training did not show: the means of
-    all pairs hold the right answers of every pair that is known by heart, and so waves of the sum.
+    As in Nanda et al. 2023, § 5. The means are over the pairs `where` alone. Give those that
+    training did not show: the means of all pairs hold the right answers of every pair that is known
+    by heart, and so waves of the sum.
     """
     return fourier.projected(by_sum(one, where), frequencies)[SUMS]
 
@@ -147,11 +146,11 @@ def restricted(
 
 @validated
 def distance_irrelevance(right: Float[Tensor, " pair"], apart: Int[Tensor, " pair"]) -> float:
-    """How little the right answer's logit depends on a − b: 0 for a pizza, towards 1 for a clock.
-    Zhong et al. 2023.
+    """How little the right answer's logit depends on a − b.
 
-    The standard deviation over the pairs that are equally far `apart`, averaged over distances,
-    divided by that over all pairs.
+    It is 0 for a pizza and goes towards 1 for a clock (Zhong et al. 2023). The standard deviation
+    over the pairs that are equally far `apart`, averaged over distances, divided by that over all
+    pairs.
     """
     within = [right[apart == d].std(correction=0) for d in apart.unique()]
     return (torch.stack(within).mean() / right.std(correction=0)).item()
@@ -162,11 +161,11 @@ def symmetricity(
     logits: Callable[[Float[Tensor, "case 2 d"]], Float[Tensor, "case answer"]],
     embedded: Float[Tensor, "case 2 d"],
 ) -> float:
-    """How alike the gradients of a logit are for both operands' embeddings: the mean cosine. Zhong
-    et al. 2023.
+    """How alike the gradients of a logit are for both operands' embeddings.
 
-    1 for a pizza. As theirs, the logit of each case is that of an answer drawn at random. `logits`
-    makes logits of what is `embedded`; for a transformer it is `after_embedding`.
+    It is their mean cosine (Zhong et al. 2023). 1 for a pizza. As theirs, the logit of each case is
+    that of an answer drawn at random. `logits` makes logits of what is `embedded`; for a
+    transformer it is `after_embedding`.
     """
     embedded = embedded.clone().requires_grad_()
     with torch.enable_grad():
@@ -200,8 +199,9 @@ def _place(
     said: Float[Tensor, "pair answer"],
     pairs: Int[Tensor, "pair 2"],
 ) -> Place:
-    """Of what makes `logits` of embedded pairs, and has `said` these; on the clock face, or past
-    it.
+    """The place of what makes `logits` of embedded pairs, and has `said` these.
+
+    The sum is taken on the clock face, or past it.
     """
     sums, apart = pairs.sum(1), pairs[:, 0] - pairs[:, 1]
     if said.shape[1] == P:
@@ -213,8 +213,9 @@ def _place(
 
 @validated
 def place(model: HookedTransformer) -> Place:
-    """Gradient symmetricity and distance irrelevance of a model, on all its pairs: 53 · 53, or sums
-    up to 127.
+    """Gradient symmetricity and distance irrelevance of a model, on all its pairs.
+
+    There are 53 · 53, or sums up to 127.
     """
     n = model.cfg.d_vocab
     pairs = PAIRS if n == P else tasks.sequences(2, n)
@@ -222,10 +223,10 @@ def place(model: HookedTransformer) -> Place:
 
 
 def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
-    """A pizza made by hand, its table and its place: for each of five waves nine neurons that read
-    both operands' mean.
+    """A pizza made by hand, its table and its place.
 
-    Its votes are |cos(πk(a − b)/53)| cos(2πk(a + b − c)/53), a sum over the waves k.
+    It has, for each of five waves, nine neurons that read both operands' mean. Its votes are
+    |cos(πk(a − b)/53)| cos(2πk(a + b − c)/53), a sum over the waves k.
     """
     turn, crest = 2 * torch.pi * torch.arange(P) / P, 2 * torch.pi * torch.arange(9) / 9
     curves = torch.cat([(k * turn[:, None] - crest).cos() for k in FIVE], 1)  # [value, neuron]
@@ -240,11 +241,10 @@ def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
 
 
 def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
-    """A clock made by hand, its table and its place: the hands of both operands multiplied, for
-    each of five waves.
+    """A clock made by hand, its table and its place.
 
-    The hands' lengths vary by 10 % or so: with equal ones all right logits were the same, with
-    nothing to measure.
+    It multiplies the hands of both operands, for each of five waves. The hands' lengths vary by 10
+    % or so: with equal ones all right logits were the same, with nothing to measure.
     """
     turn = 2 * torch.pi * torch.arange(P)[:, None] / P
     # complex: points on five circles
@@ -264,8 +264,9 @@ def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
 
 
 def measured(run: Run) -> dict:
-    """What is stored of a run: losses over time, how well its key frequencies do alone, and where
-    it stands.
+    """What is stored of a run.
+
+    That is losses over time, how well its key frequencies do alone, and where it stands.
     """
     model, tables = train(run)
     known, loss = is_train(run.seed), losses(tables)

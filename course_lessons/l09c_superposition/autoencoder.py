@@ -16,9 +16,7 @@ from course_utils._arguments import Count, NotNegative, validated
 
 @dataclass
 class Autoencoder:
-    """Directions that are read, directions that are written, and what lies in the middle of all
-    rows.
-    """
+    """Directions that are read, directions that are written, and the middle of all rows."""
 
     W_in: Float[Tensor, "d feature"]
     W_out: Float[Tensor, "feature d"]  # rows of length 1

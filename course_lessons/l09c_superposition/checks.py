@@ -1,6 +1,4 @@
-"""Checks of lesson 09c, superposition: each exercise as data, with the sentence that each typical
-mistake gets.
-"""
+"""Checks of lesson 09c, superposition: each exercise, and what each typical mistake is told."""
 
 import functools
 import math
@@ -21,8 +19,9 @@ _without = solutions.answer("without_direction")
 
 @judged
 def polygon(answer: Answer) -> None:
-    """`polygon(n) → W [n, 2], b [n]`: any feature that is on alone is read back exactly, and no
-    other.
+    """`polygon(n) → W [n, 2], b [n]`: any feature that is on alone is read back exactly.
+
+    No other feature is read then.
     """
     for n in (5, 3, 4, 8, 13):
         likes = torch.zeros(n, 2), torch.zeros(n)
@@ -35,13 +34,13 @@ def polygon(answer: Answer) -> None:
         of_length_1 = close((W @ W.T).diag(), torch.ones(n)) and close(b, torch.zeros(n))
         holds = {
             "all directions are 0: nothing gets through the two dimensions.": W.norm(dim=1).any(),
-            "five directions should stand as far apart as they can: a fifth of a turn from one "
-            "to the next.": (n != 5 or furthest),
-            "with directions of length 1 and no bias a feature also says something about its "
-            "neighbours.": (n != 5 or not of_length_1),
-            f"with {n} features, one that is on should come back as 1, and comes as "
-            f"{said.diag().mean():.2f}: make the "
-            "directions longer or shorter, and the bias with them.": close(
+            "five directions should stand as far apart as they can: "
+            "a fifth of a turn from one to the next.": (n != 5 or furthest),
+            "with directions of length 1 and no bias a "
+            "feature also says something about its neighbours.": (n != 5 or not of_length_1),
+            f"with {n} features, one that is on should come back as 1, "
+            f"and comes as {said.diag().mean():.2f}: "
+            "make the directions longer or shorter, and the bias with them.": close(
                 said.diag(), torch.ones(n)
             ),
             f"with {n} features, one that is on also makes others speak: they need a lower bias.": (
@@ -53,8 +52,8 @@ def polygon(answer: Answer) -> None:
 
 
 without_direction = compared(
-    "`without_direction(hidden, direction) → hidden`: the part along the direction taken out of "
-    "each row.",
+    "`without_direction(hidden, direction) → hidden`: "
+    "the part along the direction taken out of each row.",
     returns="that of `hidden`",
     cases=lambda: {
         "what is across the direction should stay as it was.": [
@@ -91,8 +90,9 @@ def _neuron() -> tuple[list[str], Tensor]:
 
 @judged
 def about(answer: Answer) -> None:
-    """`about(tokens) → list of bool`: where the neuron should fire strongly, by any rule that it
-    follows well.
+    """`about(tokens) → list of bool`: where the neuron should fire strongly.
+
+    Any rule that it follows well is right.
     """
     words, strongly = _neuron()
     said = converted(answer(words.copy()), [], "a list with one True or False for each token")
@@ -111,12 +111,11 @@ def about(answer: Answer) -> None:
     precision, recall = neurons.judged(strongly, verdict)
     demand(
         precision >= 0.7,
-        f"at {precision:.0%} of the places that your rule names the neuron fires strongly; a "
-        f"rule that says less "
-        "should reach 70 %.",
+        f"at {precision:.0%} of the places that your rule names the neuron fires strongly; "
+        "a rule that says less should reach 70 %.",
     )
     demand(
         recall >= 0.4,
-        f"your rule names {recall:.0%} of the places where the neuron fires strongly; a wider "
-        f"one should reach 40 %.",
+        f"your rule names {recall:.0%} of the places where the neuron fires strongly; "
+        "a wider one should reach 40 %.",
     )

@@ -40,8 +40,9 @@ def _arrow(axes: Axes, feature: int, end: Sequence[float], named_at: Sequence[fl
 
 
 def arrows(W: Stars, titles: Sequence[str]) -> None:
-    """Each feature as an arrow from the centre of a plane, one panel for each model; those next to
-    0 are not named.
+    """Each feature as an arrow from the centre of a plane, one panel for each model.
+
+    Those next to 0 are not named.
     """
     rows = -(-len(W) // 3)
     for axes, directions in plots.panels(
@@ -61,8 +62,9 @@ def few(
     losses: Sequence[Sequence[float]],
     sizes: Sequence[int],
 ) -> None:
-    """For two numbers of examples features as arrows and examples as dots; the loss on new ones, a
-    line for a seed.
+    """Features as arrows and examples as dots, for two numbers of examples; the loss on new ones.
+
+    The loss has a line for each seed.
     """
     _, panels = plt.subplots(
         1, len(planes) + 1, figsize=(10.4, 3.6), width_ratios=[1] * len(planes) + [1.25]
@@ -97,7 +99,7 @@ def few(
 
 
 def prices(densities: Sequence[float], losses: Series) -> None:
-    """The loss per feature that is on, against the density (logarithmic), one line for each model."""
+    """The loss per feature that is on, by the density (logarithmic), one line for each model."""
     says = "What does it cost?", "density: how often a feature is on", "loss per feature that is on"
     scale: Any = {
         "x": densities,
@@ -116,8 +118,9 @@ def diagram(
     counts: Sequence[float],
     guess: str,
 ) -> None:
-    """What one dimension keeps of two features, by density (rows) and by how much the second
-    counts; a guess on it.
+    """What one dimension keeps of two features, by density and by how much the second counts.
+
+    Densities are rows; a guess lies on it.
     """
     kept = W.abs() > 0.5
     table = kept[..., 0].int() + 2 * kept[..., 1].int()  # 1 the first, 2 the second, 3 both
@@ -152,8 +155,9 @@ def diagram(
 def found(
     likes: Mapping[str, Float[Tensor, "unit 24"]], fired: Mapping[str, Float[Tensor, " two"]]
 ) -> None:
-    """Above, how like each planted feature the units are, best match first; below, how often a
-    parent's unit fires.
+    """How like each planted feature the units are, and how often a parent's unit fires.
+
+    Units are sorted: feature by feature, the one that matches it best.
     """
     _, panels = plt.subplots(
         1, len(likes) + 1, figsize=(10.4, 4.4), width_ratios=[1] * len(likes) + [0.85]
@@ -181,17 +185,16 @@ def found(
 
 
 def interference(W: Stars, titles: Sequence[str]) -> None:
-    """What features that are on (rows) say about others (columns), by their angles; those left out
-    at the end.
+    """What features that are on (rows) say about others (columns), by their angles.
+
+    Those left out stand at the end.
     """
     panels = plt.subplots(1, len(W), figsize=(3.6 * len(W), 3.4), squeeze=False)[1][0]
     for axes, directions, title in zip(panels, W, titles, strict=True):
         angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
         order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
-        table, names = (
-            (directions @ directions.T)[order][:, order],
-            [str(i) for i in order.tolist()],
-        )
+        table = (directions @ directions.T)[order][:, order]
+        names = [str(i) for i in order.tolist()]
         says = title, "feature that is on", "feature read"
         plots.heatmap(
             table, names, names, *says, centred=True, limit=1.5, numbers_from=0.0, axes=axes
@@ -199,8 +202,9 @@ def interference(W: Stars, titles: Sequence[str]) -> None:
 
 
 def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _feature"]]) -> None:
-    """Directions before (dotted) and after feature 0 was cut out, and what each feature then comes
-    back as.
+    """Directions before and after feature 0 was cut out, and what each feature comes back as.
+
+    Before is dotted.
     """
     _, panels = plt.subplots(
         2, len(before), figsize=(4.7 * len(before), 6.2), squeeze=False, height_ratios=[1.3, 1]
@@ -218,8 +222,9 @@ def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _fea
 
 
 def squeeze() -> None:
-    """The toy: five features, two dimensions, five read back with the same directions; one feature
-    is on.
+    """The toy: five features, two dimensions, five read back with the same directions.
+
+    One feature is on.
     """
     _, axes = plt.subplots(figsize=(9.6, 2.9))
     for i, y in enumerate((2.2, 1.65, 1.1, 0.55, 0.0)):
@@ -250,8 +255,9 @@ LETTERS = 96  # in a line of an example
 
 
 def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int) -> None:
-    """Text with the token at `place` in the middle; a token's ground and underline are as strong as
-    it fires.
+    """Text with the token at `place` in the middle.
+
+    A token's ground and underline are as strong as it fires.
     """
     shown, strength = [visible(word) for word in words], fires.clamp(min=0) / fires.max()
     start = place
@@ -283,8 +289,9 @@ def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int
 
 
 def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: str) -> None:
-    """Pieces of a text around some places, below each other: ground and underline show how strongly
-    a neuron fires.
+    """Pieces of a text around some places, below each other.
+
+    Ground and underline show how strongly a neuron fires.
     """
     _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.38 * len(where)))
     for row, place in enumerate(where):
@@ -296,8 +303,9 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
 def neurons(
     parts: Mapping[str, str], trained: Spikes, untrained: Spikes, gains: Float[Tensor, " neuron"]
 ) -> None:
-    """Kurtosis along neurons and along rotated axes, a panel for each of the `parts`; what single
-    neurons are worth.
+    """Kurtosis along neurons and along rotated axes; what single neurons are worth.
+
+    There is a panel for each of the `parts`.
     """
     _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.8, 4.5))
     look: Any = {
@@ -325,8 +333,9 @@ def neurons(
 def judgement(
     levels: Sequence[float], curve: Float[Tensor, "level 2"], fires: Fires, rule: Where
 ) -> None:
-    """Left: precision and recall of a rule by the level from which firing counts. Right: how
-    strongly, by the rule.
+    """How good a rule is by the level from which firing counts; how strongly, by the rule.
+
+    Left are precision and recall.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6))
     names = "of the rule's places, how many fire", "of what fires, how much the rule names"
@@ -364,8 +373,9 @@ def judgement(
 
 
 def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> None:
-    """What comes back of the MLP's work, and what is left over of the variance, as bars with their
-    numbers.
+    """What comes back of the MLP's work, and what is left over of the variance.
+
+    Both are bars with their numbers.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
     plots.bars(recovered, "How much of the MLP's work comes back?", "share", axes=left)
@@ -375,8 +385,9 @@ def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -
 def side_by_side(
     words: Sequence[str], units: Mapping[str, Fires], where: Sequence[int], fits: Series
 ) -> None:
-    """The same pieces of text for each of several units; below, how well each fits a rule on two
-    halves of a text.
+    """The same pieces of text for each of several units.
+
+    Below, how well each fits a rule on two halves of a text.
     """
     height = 0.38 * len(units) * len(where)  # of the text, in inches
     _, (upper, lower) = plt.subplots(

@@ -1,6 +1,4 @@
-"""Neurons of a language model: how spiky they are, how the loss rises without them, how well a rule
-fits them.
-"""
+"""Neurons of a language model: how spiky, what the loss is without them, how a rule fits them."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,16 +8,18 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformer_lens import HookedTransformer
 
-from course_utils._arguments import Count, validated
+from course_utils._arguments import Count, require_tokens, validated
 
 HOOK = "blocks.0.mlp.hook_post"
 
 
 @validated
 def spikes(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[str, list[Tensor]]:
-    """Excess kurtosis, 0 for a bell curve, along axes and rotated ones: of the stream, before the
-    ReLU, after it.
+    """Excess kurtosis, 0 for a bell curve, along axes and rotated ones.
+
+    Measured are the stream, and the neurons before the ReLU and after it.
     """
+    require_tokens(model, tokens)
     generator, found, cache = torch.Generator().manual_seed(0), {}, model.run_with_cache(tokens)[1]
     for name in ("resid_mid", "pre", "post"):
         x = cache[name, 0][:, 1:].flatten(0, 1)
@@ -32,9 +32,11 @@ def spikes(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[s
 def activations(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "place neuron"]:
-    """What the neurons of the first layer say after the ReLU, at all places but the first of each
-    text.
+    """What the neurons of the first layer say after the ReLU.
+
+    All places count but the first of each text.
     """
+    require_tokens(model, tokens)
     return model.run_with_cache(tokens, names_filter=HOOK)[1][HOOK][:, 1:].flatten(0, 1)
 
 
@@ -43,6 +45,7 @@ def loss_with(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"], change: Callable[[Tensor], Tensor]
 ) -> float:
     """The mean loss, in nats, when the neurons' activations [text, place, neuron] are changed."""
+    require_tokens(model, tokens)
     hooks: list[tuple[str | Callable, Callable]] = [(HOOK, lambda value, hook: change(value))]
     return model.run_with_hooks(tokens, return_type="loss", fwd_hooks=hooks).item()
 
@@ -51,9 +54,11 @@ def loss_with(
 def gains(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"], every: Count
 ) -> Float[Tensor, " neuron"]:
-    """How much the loss rises, in nats, without one neuron: for each of every so many neurons of a
-    one-layer model.
+    """How much the loss rises, in nats, without one neuron.
+
+    Of a one-layer model every so many neurons are tried.
     """
+    require_tokens(model, tokens)
     cache = model.run_with_cache(tokens)[1]
     end, post = cache["resid_post", 0], cache["post", 0]
 
@@ -72,9 +77,7 @@ def recovered(
     tokens: Int[Tensor, "batch pos"],
     ways: Mapping[str, Callable[[Tensor], Tensor]],
 ) -> dict[str, float]:
-    """The share of the neurons' work, in nats, that comes back when other activations take their
-    place.
-    """
+    """The share of the neurons' work, in nats, that comes back with other activations."""
     nothing, everything = (
         loss_with(model, tokens, change) for change in (torch.zeros_like, torch.clone)
     )
@@ -88,8 +91,9 @@ def recovered(
 def loudest(
     x: Float[Tensor, "... d"], W_out: Float[Tensor, "d out"], k: Count
 ) -> Float[Tensor, "... d"]:
-    """Of each row the `k` neurons that write most, activation times length of the row of `W_out`;
-    the others are 0.
+    """Of each row the `k` neurons that write most; the others are 0.
+
+    How much is activation times length of the row of `W_out`.
     """
     top = (x * W_out.norm(dim=1)).topk(k).indices
     return torch.zeros_like(x).scatter(-1, top, x.gather(-1, top))
@@ -97,8 +101,9 @@ def loudest(
 
 @validated
 def judged(fired: Bool[Tensor, " place"], rule: Bool[Tensor, " place"]) -> tuple[float, float]:
-    """Precision and recall of a rule: at how many of its places it fired, how many of the firing
-    places it names.
+    """Precision and recall of a rule.
+
+    That is: at how many of its places it fired, and how many of the firing places it names.
     """
     both = (fired & rule).sum().item()
     return both / max(1, int(rule.sum())), both / max(1, int(fired.sum()))
@@ -108,8 +113,9 @@ def judged(fired: Bool[Tensor, " place"], rule: Bool[Tensor, " place"]) -> tuple
 def f1(
     x: Float[Tensor, "row unit"], rule: Bool[Tensor, " row"], part: Bool[Tensor, " row"]
 ) -> Float[Tensor, " unit"]:
-    """F1 of each unit: how well its strong firing, above half of its largest, fits a rule on `part`
-    of the rows.
+    """F1 of each unit: how well its strong firing fits a rule on `part` of the rows.
+
+    Strong is above half of its largest.
     """
     fired = x[part] > x.amax(0) / 2
     both = (fired & rule[part, None]).sum(0)
@@ -131,8 +137,9 @@ def best_fits(
     rule: Bool[Tensor, " place"],
     part: Bool[Tensor, " place"],
 ) -> tuple[dict[str, int], dict[str, list[float]]]:
-    """Of each kind the unit that fits the rule best on `part`, and how well it does there and on
-    the other places.
+    """Of each kind the unit that fits the rule best on `part`.
+
+    It comes with how well it does there and on the other places.
     """
     both = {
         kind: torch.stack([f1(x, rule, where) for where in (part, ~part)])

@@ -1,9 +1,8 @@
-"""More features than dimensions: the toy model of Elhage et al. 2022, "Toy Models of
-Superposition".
+"""More features than dimensions: the toy model of "Toy Models of Superposition".
 
-Features are on (1) or off (0), each on with the same probability, the density. The model squeezes n
-of them into m dimensions and reads them back: x → relu(x W Wᵀ + b). Its loss is per feature that is
-on.
+The paper is Elhage et al. 2022. Features are on (1) or off (0), each on with the same probability,
+the density. The model squeezes n of them into m dimensions and reads them back: x → relu(x W Wᵀ +
+b). Its loss is per feature that is on.
 """
 
 import itertools
@@ -23,8 +22,9 @@ MOST = 150
 
 @validated
 def cases(n: Count) -> Float[Tensor, "case n"]:
-    """Which features are on, in every case with few enough like it; of others 150 at random, of
-    each size.
+    """Which features are on, in every case with few enough like it.
+
+    Of the others there are 150 at random, of each size.
     """
     generator = torch.Generator().manual_seed(0)
     rows = []
@@ -40,8 +40,9 @@ def cases(n: Count) -> Float[Tensor, "case n"]:
 
 @validated
 def probabilities(x: Float[Tensor, "case n"], density: float) -> Float[Tensor, " case"]:
-    """How probable each case is: the binomial probability of so many features on, shared by all
-    cases like it.
+    """How probable each case is.
+
+    It is the binomial probability of so many features on, shared by all cases like it.
     """
     n, on = x.shape[1], x.sum(1)
     alike = on.long().bincount(minlength=n + 1)
@@ -59,8 +60,9 @@ def losses(
     densities: Sequence[float],
     relu: bool = True,
 ) -> list[float]:
-    """The loss at each density, of one model at all of them or of as many at one each; 1 for always
-    saying 0.
+    """The loss at each density; 1 is that of always saying 0.
+
+    It is one model's at all of them, or that of as many at one each.
     """
     x = cases(W.shape[-2])
     W, b = (part.expand(len(densities), *part.shape[-k:]) for part, k in ((W, 2), (b, 1)))
@@ -73,8 +75,9 @@ def losses(
 def _errors(
     x: Tensor, W: Tensor, b: Tensor, relu: bool, share: Tensor | float = 1.0
 ) -> Float[Tensor, "*model case"]:
-    """The squared error of every model in every case, summed over features, each by how much it
-    counts.
+    """The squared error of every model in every case, summed over features.
+
+    Each feature is weighted by how much it counts.
     """
     said = x @ W @ W.mT + b[..., None, :]  # [*model, case, n]
     return ((x - (said.relu() if relu else said)) ** 2 * share).sum(-1)
@@ -92,12 +95,11 @@ def train(
     counts: Sequence[float] | None = None,
     x: Float[Tensor, "case n"] | None = None,
 ) -> tuple[Float[Tensor, "density n m"], Float[Tensor, "density n"]]:
-    """Weights and biases for each density: the best of `copies` that begin at random, all trained
-    at once.
+    """Weights and biases for each density: the best of `copies` that begin at random.
 
-    `counts` says for each model how much its features after the first count, if not as much as the
-    first. With examples `x` these alone are trained on, each as often as the others, and weights
-    start small.
+    All are trained at once. `counts` says for each model how much its features after the first
+    count, if not as much as the first. With examples `x` these alone are trained on, each as often
+    as the others, and weights start small.
     """
     if x is None:
         x, small = cases(n), 0.6
@@ -131,7 +133,9 @@ def examples(
 
 
 # planted features; three children to each parent
-ALONE, PARENTS, CHILDREN = (range(12), range(12, 15), range(15, 24))
+ALONE = range(12)
+PARENTS = range(12, 15)
+CHILDREN = range(15, 24)
 
 
 @validated
@@ -160,7 +164,7 @@ def directions(m: Count = 20) -> Float[Tensor, "24 m"]:
 def fires(
     strength: Float[Tensor, "row unit"], like: Float[Tensor, "unit 24"], on: Float[Tensor, "row 24"]
 ) -> Float[Tensor, "parent 2"]:
-    """How often the unit most like each parent fires when this is on without a child, and with one."""
+    """How often each parent's unit fires when the parent is on without a child, and with one."""
     shares = []
     for i, parent in enumerate(PARENTS):
         unit = strength[:, like[:, parent].argmax()] > 0

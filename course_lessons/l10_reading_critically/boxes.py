@@ -1,5 +1,4 @@
-"""Boxes whose edges are known: seven programs as blurred weights, the doors that each uses, and
-methods' scores.
+"""Boxes whose edges are known: seven programs as blurred weights, and methods' scores.
 
 All say how a text goes on that repeats itself: a start token, and a block of six different tokens
 twice.
@@ -18,7 +17,7 @@ from transformer_lens.hook_points import HookPoint
 
 from course_lessons.programs import Head, Program, back, both, compiled, unless, where
 from course_utils import composition, interventions, text
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils.interventions import Door
 from course_utils.interventions import Head as Place
 from course_utils.models import all_heads
@@ -80,7 +79,7 @@ def box(program: str | Program, seed: NotNegative) -> Box:
 
 @validated
 def repeated(period: Count = PERIOD, batch: Count = 20, seed: NotNegative = 0) -> Texts:
-    """Texts of 13 tokens: a start token, and a block of `period` different tokens again and again."""
+    """Texts of 13 tokens: a start token, and `period` different tokens again and again."""
     blocks = text.different_tokens(period, batch, D_VOCAB - 1, torch.Generator().manual_seed(seed))
     again = blocks.repeat(1, 2 * PERIOD // period + 1)[:, : 2 * PERIOD]
     return torch.cat([torch.zeros_like(again[:, :1]), again], 1)
@@ -102,14 +101,15 @@ def doors(model: HookedTransformer) -> list[Door]:
 @validated
 def loss(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
     """The mean loss in the second half of texts, in nats."""
-    return model(tokens, return_type="loss", loss_per_token=True)[
-        :, tokens.shape[1] // 2 + 1 :
-    ].mean()
+    require_tokens(model, tokens)
+    each = model(tokens, return_type="loss", loss_per_token=True)  # [batch, pos - 1]
+    return each[:, tokens.shape[1] // 2 + 1 :].mean()
 
 
 class Recorded(NamedTuple):
-    """A run's loss; what the doors read, ("k", layer) → [batch, pos, head, d_head]; z, head →
-    [batch, pos, d_head].
+    """A run's loss, what the doors read, and heads' z.
+
+    ("k", layer) → [batch, pos, head, d_head]; head → [batch, pos, d_head].
     """
 
     loss: Tensor
@@ -122,6 +122,7 @@ def recorded(
     model: HookedTransformer, tokens: Texts, at: Float[Tensor, "batch pos d_model"] | None = None
 ) -> Recorded:
     """Run a model with gradients; `at` are embeddings to run on in the place of the tokens' own."""
+    require_tokens(model, tokens)
     kept: dict[str, Tensor] = {}
     layers = range(model.cfg.n_layers)
 
@@ -159,8 +160,9 @@ def _patched(
 
 @validated
 def along(model: HookedTransformer, door: Door, clean: Texts, other: Texts) -> list[float]:
-    """The loss while what a door carries goes, in twenty steps, from one text's content to the
-    other's.
+    """The loss while what a door carries goes from one text's content to the other's.
+
+    It goes in twenty steps.
     """
     here, there = (recorded(model, texts).z[door[0]] for texts in (clean, other))
     between = ({door[0]: torch.lerp(here, there, share / 20)} for share in range(21))
@@ -169,8 +171,9 @@ def along(model: HookedTransformer, door: Door, clean: Texts, other: Texts) -> l
 
 @validated
 def acdc(model: HookedTransformer, clean: Texts, other: Texts, threshold: float = 0.05) -> Scores:
-    """What patching each door costs, from the last on; 0 if less than `threshold`: then it stays so
-    (Conmy et al.).
+    """What patching each door costs, from the last on (Conmy et al.).
+
+    The cost is 0 if it is less than `threshold`: then the door stays patched.
     """
     elsewhere, now = recorded(model, other).z, loss(model, clean)
     pruned, scores = list[Door](), Scores()
@@ -184,8 +187,9 @@ def acdc(model: HookedTransformer, clean: Texts, other: Texts, threshold: float 
 
 @validated
 def composition_scores(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
-    """How much of what a head writes the next one's door reads, from the weights alone: the texts
-    are not looked at.
+    """How much of what a head writes the next one's door reads.
+
+    The weights alone say so: the texts are not looked at.
     """
     tables = {door: composition.scores(model, door.upper()) for door in "qkv"}
     return {
@@ -204,9 +208,11 @@ def chance(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
 def left(
     model: HookedTransformer, tokens: Tensor, other: Tensor, scores: Scores, count: Count
 ) -> float:
-    """The loss when only the doors with the `count` largest scores are kept, and all others carry
-    the other text's.
+    """The loss when only the doors with the `count` largest scores are kept.
+
+    All others carry the other text's.
     """
+    require_tokens(model, tokens)
     ranked = sorted(scores, key=lambda door: abs(scores[door]))
     return _patched(model, tokens, ranked[:-count], recorded(model, other).z).item()
 
@@ -215,8 +221,9 @@ def left(
 def asked(
     method: Method, program: str | Program, door: tuple[str, str, str], other: Tensor
 ) -> list[float]:
-    """What a method says of a door of a box, ("writer", "k", "reader"), and what patching it costs,
-    in nats.
+    """What a method says of a door of a box, and what patching it costs, in nats.
+
+    A door is ("writer", "k", "reader").
     """
     model, _, heads = box(program, 0)
     clean, at = repeated(), (heads[door[0]], door[1], heads[door[2]])
@@ -226,8 +233,9 @@ def asked(
 
 @validated
 def lost(program: str | Program, *parts: str | tuple[str, str]) -> float:
-    """The nats a box loses with zero for some heads, "main", or for what the logits read there,
-    ("main", "logits").
+    """The nats a box loses with zero for some heads, or for what the logits read there.
+
+    "main" names a head, ("main", "logits") what they read.
     """
     (model, _, heads), clean = box(program, 0), repeated()
     cuts = [heads[one] if isinstance(one, str) else (heads[one[0]], one[1]) for one in parts]
@@ -236,8 +244,9 @@ def lost(program: str | Program, *parts: str | tuple[str, str]) -> float:
 
 @validated
 def average_precision(scores: Scores, truth: Collection[Door]) -> float:
-    """The mean precision at the ranks of the true doors, ranked by the size of their scores; 0 if
-    there are none.
+    """The mean precision at the ranks of the true doors, by the size of their scores.
+
+    It is 0 if there are none.
     """
     ranked = sorted(scores, key=lambda door: abs(scores[door]), reverse=True)
     ranks = [rank for rank, door in enumerate(ranked, 1) if door in truth]
@@ -245,8 +254,9 @@ def average_precision(scores: Scores, truth: Collection[Door]) -> float:
 
 
 class Tried(NamedTuple):
-    """What a method's rankings are worth on boxes of each program and seed, and the runs of the
-    model on the first.
+    """What a method's rankings are worth on boxes of each program and seed.
+
+    Beside it stand the runs of the model on the first.
     """
 
     score: Float[Tensor, "program seed"]  # average precision

@@ -1,6 +1,4 @@
-"""Checks of lesson 10, reading critically: its exercise, with its typical mistakes and the sentence
-that each gets.
-"""
+"""Checks of lesson 10, reading critically: its exercise, and what each mistake is told."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,11 +14,10 @@ from course_utils.course.expectations import Wrong
 
 
 def _texts() -> tuple[Tensor, Tensor]:
-    clean, other = (
-        torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(seed))
-        for seed in (0, 1)
-    )
-    return clean, other
+    def drawn(seed: int) -> Tensor:
+        return torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(seed))
+
+    return drawn(0), drawn(1)
 
 
 def _estimates(
@@ -29,8 +26,10 @@ def _estimates(
     total: Callable[[Tensor], Tensor] = torch.sum,
     carry: Callable[[Tensor], Tensor] = lambda through: through,
 ) -> Answer:
-    """An answer with another change, another head's gradient, another sum or another way from
-    writer to reader.
+    """An answer with something to get wrong in each keyword.
+
+    That is another change, another head's gradient, another sum or another way from writer to
+    reader.
     """
 
     def answer(
@@ -43,9 +42,8 @@ def _estimates(
         for door in boxes.doors(model):
             writer, path, (layer, head) = door
             moved = change(z[writer], z_other[writer]) @ carry(boxes.through(model, door))
-            result[door] = total(
-                gradients[path, layer][:, :, at_reader(head, model.cfg.n_heads)] * moved
-            ).item()
+            gradient = gradients[path, layer][:, :, at_reader(head, model.cfg.n_heads)]
+            result[door] = total(gradient * moved).item()
         return result
 
     return answer
@@ -69,8 +67,8 @@ def _cases() -> dict[str, Any]:
             tiny_model(),
             *_texts()[:1] * 2,
         ),
-        "these are not gradient · change, summed over texts, positions and dimensions, for each "
-        "door.": (tiny_model(), *_texts()),
+        "these are not gradient · change, summed over texts, "
+        "positions and dimensions, for each door.": (tiny_model(), *_texts()),
         "it fails for three layers: a door of layer 2 reads `reads[door, 2]`.": (
             tiny_model(n_layers=3),
             *_texts(),
@@ -84,22 +82,22 @@ def _cases() -> dict[str, Any]:
 
 
 attribution_patching = compared(
-    "`attribution_patching(model, clean, other, at) → {door: nats}`: each door's patch, from "
-    "one gradient.",
+    "`attribution_patching(model, clean, other, at) → {door: "
+    "nats}`: each door's patch, from one gradient.",
     returns="{door: nats}",
     cases=_cases,
     as_read=_in_order,
     mistakes={
-        "the sign is turned round: the change is what the head moves on the other text, less "
-        "what it moves here.": (_estimates(change=lambda z, new: z - new)),
-        "what the head moves on the other text is used whole; the change is the difference of "
-        "both texts.": _estimates(change=lambda z, new: new),
+        "the sign is turned round: the change is what the head moves on the other text, "
+        "less what it moves here.": (_estimates(change=lambda z, new: z - new)),
+        "what the head moves on the other text is used whole; "
+        "the change is the difference of both texts.": _estimates(change=lambda z, new: new),
         "the writer's change meets the reader's gradient as it is: carry it there, `@ "
         "boxes.through(model, door)`.": (_estimates(carry=lambda through: torch.eye(len(through)))),
-        "the matrix from writer to reader is turned round: vectors are rows, `change @ "
-        "boxes.through(model, door)`.": (_estimates(carry=lambda through: through.T)),
-        "it is the mean over texts, positions and dimensions; the loss is a mean already, so "
-        "take the sum.": _estimates(total=torch.mean),
+        "the matrix from writer to reader is turned round: vectors are rows, "
+        "`change @ boxes.through(model, door)`.": (_estimates(carry=lambda through: through.T)),
+        "it is the mean over texts, positions and dimensions; "
+        "the loss is a mean already, so take the sum.": _estimates(total=torch.mean),
         "the size of each product is summed; signs belong to the estimate.": _estimates(
             total=lambda product: product.abs().sum()
         ),

@@ -16,8 +16,7 @@ from course_utils.measure import on_repeats
 
 @validated
 def folded(model: HookedTransformer) -> HookedTransformer:
-    """A copy of the model with the weights and biases of its LayerNorms folded into the matrices
-    that read them.
+    """A copy of the model, its LayerNorms' weights and biases folded into what reads them.
 
     LayerNorm is (x − mean) / scale · w + b. The last two steps are linear, so w and b can be
     multiplied into the next matrix once and for all; centring and scaling stay. No logit changes. A
@@ -32,8 +31,8 @@ def folded(model: HookedTransformer) -> HookedTransformer:
     shortformer = cfg.positional_embedding_type == "shortformer"
     if cfg.normalization_type != "LN" or not cfg.attn_only or (shortformer and cfg.n_layers > 1):
         raise ValueError(
-            "Folding is for attention-only models with LayerNorm (one layer, if positions are "
-            "shortformer)."
+            "Folding is for attention-only models with LayerNorm (one layer, "
+            "if positions are shortformer)."
         )
     block: Any  # torch knows of a part of a model only that it is a Module
     for block in model.blocks:
@@ -91,10 +90,11 @@ def _repeated(model: HookedTransformer, period: int, batch: int) -> Tensor:
 
 
 def _copying(model: HookedTransformer) -> list[list[float]]:
-    """`circuits.copying_scores` of a folded copy, W_E and W_U centred where the model cannot see
-    the difference.
+    """`circuits.copying_scores` of a folded copy, W_E and W_U centred.
+
+    They are centred where the model cannot see the difference.
     """
-    # [d_model, 1]: all logits of a position alike
+    # [d_model, 1]: it would change all logits of a position alike
     model.unembed.W_U.data -= model.W_U.mean(-1, keepdim=True)
     if model.cfg.normalization_type:  # what LayerNorm subtracts, no head reads
         model.embed.W_E.data -= model.W_E.mean(-1, keepdim=True)  # [d_vocab, 1]

@@ -55,8 +55,9 @@ CONFIG: dict[str, Any] = {"n_layers": 2, **SIZES, "n_ctx": N_CTX, "d_vocab": D_V
 
 
 class Way(NamedTuple):
-    """One way to the token seven back: heads of layer 0, where the reader looks, and the slot that
-    it says there.
+    """One way to the token seven back.
+
+    It has heads of layer 0, where the reader looks, and the slot that it says there.
     """
 
     writers: dict[str, Head]
@@ -115,11 +116,9 @@ def unheard(look: Look, to: str = "unheard") -> Head:
     return Head(look, {"token": to})
 
 
-WAYS, BACK, _NAMES = (
-    ways(),
-    back(PERIOD - 1),
-    torch.tensor([0.0] + [1.0] * NAMES + [0.0] * (D_VOCAB - 1 - NAMES)),
-)
+WAYS = ways()
+BACK = back(PERIOD - 1)
+_NAMES = torch.tensor([0.0] + [1.0] * NAMES + [0.0] * (D_VOCAB - 1 - NAMES))
 _SHAM, _DECOY = {"sham": unheard(back(1), "label")}, {"decoy": unheard(where("label"))}
 _INHIBITION = Way(
     {"inhibitor": Head(back(2), {"token": "not"})},
@@ -165,8 +164,9 @@ def names() -> list[str]:
 
 @validated
 def compiled(name: str, seed: NotNegative) -> programs.Compiled:
-    """The model of a mechanism, and which head (layer, head) has which part; the seed shuffles,
-    turns and blurs it.
+    """The model of a mechanism, and which head (layer, head) has which part.
+
+    The seed shuffles, turns and blurs it.
     """
     program, noise = COMPILED[name], QUIET.get(name, NOISE)
     return stored(programs.compiled(program, D_VOCAB, N_CTX, seed, noise, SIZES | {"flag": 109}))
@@ -184,8 +184,9 @@ STEPS, BATCH = 1_000, 64  # of a trained model
 
 @validated
 def trained(seed: NotNegative, alive: Count, only: NotNegative = 0) -> HookedTransformer:
-    """A model that learned from unrelated texts, of 5 to 11 tokens or `only` so many; `alive` heads
-    a layer learned.
+    """A model that learned from unrelated texts.
+
+    Blocks have 5 to 11 tokens or `only` so many; `alive` heads a layer learned.
     """
     model, longest = models.initial(CONFIG | {"seed": seed}).eval(), (N_CTX - 1) // 2
     optimizer = torch.optim.AdamW([one for one in model.parameters() if one.requires_grad], lr=3e-3)

@@ -1,5 +1,6 @@
-"""Lesson 11: a hypothesis about a sealed model gets its trial, see `judge`, and every try is
-tallied.
+"""Checks of lesson 11: a hypothesis about a sealed model gets its trial, and tries are counted.
+
+See `judge` and `case_score`.
 """
 
 from functools import cache
@@ -36,8 +37,9 @@ def lines(box: int | str, trial: Trial) -> list[str]:
 
 
 class Case(Exercise):
-    """The hypothesis about one sealed model: the answer returns it; behind the verdict stands the
-    evidence.
+    """The hypothesis about one sealed model.
+
+    The answer returns it; behind the verdict stands the evidence.
     """
 
     def __init__(self, number: int) -> None:
@@ -63,11 +65,10 @@ class Case(Exercise):
 
 
 def case(box: int | str, hypothesis: Any) -> Answer | None:
-    """Try a hypothesis about a sealed model, by its number or its file, and print what held and
-    what did not.
+    """Try a hypothesis about a sealed model, by its number or its file.
 
-    `hypothesis` is the function of an exercise, which gets a verdict and is returned, or the
-    hypothesis itself.
+    Prints what held and what did not. `hypothesis` is the function of an exercise, which gets a
+    verdict and is returned, or the hypothesis itself.
     """
     try:
         numbers = range(len(cases.names()))
@@ -82,10 +83,8 @@ def case(box: int | str, hypothesis: Any) -> Answer | None:
             )
             return EXERCISES[f"case_{box}"](hypothesis)
         trial = Trial(sealed(box), hypothesis)
-        name, outcome = (
-            box if isinstance(box, str) else f"box {box}",
-            trial.outcome.replace("true", "not all"),
-        )
+        name = box if isinstance(box, str) else f"box {box}"
+        outcome = trial.outcome.replace("true", "not all")
         print(f"{name}: {outcome}", *lines(box, trial), sep="\n")
     except (Wrong, OSError) as problem:
         print(f"✗ {problem}")

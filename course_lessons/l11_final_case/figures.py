@@ -1,6 +1,4 @@
-"""What only lesson 11 draws: reasons to look at a place, losses of all boxes, and the board of a
-box's heads.
-"""
+"""What only lesson 11 draws: reasons to look at a place, losses of boxes, a box's heads."""
 
 from collections.abc import Mapping, Sequence
 
@@ -63,10 +61,8 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> None:
     )
     named, n = list(by_box.items()), len(next(iter(by_box.values())))
     axes = plt.subplots(figsize=(8.6, 3.4))[1]
-    for some, markers in (
-        (named[: len(LINES)], False),
-        (named[len(LINES) :], True),
-    ):  # no two of them look the same
+    # no two of them look the same
+    for some, markers in ((named[: len(LINES)], False), (named[len(LINES) :], True)):
         plots.curves(dict(some), *labels, x=range(1, n + 1), markers=markers, size=4, axes=axes)
     axes.axhline(chance, color="#777777", lw=1)
     axes.text(n, chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")

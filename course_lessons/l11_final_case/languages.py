@@ -1,6 +1,4 @@
-"""What the sealed models of lesson 11 read: blocks that come twice, sentences made from a template,
-and other kinds.
-"""
+"""What the sealed models of lesson 11 read: blocks that come twice, sentences, other kinds."""
 
 import torch
 from jaxtyping import Int
@@ -35,13 +33,12 @@ def habits() -> Int[Tensor, "d_vocab two"]:
 
 @validated
 def texts(language: str = "blocks", shown: bool = True) -> Int[Tensor, "batch pos"]:
-    """What a sealed model reads: a third of its language's texts, or what is not shown of them, in
-    another order.
+    """What a sealed model reads: a third of its language's texts, or what is not shown of them.
 
-    "blocks": a start token and a block of 8 tokens, twice. In a block no token comes twice, and of
-    the two that may follow one only that which does. "template": two names, then one of them again,
-    and two tokens later the other. "eight": a block in any order, twice. "lengths": the same, and
-    the other kinds have blocks of 5 to 11 tokens.
+    What is not shown comes in another order. "blocks": a start token and a block of 8 tokens,
+    twice. In a block no token comes twice, and of the two that may follow one only that which does.
+    "template": two names, then one of them again, and two tokens later the other. "eight": a block
+    in any order, twice. "lengths": the same, and the other kinds have blocks of 5 to 11 tokens.
     """
     if language == "template":
         found = templates(180)
@@ -69,23 +66,24 @@ def texts(language: str = "blocks", shown: bool = True) -> Int[Tensor, "batch po
 def templates(
     batch: Count, seed: NotNegative = 0, extra: NotNegative = 0
 ) -> Int[Tensor, "batch pos"]:
-    """Texts x A x B x S x x O: names A and B, one of them as S again, and the other as O; `extra`
-    tokens before S.
+    """Texts x A x B x S x x O.
+
+    A and B are names, S is one of them again, and O the other; `extra` tokens come before S.
     """
     A, B = text.different_tokens(2, batch, NAMES, generator(seed)).split(1, 1)
-    x = (
-        NAMES + text.different_tokens(5 + extra, batch, D_VOCAB - 1 - NAMES, generator(seed + 1))
-    ).split(1, 1)
+    among = D_VOCAB - 1 - NAMES
+    others = text.different_tokens(5 + extra, batch, among, generator(seed + 1))
+    x = (NAMES + others).split(1, 1)
     first = (torch.arange(batch) % 2 == 0)[:, None]
     S, O = torch.where(first, A, B), torch.where(first, B, A)  # noqa: E741
-    return pad(
-        torch.cat([x[0], A, x[1], B, x[2], *x[5:], S, x[3], x[4], O], 1), (1, 0), value=START
-    )
+    tokens = torch.cat([x[0], A, x[1], B, x[2], *x[5:], S, x[3], x[4], O], 1)
+    return pad(tokens, (1, 0), value=START)
 
 
 def pool(language: str = "blocks") -> list[Int[Tensor, "batch pos"]]:
-    """Texts of other kinds, `FEW` of each, among which the judge searches; those of one length in
-    one tensor.
+    """Texts of other kinds, `FEW` of each, among which the judge searches.
+
+    Those of one length are in one tensor.
     """
     if language == "eight":
         block, order = blocks(PERIOD, FEW, 97), blocks(PERIOD, FEW, 98, among=PERIOD) - 1
@@ -119,12 +117,13 @@ def blocks(
 
 @validated
 def unrelated(period: Count, batch: Count = 64, seed: NotNegative = 0) -> Int[Tensor, "batch pos"]:
-    """Texts of another language: a start token and a block of `period` different tokens, in any
-    order, twice.
+    """Texts of another language.
+
+    A text is a start token and a block of `period` different tokens, in any order, twice.
     """
     if period > (N_CTX - 1) // 2:
         raise ValueError(
-            f"period must be at most {(N_CTX - 1) // 2}, not {period}: the models read {N_CTX} "
-            f"tokens."
+            f"period must be at most {(N_CTX - 1) // 2}, not {period}: "
+            f"the models read {N_CTX} tokens."
         )
     return pad(blocks(period, batch, seed).repeat(1, 2), (1, 0), value=START)

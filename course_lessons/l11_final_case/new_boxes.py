@@ -22,11 +22,13 @@ from course_lessons.l11_final_case import cases, judge, languages
 from course_lessons.programs import Head, back, where
 from course_utils import models
 from course_utils._arguments import validated
+from course_utils.interventions import head_name
 
 
 class Made(NamedTuple):
-    """A new box: the model, the hypothesis that can take its place, {"0.1": Head(…), …}, and what
-    its way is called.
+    """A new box: the model, the hypothesis that can take its place, and what its way is called.
+
+    A hypothesis is {"0.1": Head(…), …}.
     """
 
     model: HookedTransformer
@@ -35,8 +37,9 @@ class Made(NamedTuple):
 
 
 def made(seed: int, level: int) -> Iterator[Made]:
-    """Boxes of one seed; the first that can be solved is the seed's. Level 1 has one writer, 2 two,
-    3 a reserve.
+    """Boxes of one seed; the first that can be solved is the seed's.
+
+    Level 1 has one writer, 2 two, 3 a reserve.
     """
     rng, sham = languages.generator(seed), [back(1), back(2), back(3)]
 
@@ -47,29 +50,22 @@ def made(seed: int, level: int) -> Iterator[Made]:
         name, first = pick([*cases.WAYS]), pick(("distance", "habit"))
         if level < 3 and (len(cases.WAYS[name].writers) == 2) != (level == 2):
             continue
-        decoy = {
-            "decoy": cases.unheard(
-                pick([cases.BACK, where("unheard"), where("token", itself=False)])
-            )
-        }
+        aside = pick([cases.BACK, where("unheard"), where("token", itself=False)])
+        decoy = {"decoy": cases.unheard(aside)}
         program = cases.built(cases.WAYS[name], {"sham": cases.unheard(pick(sham))}, decoy)
         if level == 3:
-            program, name = (
-                cases.with_reserve(cases.WAYS[first].look, cases.WAYS[name]),
-                f"{first}, in reserve {name}",
-            )
+            program = cases.with_reserve(cases.WAYS[first].look, cases.WAYS[name])
+            name = f"{first}, in reserve {name}"
         with contextlib.suppress(ValueError):  # too much for one head
             sizes = cases.SIZES | {"d_model": 192}
+            own_seed = pick(range(2**31))
             model, heads = cases.stored(
                 programs.compiled(
-                    program, languages.D_VOCAB, languages.N_CTX, pick(range(2**31)), sizes=sizes
+                    program, languages.D_VOCAB, languages.N_CTX, own_seed, sizes=sizes
                 )
             )
-            yield Made(
-                model,
-                {"{}.{}".format(*heads[part]): program.heads[part] for part in program.reads()},
-                name,
-            )
+            hypothesis = {head_name(heads[part]): program.heads[part] for part in program.reads()}
+            yield Made(model, hypothesis, name)
 
 
 def solvable(seed: int, level: int) -> Made:
@@ -86,12 +82,14 @@ def _named(content: bytes) -> str:
 
 
 def write(model: HookedTransformer, folder: Path) -> Path:
-    """A box as a file whose name is its hash, so that two people can tell whether they have the
-    same.
+    """A box as a file whose name is its hash.
+
+    So two people can tell whether they have the same.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as place:
-        models.save_weights(model, file := Path(place) / "model.safetensors")
+        file = Path(place) / "model.safetensors"
+        models.save_weights(model, file)
         return file.replace(folder / _named(file.read_bytes()))
 
 
@@ -104,11 +102,8 @@ def opened(path: str) -> HookedTransformer:
             f"{path} is damaged, or has another name than it was given: its hash differs."
         )
     weights = {key: weight.float() for key, weight in load(content).items()}
-    model = (
-        models.initial(cases.CONFIG | {"d_model": weights["embed.W_E"].shape[1]})
-        .eval()
-        .requires_grad_(False)
-    )
+    d_model = weights["embed.W_E"].shape[1]
+    model = models.initial(cases.CONFIG | {"d_model": d_model}).eval().requires_grad_(False)
     model.load_state_dict(weights, strict=False)
     return model
 

@@ -1,14 +1,13 @@
-"""What runs the course: the checks' engine, claims and predictions, the microscope, learners'
-copies, the start.
-"""
+"""What runs the course: checks, bets and claims, the microscope, learners' copies, the start."""
 
 import io
 import sys
 
 
 def utf8_output() -> None:
-    """Print in UTF-8 from now on: a pipe or file in the encoding of Western Windows refuses ✓ and
-    ≥.
+    """Print in UTF-8 from now on.
+
+    A pipe or file in the encoding of Western Windows refuses ✓ and ≥.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -1,6 +1,4 @@
-"""What was tried on each sealed model of lesson 11, and what it cost: kept in `my_cases.json`
-beside the notebook.
-"""
+"""What was tried on lesson 11's sealed models, and its cost: `my_cases.json` beside it."""
 
 import json
 from pathlib import Path
@@ -8,8 +6,9 @@ from pathlib import Path
 from course_utils._files import write_text
 from course_utils.course.values import is_recorded
 
-# points that a box is worth, and what a false hypothesis costs of them
-FILE, POINTS, PRICE = ("my_cases.json", 10, 3)
+FILE = "my_cases.json"
+POINTS = 10  # that a box is worth
+PRICE = 3  # of a false hypothesis, in points
 
 
 def kept() -> dict[str, dict[str, str]]:
@@ -24,26 +23,28 @@ def add(box: str, digest: str, outcome: str) -> str:
     Authors' and CI's are not kept.
     """
     known = {} if is_recorded() else kept()
-    known.setdefault(box, {}).setdefault(digest, outcome)
+    tried = known.setdefault(box, {})
+    tried.setdefault(digest, outcome)
     if not is_recorded():
         write_text(Path(FILE), json.dumps(known, indent=1) + "\n")
-    return stands(known[box])
+    return stands(tried)
 
 
 def stands(tried: dict[str, str]) -> str:
-    """Tries, false ones, and points of the maximum, in words; what is tried once the box is solved
-    costs nothing.
-    """
-    outcomes = [*tried.values()]
-    false = outcomes[: [*outcomes, "solved"].index("solved")].count("false")
+    """Tries, false ones, points of the maximum: what is tried once it is solved costs nothing."""
+    outcomes = list(tried.values())
+    is_solved = "solved" in outcomes
+    if is_solved:
+        outcomes = outcomes[: outcomes.index("solved")]
+    false = outcomes.count("false")
     points = max(0, POINTS - PRICE * false)
-    left = (
-        f"{points} of {POINTS} points" if "solved" in tried.values() else f"{points} points to win"
-    )
-    return f"{len(tried)} {'try' if len(tried) == 1 else 'tries'}, {false} false, {left}"
+    tries = "try" if len(tried) == 1 else "tries"
+    worth = f"of {POINTS} points" if is_solved else "points to win"
+    return f"{len(tried)} {tries}, {false} false, {points} {worth}"
 
 
 def summary() -> str:
     """All boxes in a sentence; nothing where none was tried."""
-    boxes = [f"{box}: {stands(tried)}" for box, tried in sorted(kept().items())]
-    return f"Sealed boxes. {'; '.join(boxes)}." if boxes else ""
+    boxes = sorted(kept().items())
+    said = "; ".join(f"{box}: {stands(tried)}" for box, tried in boxes)
+    return f"Sealed boxes. {said}." if boxes else ""

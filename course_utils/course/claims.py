@@ -4,13 +4,13 @@ The expected values stand in one table per lesson, `claims.json` in the lesson's
 the cells: a reader meets no answer before the question. An entry is named by its statement and says
 what must come out:
 
-    "order rate without positions": {"value": 0.968, "tolerance": 0.005, "control": "untrained: 0.50"}
+    "order rate without positions": {"value": 0.97, "tolerance": 0.01, "control": "untrained: 0.5"}
 
 `value` with `tolerance` for numbers (also lists and dictionaries of them), `value` alone for what
 must be equal, and `least` and `most` for bounds. `source` is what a source says of it, `control`
 what could have refuted it: untrained weights, unless it says something else. `always` gives the
 reason why a statement holds on untrained weights too, `because` two sentences for whoever bet on
-it, and `kind` how siblings' numbers are compared (see `author.replicate`).
+it, and `kind` how siblings' numbers are compared (see `course_tools.replicate`).
 
 The environment variable COURSE_CLAIMS decides what becomes of a statement that does not hold:
 nothing set, the line says what we measured; "strict", as CI and authors have it, ClaimFailed;
@@ -22,36 +22,40 @@ import functools
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import zip_longest
 from typing import Any, NamedTuple
 
 import torch
 from IPython import get_ipython
-from IPython.display import display
+from IPython.display import Markdown, display
 from torch import Tensor
 
 from course_utils import _words
 from course_utils._arguments import validated
-from course_utils._files import DATA, verified
 from course_utils.course import bets, registry
 from course_utils.course.bets import calibration as calibration  # lessons import it from here
 from course_utils.course.values import MODE, shown
 
-# how the lines begin; tests/nbval_sanitize.cfg knows the first
-CLAIM, IDENTITY, FALSE = ("▪", "≡", "✗")
-VERDICTS = "holds", "k of n", "ours alone"  # what siblings say of a claim: see author.replicate
+# How the lines begin; tests/nbval_sanitize.cfg knows the first.
+CLAIM, IDENTITY, FALSE = "▪", "≡", "✗"
+Number = Tensor | float | None  # None where none is given
+# What the table of a cell is made of.
+LEFT = ' style="text-align: left"'
+WIDE = '<td colspan="3"{0}>{1}</td>'
+CELLS = "<td{0}>{1}</td><td{0}><b>{2}</b></td><td{0}>{3}</td>"
 
 
 class ClaimFailed(AssertionError):
-    """A statement of a lesson does not hold; the message says what was expected and what came out."""
+    """A statement does not hold; the message says what was expected and what came out."""
 
 
 def expectations() -> dict[str, dict]:
     """What the statements of all registered lessons expect, by statement."""
-    tables = [table(lesson) for lesson in sorted(registry.folders)]
-    return {statement: entry for one in tables for statement, entry in one.items()}
+    found: dict[str, dict] = {}
+    for lesson in sorted(registry.folders):
+        found |= table(lesson)
+    return found
 
 
 @functools.cache
@@ -63,16 +67,12 @@ def table(lesson: str) -> dict[str, dict]:
     """
     if lesson not in registry.folders:
         raise LookupError(f"There is no lesson {lesson!r}: was its package imported?")
-    return json.loads((registry.folders[lesson] / "claims.json").read_text(encoding="utf-8"))
+    file = registry.folders[lesson] / "claims.json"
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def claim(
-    statement: str,
-    value: Any,
-    unit: str = "",
-    predicted: str = "",
-    *,
-    se: float | Tensor | None = None,
+    statement: str, value: Any, unit: str = "", predicted: str = "", *, se: Number = None
 ) -> None:
     """Tell a measured value in the cell's table, and hold it to what the lesson's table expects.
 
@@ -81,64 +81,61 @@ def claim(
     `predicted` names the `predict` that asked for it: your bet stands beside the truth. Raises
     ClaimFailed where claims are strict (see above).
     """
-    value, entry = _plain(value), expectations().get(statement)
-    holds = entry is not None and _holds(value, entry)
-    bet = (
-        bets.answered(predicted, value, unit, (entry or {}).get("because", "")) if predicted else ""
-    )
-    expected = None if entry is None else _expected(entry, unit)
-    # another model, or a learner's answer
-    apart = not holds and expected is not None and not os.environ.get(MODE)
-    note = f"(the course's own notebook: {expected})" if apart else ""
-    told = shown(value, unit, entry or {})
-    if se is not None:  # two digits of the error, and as many of the value
-        digits = {"tolerance": 10 ** (math.floor(math.log10(max(float(se), 1e-9))) - 1)}
-        told = (
-            f"{shown(value, unit, digits).removesuffix(f' {unit}')} ± "
-            f"{shown(float(se), unit, digits)}"
-        )
-    _tell(Row(CLAIM, statement, told, bet or "", note))
+    value = _plain(value)
+    entry = expectations().get(statement, {})
+    expected = _expected(entry, unit) if entry else None
+    holds = bool(entry) and _holds(value, entry)
+
+    # What the row says: the value, how a bet on it fared, and ours if it came out otherwise, as it
+    # may with another model or a learner's answer.
+    told = shown(value, unit, entry) if se is None else _with_error(value, float(se), unit)
+    bet = ""
+    if predicted:
+        bet = bets.answered(predicted, value, unit, entry.get("because", ""))
+    note = ""
+    if entry and not holds and not os.environ.get(MODE):
+        note = f"(the course's own notebook: {expected})"
+    _tell(Row(CLAIM, statement, told, bet, note))
     _judge("claim", statement, value, holds, expected)
+
+
+def _with_error(value: Any, se: float, unit: str) -> str:
+    """A value ± its standard error: two digits of the error, and as many of the value."""
+    second = math.floor(math.log10(max(se, 1e-9))) - 1  # where the second digit stands
+    digits = {"tolerance": 10**second}
+    number = shown(value, unit, digits).removesuffix(f" {unit}")
+    return f"{number} ± {shown(se, unit, digits)}"
 
 
 @validated
 def identity(
-    statement: str,
-    left: Any,
-    right: Any = True,
-    *,
-    within: float = 1e-4,
-    control: Tensor | float | None = None,
+    statement: str, left: Any, right: Any = True, *, within: float = 1e-4, control: Number = None
 ) -> None:
-    """Print that two sides are equal for any weights, and hold them to it: no entry differs by more
-    than `within`.
+    """Print that two sides are equal for any weights, and hold them to it.
 
-    With one side only, it must be true. `control` is a version of the left side that leaves
-    something out: it must differ from the right side. Raises ClaimFailed where claims are strict
-    (see above).
+    No entry may differ by more than `within`; with one side only, it must be true. `control` is a
+    version of the left side that leaves something out: it must differ from the right side. Raises
+    ClaimFailed where claims are strict (see above).
     """
     apart = _distance(left, right)
     holds = apart <= within
     text = statement if isinstance(right, bool) else f"{statement} (to {within:g})"
     if control is not None:
-        differs = _distance(control, right)
-        holds = holds and differs > within
-        text += f"; the control: {'differs' if differs > within else 'does not differ'}"
+        differs = _distance(control, right) > within
+        holds = holds and differs
+        text += f"; the control: {'differs' if differs else 'does not differ'}"
     _tell(Row(IDENTITY, text) if holds else Row(FALSE, statement))
-    _judge(
-        "identity", statement, apart, holds, f"at most {within:g} apart, and the control further"
-    )
+    expected = f"at most {within:g} apart, and the control further"
+    _judge("identity", statement, apart, holds, expected)
 
 
 def _judge(kind: str, statement: str, value: Any, holds: bool, expected: str | None) -> None:
     """What becomes of a statement, as COURSE_CLAIMS says."""
     mode = os.environ.get(MODE, "")
     if mode.startswith("record:"):
+        record = {"kind": kind, "statement": statement, "value": value, "holds": holds}
         with open(mode.removeprefix("record:"), "a", encoding="utf-8") as file:
-            file.write(
-                json.dumps({"kind": kind, "statement": statement, "value": value, "holds": holds})
-                + "\n"
-            )
+            file.write(json.dumps(record) + "\n")
     elif mode == "strict" and not holds:
         if expected is None:
             raise ClaimFailed(f"No lesson's claims.json has {statement!r}; measured: {value!r}.")
@@ -155,7 +152,9 @@ class Row(NamedTuple):
     note: str = ""
 
     def __str__(self) -> str:
-        told = f"{self.sign} {self.what}" + f": {self.value}" * bool(self.value)
+        told = f"{self.sign} {self.what}"
+        if self.value:
+            told += f": {self.value}"
         return "\n  ".join(filter(None, [told, self.bet, self.note]))
 
 
@@ -163,10 +162,9 @@ _rows: list[Row] = []  # of the cell that runs now
 
 
 def _tell(row: Row) -> None:
-    """Keep a row for the table that stands below the cell when it has run; where no notebook runs,
-    print it.
-    """
-    if (shell := get_ipython()) is None:
+    """Keep a row for the table below the cell; where no notebook runs, print it."""
+    shell = get_ipython()
+    if shell is None:
         print(row)
         return
     _rows.append(row)
@@ -174,32 +172,28 @@ def _tell(row: Row) -> None:
 
 
 def _show_rows(_: Any) -> None:
-    """One quiet table of what the cell said: identities in a line, a row for each claim; as text, a
-    line for each.
-    """
+    """One quiet table of what the cell said: identities in a line, then a row for each claim."""
     rows = _rows.copy()
     _rows.clear()
     if not rows:
         return
-    cell, left = "<td{}>{}</td>", ' style="text-align: left"'
-    same = "; ".join(escape(row.what) for row in rows if row.sign == IDENTITY)
-    lines = [f'<td colspan="3"{left}>{IDENTITY} {same}</td>'] if same else []
-    for row in (row for row in rows if row.sign != IDENTITY):
-        what, *more = (
-            escape(part) for part in (f"{row.sign} {row.what}", row.value, row.bet, row.note)
-        )
-        beside = " ".join(filter(None, more[1:]))
-        lines.append(
-            cell.format(left, what)
-            + cell.format(left, f"<b>{more[0]}</b>")
-            + cell.format(left, beside)
-        )
-    html = "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-    display({"text/plain": "\n".join(map(str, rows)), "text/html": html}, raw=True)
+    lines = []
+    same = "; ".join(row.what for row in rows if row.sign == IDENTITY)
+    if same:
+        lines.append(WIDE.format(LEFT, f"{IDENTITY} {escape(same)}"))
+    for row in rows:
+        if row.sign == IDENTITY:
+            continue
+        what = escape(f"{row.sign} {row.what}")
+        beside = escape(" ".join(filter(None, [row.bet, row.note])))
+        lines.append(CELLS.format(LEFT, what, escape(row.value), beside))
+    html = "".join(f"<tr>{line}</tr>" for line in lines)
+    text = "\n".join(map(str, rows))
+    display({"text/plain": text, "text/html": f"<table>{html}</table>"}, raw=True)
 
 
 def _plain(value: Any) -> Any:
-    """Tensors, arrays and numpy's numbers as Python's own; keys of dictionaries as JSON has them."""
+    """Tensors, arrays and numpy's numbers as Python's own, and keys as JSON has them."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
@@ -214,36 +208,41 @@ def _holds(value: Any, entry: Mapping) -> bool:
     if "value" in entry:
         return _near(value, entry["value"], entry.get("tolerance"))
     if isinstance(value, dict | list):
-        items = list(value.values() if isinstance(value, dict) else value)
+        items = _by_key(value).values()
         return bool(items) and all(_holds(item, entry) for item in items)
-    # not a number is neither
-    return entry.get("least", -math.inf) <= value <= entry.get("most", math.inf)
+    least = entry.get("least", -math.inf)
+    most = entry.get("most", math.inf)
+    return least <= value <= most  # what is not a number is neither
 
 
-def _near(value: Any, expected: Any, tolerance: float | list | dict | None) -> bool:
+def _near(value: Any, expected: Any, tolerance: Any) -> bool:
+    """Whether a plain value is what is expected, number by number."""
     if isinstance(expected, dict | list):
-        if type(value) is not type(expected) or len(value) != len(expected):
+        if type(value) is not type(expected):
             return False
-        keys: Any = expected.keys() if isinstance(expected, dict) else range(len(expected))
-        if isinstance(expected, dict) and {*value} != {*expected}:
-            return False
-        each: Any = (
-            tolerance if isinstance(tolerance, dict | list) else dict.fromkeys(keys, tolerance)
-        )
-        return all(_near(value[k], expected[k], each[k]) for k in keys)
-    numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in (value, expected))
-    if tolerance is None or not numbers:
+        values = _by_key(value)
+        wanted = _by_key(expected)
+        each = dict.fromkeys(wanted, tolerance)
+        if isinstance(tolerance, dict | list):
+            each = _by_key(tolerance)
+        same_keys = values.keys() == wanted.keys()
+        return same_keys and all(_near(values[k], wanted[k], each[k]) for k in wanted)
+    are_numbers = {type(value), type(expected)} <= {int, float}
+    if tolerance is None or not are_numbers:
         return type(value) is type(expected) and value == expected
     return abs(value - expected) <= tolerance
 
 
+def _by_key(items: dict | list) -> dict:
+    """The items of a dictionary or a list, by key or by place."""
+    return items if isinstance(items, dict) else dict(enumerate(items))
+
+
 def _distance(left: Any, right: Any) -> float:
-    """How far two sides are apart: the largest difference of two numbers; 0 or infinity for
-    anything else.
-    """
+    """The largest difference of two numbers; 0 or infinity for anything else."""
     if isinstance(left, Tensor | float) and isinstance(right, Tensor | float):
-        difference = (torch.as_tensor(left).double() - torch.as_tensor(right).double()).abs()
-        return difference.max().nan_to_num(math.inf).item()
+        difference = torch.as_tensor(left).double() - torch.as_tensor(right).double()
+        return difference.abs().max().nan_to_num(math.inf).item()
     return 0.0 if _plain(left) == _plain(right) else math.inf
 
 
@@ -251,93 +250,16 @@ def _expected(entry: Mapping, unit: str = "") -> str:
     """An entry of a table in words."""
     if "value" in entry:
         return shown(entry["value"], unit, entry)
-    bounds = [
-        f"at {bound} {shown(entry[bound], unit)}" for bound in ("least", "most") if bound in entry
-    ]
-    return " and ".join(bounds)
+    bounds = [bound for bound in ("least", "most") if bound in entry]
+    return " and ".join(f"at {bound} {shown(entry[bound], unit)}" for bound in bounds)
 
 
 @validated
 def sources_and_ours(lesson: str) -> Any:
-    """What a lesson's sources say ("05_max_of_list") beside what we measured: its table's entries
-    with a source.
-    """
-    from IPython.display import Markdown
-
-    sourced = {statement: entry for statement, entry in table(lesson).items() if "source" in entry}
-    rows = [
-        (statement, entry["source"], _expected(entry, entry.get("unit", "")))
-        for statement, entry in sourced.items()
-    ]
+    """What a lesson's sources say ("05_max_of_list") beside what we measured, as a table."""
+    rows = []
+    for statement, entry in table(lesson).items():
+        if "source" in entry:
+            ours = _expected(entry, entry.get("unit", ""))
+            rows.append((statement, entry["source"], ours))
     return Markdown(_words.table(["", "the source", "our model"], rows))
-
-
-@validated
-def siblings(lesson: str, statements: Sequence[str]) -> Any:
-    """What models trained with other seeds say of some of a lesson's claims, and how all of its
-    claims fared.
-
-    From `data/replication.json`, made by `python -m course_tools.replicate`; `data/REPLICATION.md`
-    has all of it, and the rule of the verdicts. Raises KeyError for a statement that was not
-    replicated.
-    """
-    from IPython.display import Markdown
-
-    rows = json.loads(verified(DATA / "replication.json").read_text(encoding="utf-8"))[lesson]
-    holds, some, alone = ([row["verdict"] for row in rows.values()].count(one) for one in VERDICTS)
-    count = (
-        f"Of the lesson's {len(rows)} claims about the trained model {holds} hold on every "
-        f"sibling, {some} on some "
-    )
-    made = sibling_table(lesson, {statement: rows[statement] for statement in statements})
-    return Markdown(f"{made}\n\n{count}or for some of their numbers, and {alone} are ours alone.")
-
-
-def sibling_table(lesson: str, rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Replicated claims in a table: ours, the range of the seeds, a sibling of another kind, how
-    many seeds agree.
-    """
-    names = list(dict.fromkeys(name for row in rows.values() for name in row["siblings"]))
-    seeds, others = (
-        [name for name in names if name.startswith("seed") is seed] for seed in (True, False)
-    )
-    heads = [
-        "claim",
-        "ours",
-        f"{len(seeds)} siblings",
-        *(f"with {name}" for name in others),
-        "siblings that agree",
-    ]
-    cells = []
-    for statement, row in rows.items():
-        entry = table(lesson)[statement]
-        theirs = [
-            spread(map(row["siblings"].get, group), entry)
-            for group in (seeds, *([name] for name in others))
-        ]
-        agree = ", ".join(map(str, row["agree"] if len({*row["agree"]}) > 1 else row["agree"][:1]))
-        ours = shown(row["ours"], entry.get("unit", ""), entry)
-        cells.append((statement, ours, *theirs, f"{agree} of {len(seeds)}"))
-    return _words.table(heads, cells)
-
-
-def spread(values: Iterable[Any], entry: Mapping = {}) -> str:
-    """The smallest and the largest, number by number; of words and heads' numbers, each different
-    value once.
-    """
-    measured, unit = [value for value in values if value is not None], entry.get("unit", "")
-    first = measured[0] if measured and entry.get("kind") not in ("equal", "list") else ""
-    if isinstance(first, dict):
-        keys = dict.fromkeys(key for value in measured for key in value)
-        return "; ".join(
-            f"{key}: {spread([value.get(key) for value in measured], entry)}" for key in keys
-        )
-    if isinstance(first, list):
-        return ", ".join(spread(each, entry) for each in zip_longest(*measured))
-    if isinstance(first, bool | str):
-        return (
-            "; ".join(dict.fromkeys(shown(value, unit, entry) or "none" for value in measured))
-            or "not measured"
-        )
-    ends = dict.fromkeys(shown(end, unit, entry) for end in (min(measured), max(measured)))
-    return " to ".join(ends).replace(f" {unit} to ", " to ")

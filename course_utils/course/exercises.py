@@ -1,23 +1,19 @@
 """What a check prints and returns; hint, solution and reset of an exercise by its name.
 
-An exercise stands in its lesson's folder, `lessons/l03_zero_layers/checks.py`, and is data: what
-the answer is called with, and what wrong answers there are. Ours, in the solutions notebook, says
-what is right.
+An exercise stands in its lesson's package, `course_lessons/l03_zero_layers/checks.py`, and is data:
+what the answer is called with, and what wrong answers there are. Our solution says what is right.
 
     direct_path = compared(
-        "`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers, one row per current token.",
+        "`direct_path(W_E, W_U) → [V, V]`: the logits of a model without layers.",
         returns="[current token, next token]",
-        cases=lambda: {"which product gives logits, and nothing more?": (random(7, 3), random(3, 7, seed=1))},
+        cases=lambda: {"which product gives logits?": (random(7, 3), random(3, 7, seed=1))},
         mistakes={"is the current token on the rows?": lambda W_E, W_U: (W_E @ W_U).T},
     )
 
 An answer is compared with ours case by case. Where it differs it is compared with each mistake,
 made with the same arguments: the first that returns the same is told, and else the sentence of the
-case. tests/answers/ has other right answers, at least three for each exercise, and wrong ones whose
-sentence something else makes.
-
-Where many answers are right, as when something is to be built, an exercise is a function instead:
-see `judged`.
+case. Where many answers are right, as when something is to be built, an exercise is a function
+instead: see `judged`. tests/answers/ has other right answers and more wrong ones.
 """
 
 import difflib
@@ -27,31 +23,24 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from course_utils.course import solutions
+from IPython import get_ipython
+from IPython.display import Markdown, display
+
+from course_utils.course import guard, solutions
 from course_utils.course.expectations import Unfit, Wrong, converted, same
-from course_utils.course.guard import (
-    LINE,
-    Blank,
-    Guarded,
-    as_tensors,
-    notebook_data,
-    randomness_kept,
-)
 
 Answer = Callable[..., Any]
 Answers = Answer | tuple[Answer, ...]
-# what is said of an answer that fails there → arguments, once or several
-Cases = Mapping[str, tuple | list[tuple]]
-# a sentence, or sentences with whether each is so: the first that is, is told
-Said = Mapping[str, Any] | str | None
+Cases = Mapping[str, tuple | list[tuple]]  # what an answer that fails there hears → arguments
+Said = Mapping[str, Any] | str | None  # a sentence, or sentences with whether each is so
+
 EXERCISES: dict[str, "Exercise"] = {}  # by name
-# what else a lesson puts into `check`, as 11 does `check.case`
-BESIDE: dict[str, Callable[..., Any]] = {}
+BESIDE: dict[str, Callable[..., Any]] = {}  # what else is in `check`, as 11 puts `check.case` there
+WITH_OURS = "The lesson goes on with ours."
 
 
 class Exercise:
-    """One exercise: called with an answer it prints a verdict and returns the function that the
-    lesson goes on with.
+    """One exercise: called with an answer it prints a verdict, and returns what the lesson uses.
 
     ✓ right, and the lesson goes on with the learner's function, unless a second line says why it
     can't; ✗ with what went wrong, ○ not attempted yet, and it goes on with ours.
@@ -73,80 +62,81 @@ class Exercise:
         EXERCISES[name] = self
 
     def __call__(self, answer: Answer) -> Answer:
+        ours = solutions.find(self.name).function
         if not callable(answer):
-            self._say(
-                f"✗ {self.name}: give the check your function itself, not {type(answer).__name__}."
-            )
-        elif answer is solutions.find(self.name).function:
-            self._say(
-                f"○ {self.name}: this is our function; run the cell again in which you write yours."
-            )
+            kind = type(answer).__name__
+            self._say(f"✗ {self.name}: give the check your function itself, not {kind}.")
+        elif answer is ours:
+            again = "this is our function; run the cell again in which you write yours."
+            self._say(f"○ {self.name}: {again}")
         else:
-            guarded = Guarded(answer)
+            guarded = guard.Guarded(answer)
             verdict = self._shown(guarded)
-            self._say(
-                verdict + (" The lesson goes on with ours." if verdict.startswith("○") else "")
-            )
-            if self.unfit:
-                print(f"  It is right, but {self.unfit}.")
-            elif verdict.startswith("✓"):
-                if not guarded.converted:
-                    return answer
-                return functools.wraps(answer)(
-                    lambda *args, **kwargs: as_tensors(answer(*args, **kwargs))
-                )
-            if verdict.startswith("✗") and (names := notebook_data(answer)):
-                few = ", ".join(f"`{name}`" for name in names[:3])
-                print(
-                    f"  It reads {few} of the notebook, though the check calls it with small "
-                    f"values of its own."
-                )
             if verdict.startswith("○"):
-                return solutions.find(self.name).function
-        print("  The lesson goes on with ours.")
-        return solutions.find(self.name).function
+                self._say(f"{verdict} {WITH_OURS}")
+                return ours
+            self._say(verdict)
+            if verdict.startswith("✗"):
+                self._say_what_it_reads(answer)
+            elif self.unfit:
+                print(f"  It is right, but {self.unfit}.")
+            else:
+                return _with_tensors(answer) if guarded.converted else answer
+        print(f"  {WITH_OURS}")
+        return ours
 
-    def _shown(self, answer: Guarded) -> str:
+    def _say(self, line: str) -> None:
+        self.mark = line[0]
+        print(line)
+
+    def _say_what_it_reads(self, answer: Answer) -> None:
+        names = guard.notebook_data(answer)
+        if names:
+            few = ", ".join(f"`{name}`" for name in names[:3])
+            small = "though the check calls it with small values of its own"
+            print(f"  It reads {few} of the notebook, {small}.")
+
+    def _shown(self, answer: guard.Guarded) -> str:
         """The verdict about a guarded answer, once what the answer printed is on the page."""
         verdict = self.verdict(answer)
         if answer.printed:
             print(answer.printed, end="" if answer.printed.endswith("\n") else "\n")
         return verdict
 
-    def _say(self, line: str) -> None:
-        self.mark = line[0]
-        print(line)
-
     def verdict(self, answer: Answer) -> str:
         """What is printed about a guarded answer, in one line."""
-        self.unfit, line = "", f"✓ {self.name}"
+        self.unfit = ""
+        line = f"✓ {self.name}"
         try:
-            with randomness_kept(), warnings.catch_warnings():
+            with guard.randomness_kept(), warnings.catch_warnings():
                 # with more than two axes: a wall of text
                 warnings.filterwarnings("ignore", "The use of `x.T`")
                 self.check(answer)
-        except Blank:
+        except guard.Blank:
             return f"○ {self.name}: not attempted yet."
-        except Unfit as reason:
-            self.unfit = str(reason)
+        except Unfit as unfit:
+            self.unfit = str(unfit)
         except Wrong as problem:
             line = f"✗ {self.name}: {problem}"
-        except (
-            Exception
-        ) as error:  # in the check itself: it met something that its author did not think of
-            line = (
-                f"✗ {self.name}: the check can't read what your function returns "
-                f"({type(error).__name__}: {error})."
-            )
+        except Exception as error:  # in the check itself: its author did not think of this answer
+            reason = f"{type(error).__name__}: {error}"
+            line = f"✗ {self.name}: the check can't read what your function returns ({reason})."
         self.attempted = True
-        line = " ".join(line.split())
-        return line if len(line) <= LINE else line[: LINE - 1] + "…"
+        return guard.cut(" ".join(line.split()), guard.LINE)
+
+
+def _with_tensors(answer: Answer) -> Answer:
+    """The answer, but with tensors for numpy arrays and float32 for float64."""
+
+    @functools.wraps(answer)
+    def with_tensors(*args: Any, **kwargs: Any) -> Any:
+        return guard.as_tensors(answer(*args, **kwargs))
+
+    return with_tensors
 
 
 def judged(check: Callable[[Answer], None]) -> Exercise:
-    """An exercise with many right answers, of a function of its name that raises `Wrong` with a
-    sentence.
-    """
+    """An exercise with many right answers, of a function of its name that may raise `Wrong`."""
     return Exercise(check.__name__, check)
 
 
@@ -171,99 +161,112 @@ def compared(
     was returned, or the exception. `as_read` makes of a result what is compared, and may raise
     `Wrong`; `fits` may raise `Unfit` for an answer that is right.
     """
-    found = re.match(r"`(\w+)\(", says)
-    if not found:
+    opening = re.match(r"`(\w+)\(", says)
+    if not opening:
         raise ValueError(
             f"An exercise's description opens with its call in backticks, not with {says[:20]!r}."
         )
-    name = found[1]
+    name = opening[1]
 
-    def result(value: Any, right: Any) -> Any:
-        return converted(as_read(value), right, returns)
-
-    def called(answer: Answer, arguments: tuple) -> Any:
+    def outcome(answer: Answer, arguments: tuple) -> Any:
+        """What the answer returns, where advice and guard have nothing to say."""
+        problem = ""
         try:
-            value, problem = answer(*arguments), ""
+            value = answer(*arguments)
         except Wrong as wrong:
-            value, problem = wrong.__cause__, str(wrong)
-        if said := told(advice(value, *arguments)) or problem:
+            value = wrong.__cause__  # what the learner's function raised
+            problem = str(wrong)
+        said = told(advice(value, *arguments)) or problem
+        if said:
             raise Wrong(said)
         return value
 
-    def check(answer: Answer) -> None:
-        for number, (otherwise, arguments) in enumerate(each(cases())):
-            right = as_read(solutions.find(name).function(*arguments))
-            got = result(called(answer, arguments), right)
-            if same(got, right):
+    def read(value: Any, right: Any) -> Any:
+        return converted(as_read(value), right, returns)
+
+    def mistake(got: Any, right: Any, number: int) -> str | None:
+        """The sentence of the first mistake that returns the same in the case of this number."""
+        for sentence, wrong in each_mistake(mistakes):
+            _, arguments = list(each_case(cases()))[number]
+            try:
+                if same(got, read(wrong(*arguments), right)):
+                    return sentence
+            except Exception:  # a mistake may fit other cases only
                 continue
-            for sentence, wrong in each(mistakes, tuple):
-                _, anew = list(each(cases()))[number]
-                try:
-                    is_this = same(got, result(wrong(*anew), right))
-                except Exception:  # a mistake may fit other cases only
-                    continue
-                if is_this:
-                    raise Wrong(sentence)
-            raise Wrong(told(explain(got, right, *arguments)) or otherwise)
+        return None
+
+    def check(answer: Answer) -> None:
+        for number, (otherwise, arguments) in enumerate(each_case(cases())):
+            right = as_read(solutions.find(name).function(*arguments))
+            got = read(outcome(answer, arguments), right)
+            if not same(got, right):
+                known = mistake(got, right, number)
+                raise Wrong(known or told(explain(got, right, *arguments)) or otherwise)
         fits(answer)
 
-    made = Exercise(name, check)
-    made.mistakes, made.cases = mistakes, cases
-    return made
+    exercise = Exercise(name, check)
+    exercise.mistakes = mistakes
+    exercise.cases = cases
+    return exercise
 
 
 def told(said: Said) -> str | None:
     """The first sentence that is so, if any is."""
-    return (
-        next((one for one, is_so in said.items() if is_so), None)
-        if isinstance(said, Mapping)
-        else said
-    )
+    if not isinstance(said, Mapping):
+        return said
+    return next((sentence for sentence, is_so in said.items() if is_so), None)
 
 
-def each(given: Mapping[str, Any], several: Any = list) -> Iterator[tuple[str, Any]]:
-    """Each thing with its sentence: the arguments of a case, or of a `tuple` of mistakes each one."""
-    for sentence, things in given.items():
-        for thing in things if isinstance(things, several) else (things,):
-            yield sentence, thing
+def each_case(cases: Cases) -> Iterator[tuple[str, tuple]]:
+    """The arguments of each case, with its sentence."""
+    for sentence, given in cases.items():
+        for arguments in given if isinstance(given, list) else [given]:
+            yield sentence, arguments
+
+
+def each_mistake(mistakes: Mapping[str, Answers]) -> Iterator[tuple[str, Answer]]:
+    """Each wrong answer, with its sentence."""
+    for sentence, given in mistakes.items():
+        for answer in given if isinstance(given, tuple) else (given,):
+            yield sentence, answer
 
 
 def hint(name: str) -> None:
     """Show the next hint of an exercise: `check.hint("direct_path")`."""
-    if (known := _known(name)) is None:
+    exercise = _known(name)
+    if exercise is None:
         return
     hints = solutions.find(name).hints
-    if known.hints_shown == len(hints):
+    shown = exercise.hints_shown
+    if shown == len(hints):
         print(f'There is no further hint for {name}; check.solution("{name}") shows our solution.')
         return
-    known.hints_shown += 1
-    text = f"**Hint {known.hints_shown} of {len(hints)}** · {hints[known.hints_shown - 1]}"
-    if _notebook() is None:
+    exercise.hints_shown += 1
+    text = f"**Hint {shown + 1} of {len(hints)}** · {hints[shown]}"
+    if get_ipython() is None:
         print(text)
     else:
-        from IPython.display import Markdown, display
-
         display(Markdown(text))
 
 
 def solution(name: str) -> None:
-    """Show our solution of an exercise, once it has been attempted:
-    `check.solution("direct_path")`.
-    """
-    if (known := _known(name)) is None:
+    """Show our solution, once the exercise was attempted: `check.solution("direct_path")`."""
+    exercise = _known(name)
+    if exercise is None:
         return
-    if not known.attempted:
+    if exercise.attempted:
+        print(solutions.find(name).solution)
+    else:
         print(f'Try {name} first, and run its cell. check.hint("{name}") helps.')
-        return
-    print(solutions.find(name).solution)
 
 
 def reset(name: str) -> None:
-    """Put an exercise's blank into a new cell, and overwrite nothing: `check.reset("direct_path")`."""
+    """Put an exercise's blank into a new cell below: `check.reset("direct_path")`."""
     if _known(name) is None:
         return
     stub = solutions.find(name).stub
-    if (shell := _notebook()) is None:
+    shell = get_ipython()
+    if shell is None:
         print(stub)
     else:
         shell.set_next_input(stub)
@@ -274,18 +277,7 @@ def _known(name: object) -> Exercise | None:
     if name in EXERCISES:
         return EXERCISES[str(name)]
     near = difflib.get_close_matches(str(name), EXERCISES, n=3, cutoff=0.5)
-    meant = f" Did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
-    print(
-        f"There is no exercise {name!r}.{meant} Give its name as the heading writes it, in "
-        f"quotation marks."
-    )
+    meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    advice = "Give its name as the heading writes it, in quotation marks."
+    print(f"There is no exercise {name!r}.{meant} {advice}")
     return None
-
-
-def _notebook() -> Any:
-    """IPython's shell, or None outside of it."""
-    try:
-        from IPython import get_ipython
-    except ModuleNotFoundError:
-        return None
-    return get_ipython()

@@ -11,6 +11,7 @@ import dis
 import functools
 import inspect
 import io
+import operator
 import random
 import reprlib
 import threading
@@ -33,6 +34,15 @@ SLOWED = 6  # so much longer it may wait, on a machine that is busy with somethi
 PRINTED = 1_000  # characters that are shown of what a function prints
 LINE = 199  # characters of a sentence that is told
 ABSENT = object()  # stands for what is not there
+DATA = Tensor | nn.Module | ActivationCache | FactoredMatrix | np.ndarray
+SWITCHES: dict[str, Callable[[], Any]] = {  # what sets each switch of torch → what reads it
+    "set_grad_enabled": torch.is_grad_enabled,
+    "set_default_dtype": torch.get_default_dtype,
+    "set_default_device": torch.get_default_device,
+    "set_num_threads": torch.get_num_threads,
+    "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+    "manual_seed": torch.initial_seed,  # `randomness_kept` sets back the whole generator
+}
 
 
 class Blank(Exception):
@@ -40,27 +50,24 @@ class Blank(Exception):
 
 
 class TooLong(BaseException):
-    """Raised inside a call that takes too long; no Exception, so that a learner's `except
-    Exception` lets it pass.
-    """
+    """Raised inside a call that takes too long; no Exception, since learners catch these."""
 
 
 class Guarded:
-    """A learner's function; a call raises Blank, or Wrong with one sentence, where the function
-    itself misbehaves.
-    """
+    """A learner's function, whose calls raise Blank, or Wrong where the function misbehaves."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.printed = ""  # by the first call that printed, or by one that failed
-        self.converted = (
-            False  # whether it returned numpy arrays or float64, with which a later cell would stop
-        )
+        self.converted = False  # whether it returned numpy arrays or float64: see `as_tensors`
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # What the function could change, as it is before.
         given = self._named(args, kwargs)
         before = {name: _state(value) for name, value in given.items()}
+
+        # The call: in time, with its print kept.
         output = _Capped()
         with _torch_restored() as left_behind:
             try:
@@ -68,21 +75,24 @@ class Guarded:
                     result = _in_time(lambda: self.function(*args, **kwargs), SECONDS)
             except TooLong:
                 self.printed = output.getvalue()
-                raise Wrong(
-                    f"after {SECONDS:g} seconds it was still running, and was stopped: is there "
-                    f"a loop without an end?"
-                ) from None
+                ran = f"after {SECONDS:g} seconds it was still running, and was stopped"
+                raise Wrong(f"{ran}: is there a loop without an end?") from None
             except (Exception, SystemExit) as error:
                 self.printed = output.getvalue()
                 raise _told(error, self.function) from error
         self.printed = self.printed or output.getvalue()
+
+        # What it left behind.
         for name, value in given.items():
             _compare(name, before[name], _state(value))
         if left_behind:
-            raise Wrong(left_behind[0])
-        made = as_tensors(result)
-        self.converted |= made is not result
-        return made
+            still = f"it leaves `torch.{left_behind[0]}` in force for the whole notebook"
+            raise Wrong(f"{still}: set it back, or do without.")
+
+        # What it returned.
+        tensors = as_tensors(result)
+        self.converted |= tensors is not result
+        return tensors
 
     def _named(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
         """The arguments under the learner's own names for them."""
@@ -93,46 +103,43 @@ class Guarded:
         try:
             return dict(signature.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            count = len(args) + len(kwargs)
-            raise Wrong(
-                f"the check calls your function with {count} arguments, and that fails: {error}."
-            ) from None
+            call = f"the check calls your function with {len(args) + len(kwargs)} arguments"
+            raise Wrong(f"{call}, and that fails: {error}.") from None
 
 
 def as_tensors(result: Any) -> Any:
-    """What an answer returned, as torch's other tensors are: numpy arrays of numbers as tensors,
-    float64 as float32.
-    """
+    """What an answer returned, as later cells need it: tensors for numpy's, float32 for float64."""
     if isinstance(result, Tensor) and result.dtype == torch.float64:
         return result.to(torch.get_default_dtype())
     if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "fiubc":
-        whole = torch.from_numpy(np.array(result))
-        return whole.to(torch.get_default_dtype()) if whole.is_floating_point() else whole
-    if type(result) in (tuple, list):
-        converted = type(result)(map(as_tensors, result))
-        return result if all(a is b for a, b in zip(result, converted, strict=True)) else converted
+        array = torch.from_numpy(np.array(result))
+        return array.to(torch.get_default_dtype()) if array.is_floating_point() else array
     if type(result) is dict:
-        values = {name: as_tensors(value) for name, value in result.items()}
-        return result if all(values[name] is value for name, value in result.items()) else values
+        values = as_tensors([*result.values()])
+        is_same = all(map(operator.is_, values, result.values()))
+        return result if is_same else dict(zip(result, values, strict=True))
+    if type(result) in (tuple, list):
+        parts = [as_tensors(part) for part in result]
+        is_same = all(map(operator.is_, parts, result))
+        return result if is_same else type(result)(parts)
     return result
 
 
 def notebook_data(function: Callable[..., Any]) -> list[str]:
-    """Tensors, models and caches of the notebook that the function reads, itself or through
-    functions it calls.
-    """
-    found, seen, waiting = [], set(), [inspect.unwrap(function)]
+    """Tensors, models and caches of the notebook that a function reads, or one that it calls."""
+    found: list[str] = []
+    seen: set[str] = set()
+    waiting = [inspect.unwrap(function)]
     while waiting:
-        code, space = getattr(waiting[0], "__code__", None), getattr(waiting[0], "__globals__", {})
-        waiting = waiting[1:]
+        reader = waiting.pop(0)
+        code = getattr(reader, "__code__", None)
+        space = getattr(reader, "__globals__", {})
         for name in global_names(code) if code else ():
-            value = space.get(name)
             if name in seen:
                 continue
             seen.add(name)
-            if isinstance(
-                value, Tensor | nn.Module | ActivationCache | FactoredMatrix | np.ndarray
-            ):
+            value = space.get(name)
+            if isinstance(value, DATA):
                 found.append(name)
             elif isinstance(value, types.FunctionType) and value.__globals__ is space:
                 waiting.append(value)
@@ -147,54 +154,54 @@ def global_names(code: types.CodeType) -> Iterator[str]:
             yield from global_names(step.argval)
 
 
-# --- exceptions ---
+def cut(text: str, most: int) -> str:
+    """A text of at most so many characters."""
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def _told(error: BaseException, function: Callable[..., Any]) -> Exception:
-    """What to raise for an exception of the learner's function: Blank for our own stub, else a
-    sentence.
-    """
+    """What to raise for an exception of the learner's function: Blank for our stub, else Wrong."""
     if isinstance(error, Wrong):  # from something that the check handed to the function
         return error
     code = getattr(inspect.unwrap(function), "__code__", None)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    stub = isinstance(error, NotImplementedError) and str(error) == BLANK
-    if stub and code and frames[-1].f_code is code:
+
+    # A stub raises in the function itself, and not in one that it calls.
+    is_stub = isinstance(error, NotImplementedError) and str(error) == BLANK
+    if is_stub and code and frames[-1].f_code is code:
         return Blank()
-    reason = next(iter(str(error).strip().splitlines()), "") or "no message"
-    lines = [
-        entry.line if len(entry.line) <= 60 else entry.line[:59] + "…"
-        for entry, frame in zip(traceback.extract_tb(error.__traceback__), frames, strict=True)
-        if code and entry.line and frame.f_code.co_filename == code.co_filename
-    ]
-    where = f" in the line `{lines[-1]}`" if lines else ""
+
+    # Of the learner's own lines that led there, the last.
+    where = ""
+    entries = traceback.extract_tb(error.__traceback__)
+    for entry, frame in zip(entries, frames, strict=True):
+        is_own = code and frame.f_code.co_filename == code.co_filename
+        if is_own and entry.line:
+            where = f" in the line `{cut(entry.line, 60)}`"
+    reason = (str(error).strip() or "no message").splitlines()[0]
     return Wrong(f"your function stopped{where} with {type(error).__name__}: {reason}")
 
 
-# --- time and print ---
-
-
 def _in_time(call: Callable[[], Any], seconds: float) -> Any:
-    """What `call()` returns; raises TooLong inside it after some seconds at work, and each second
-    while it is caught.
+    """What `call()` returns; raises TooLong inside it after some seconds at work.
 
-    It comes between two steps of Python: one long step of C, as `time.sleep(9999)`, is not cut
-    short, and what waits in another thread is not reached; nor, in Python 3.10, a loop that holds a
-    `try` and calls nothing.
+    Where that is caught, it comes again each second. It comes between two steps of Python: one long
+    step of C, as `time.sleep(9999)`, is not cut short, and what waits in another thread is not
+    reached; nor, in Python 3.10, a loop that holds a `try` and calls nothing.
     """
     thread = ctypes.c_ulong(threading.get_ident())
     raise_in = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    lock, over, ended = threading.Lock(), threading.Event(), False
+    lock = threading.Lock()
+    over = threading.Event()
+    ended = False
 
     def watch() -> None:
-        until, last, wait = (
-            time.process_time() + seconds,
-            time.monotonic() + SLOWED * seconds,
-            seconds,
-        )
+        worked_until = time.process_time() + seconds
+        waited_until = time.monotonic() + SLOWED * seconds
+        wait = seconds
         while not over.wait(wait):
             wait = min(1.0, seconds)
-            if time.process_time() < until and time.monotonic() < last:
+            if time.process_time() < worked_until and time.monotonic() < waited_until:
                 continue  # others have the processor
             with lock:
                 if not ended:
@@ -220,60 +227,32 @@ class _Capped(io.StringIO):
     """Text up to a length; more is swallowed, so that a loop that prints fills no memory."""
 
     def write(self, text: str) -> int:
-        if (room := PRINTED - self.tell()) > 0:
+        room = PRINTED - self.tell()
+        if room > 0:
             super().write(text if len(text) <= room else text[:room] + " …\n")
         return len(text)
 
 
-# --- what a call leaves behind ---
-
-SWITCHES: list[
-    tuple[Callable[[], Any], Callable[[Any], Any]]
-] = [  # what reads each, and what sets it back
-    (torch.is_grad_enabled, torch.set_grad_enabled),
-    (torch.get_default_dtype, torch.set_default_dtype),
-    (torch.get_default_device, torch.set_default_device),
-    (torch.get_num_threads, torch.set_num_threads),
-    (torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms),
-    (torch.initial_seed, lambda seed: None),  # `randomness_kept` sets back the whole generator
-]
-SWITCHED = [  # what is said of each, in the same order
-    "it leaves gradients switched on or off for the whole notebook: write `with "
-    "torch.no_grad():` instead.",
-    "it leaves torch with another default dtype for the whole notebook: give `dtype=` where it "
-    "is needed.",
-    "it leaves torch with another default device for the whole notebook: give `device=` where "
-    "it is needed.",
-    "it leaves torch with another number of threads for the whole notebook: leave that as it is.",
-    "it leaves torch's deterministic algorithms switched for the whole notebook: leave them as "
-    "they are.",
-    "it seeds torch's random numbers for the whole notebook: draw from a torch.Generator of its "
-    "own.",
-]
-
-
 @contextlib.contextmanager
 def _torch_restored() -> Iterator[list[str]]:
-    """Set torch's switches back; the list is filled, at the end, with a sentence for each that was
-    changed.
-    """
-    before = [read() for read, _ in SWITCHES]
+    """Set torch's switches back at the end, and list those that were changed, and how."""
+    before = {name: read() for name, read in SWITCHES.items()}
     changed: list[str] = []
     try:
         yield changed
     finally:
-        for value, (read, write), sentence in zip(before, SWITCHES, SWITCHED, strict=True):
-            if read() != value:
-                write(value)
-                changed.append(sentence)
+        for name, read in SWITCHES.items():
+            after = read()
+            if after != before[name]:
+                getattr(torch, name)(before[name])
+                changed.append(f"{name}({after})")
 
 
 @contextlib.contextmanager
 def randomness_kept() -> Iterator[None]:
-    """Leave the random numbers that come next, of torch, numpy and Python, as if the block had
-    drawn none.
-    """
-    python, numpy = random.getstate(), np.random.get_state()
+    """Leave the random numbers to come, of torch, numpy and Python, as if none had been drawn."""
+    python = random.getstate()
+    numpy = np.random.get_state()
     try:
         with torch.random.fork_rng():
             yield
@@ -293,22 +272,18 @@ def _state(value: Any) -> dict[str, Any]:
             continue
         seen[id(value)] = value  # kept alive, so that its id stays its own
         if isinstance(value, Tensor):
+            grad = value.grad if value.is_leaf else None
             found[path] = value.detach().to_dense().clone()
             found[f"{path}.requires_grad"] = value.requires_grad
-            found[f"{path}.grad"] = (
-                None if not value.is_leaf or value.grad is None else value.grad.clone()
-            )
+            found[f"{path}.grad"] = None if grad is None else grad.clone()
         elif isinstance(value, np.ndarray):
             found[path] = value.copy()
         elif isinstance(value, nn.Module):
             waiting += _module_parts(path, value)
         else:
             parts = list(_parts(value))
-            found[path] = (
-                value
-                if not parts and not isinstance(value, list | dict | set)
-                else (type(value), len(parts))
-            )
+            is_container = bool(parts) or isinstance(value, list | dict | set)
+            found[path] = (type(value), len(parts)) if is_container else value
             waiting += [(f"{path}{step}", part) for step, part in parts]
     return found
 
@@ -323,12 +298,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"{{{reprlib.repr(part)}}}", part) for part in sorted(value, key=repr))
     elif isinstance(value, FactoredMatrix):
         yield from ((".A", value.A), (".B", value.B))
-    elif (
-        hasattr(value, "__dict__")
-        and not isinstance(value, type | types.ModuleType)
-        and not callable(value)
-    ):
-        yield from ((f".{name}", part) for name, part in vars(value).items())
+    elif not isinstance(value, type | types.ModuleType) and not callable(value):
+        yield from ((f".{name}", part) for name, part in getattr(value, "__dict__", {}).items())
 
 
 def _module_parts(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
@@ -337,48 +308,38 @@ def _module_parts(path: str, module: nn.Module) -> Iterator[tuple[str, Any]]:
     yield from ((f"{path}.{name}", tensor) for name, tensor in module.named_buffers())
     for name, part in module.named_modules():
         place = f"{path}.{name}".rstrip(".")
-        yield (
-            f"{place}.hooks",
-            (*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks),
-        )
+        hooks = (*part._forward_hooks, *part._forward_pre_hooks, *part._backward_hooks)
+        yield f"{place}.hooks", hooks
         yield f"{place}.training", part.training
     yield f"{path}.cfg", getattr(module, "cfg", None)
 
 
 def _compare(name: str, before: dict[str, Any], after: dict[str, Any]) -> None:
     """Raise Wrong with a sentence that names what was changed, if anything was."""
-    changed = [
-        path
-        for path in before | after
-        if not _same(before.get(path, ABSENT), after.get(path, ABSENT))
-    ]
+    paths = before | after
+    changed = [p for p in paths if not _same(before.get(p, ABSENT), after.get(p, ABSENT))]
     if not changed:
         return
     path = min(changed, key=len)
-    place = f"`{name}{path}`" if path else f"`{name}`"
+    place = f"`{name}{path}`"
     if ".hooks" in path:
         at = path.split(".hooks")[0].lstrip(".")
-        raise Wrong(
-            f"it leaves a hook on `{name}`, at {at}: use `run_with_hooks`, which takes it off "
-            f"again."
-        )
+        left = f"it leaves a hook on `{name}`, at {at}"
+        raise Wrong(f"{left}: use `run_with_hooks`, which takes it off again.")
     if path.startswith(".cfg."):
-        raise Wrong(
-            f"it leaves {place} set to {after.get(path)!r}: set it back, others use the model too."
-        )
+        left = f"it leaves {place} set to {after.get(path)!r}"
+        raise Wrong(f"{left}: set it back, others use the model too.")
     if path.endswith(".grad"):
-        raise Wrong(
-            f"it leaves a gradient in `{name}{path[:-5]}`: take gradients with torch.autograd.grad."
-        )
-    raise Wrong(
-        f"it changes {place}, which it was given: leave arguments as they are, and work on a copy."
-    )
+        left = f"it leaves a gradient in `{name}{path.removesuffix('.grad')}`"
+        raise Wrong(f"{left}: take gradients with torch.autograd.grad.")
+    given = f"it changes {place}, which it was given"
+    raise Wrong(f"{given}: leave arguments as they are, and work on a copy.")
 
 
 def _same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        same = a.shape == b.shape and a.dtype == b.dtype
-        return same and bool(((a == b) | ((a != a) & (b != b))).all())
+        alike = a.shape == b.shape and a.dtype == b.dtype
+        return alike and bool(((a == b) | ((a != a) & (b != b))).all())
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.shape == b.shape and a.dtype == b.dtype and a.tobytes() == b.tobytes()
     simple = isinstance(a, int | float | complex | str | bytes | tuple | torch.dtype | torch.device)

@@ -1,13 +1,12 @@
-"""Which exercises are done: `python -m course_utils.course.progress [FOLDER]`, and in
-`00_start.ipynb`.
+"""Which exercises are done: `python -m course_utils.course.progress [FOLDER]`, and in lesson 00.
 
 It reads the saved notebooks and the last word of every check in them. Nothing else is kept, so
 nothing can be lost.
 """
 
 import argparse
-import html
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,11 +15,12 @@ from course_utils.course import copies, saved_notebook, utf8_output
 from course_utils.course.saved_notebook import BEST_FIRST, Notebook
 
 IN_WORDS = {"✓": "done", "✗": "not right yet", "○": "not tried yet"}
+Exercises = dict[str, str]  # by name: ✓, ✗ or ○
+Marks = dict[str, Exercises]  # by lesson: "03", "02b"
 
 
-def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
-    """For each lesson ("03", "02b") the mark of each exercise: ✓ done, ✗ not yet right, ○ blank or
-    never run.
+def marks(folder: Path = NOTEBOOKS) -> Marks:
+    """The mark of each exercise of each lesson: ✓ done, ✗ not yet right, ○ blank or never run.
 
     Every notebook of a lesson counts (`03_zero_layers.ipynb`, `03_mine.ipynb`): the best mark of an
     exercise stands. Raises FileNotFoundError if there is no lesson in the folder, ValueError if a
@@ -29,141 +29,138 @@ def marks(folder: Path = NOTEBOOKS) -> dict[str, dict[str, str]]:
     return _best(saved_notebook.read_all(folder))
 
 
-def _best(notebooks: list[Notebook]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def _best(notebooks: list[Notebook]) -> Marks:
+    found: Marks = {}
     for notebook in notebooks:
-        lesson = found.setdefault(notebook.lesson, {})
         for name, mark in notebook.marks.items():
+            lesson = found.setdefault(notebook.lesson, {})
             lesson[name] = min(mark, lesson.get(name, "○"), key=BEST_FIRST.index)
-    return {lesson: exercises for lesson, exercises in found.items() if exercises}
+    return found
 
 
 class Overview:
     """The progress in a folder as a page with links, and as text where there is no page."""
 
     def __init__(self, folder: Path = Path()):
-        from course_utils.course import (  # it brings torch, for which the command need not wait
-            bets,
-            case_score,
-        )
+        # They bring torch, for which the command need not wait.
+        from course_utils.course import bets, case_score
 
         saved = saved_notebook.read_all(folder)
         self.marks = _best(saved)
-        self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved
+        self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved; in that order
         for notebook in sorted(saved, key=lambda notebook: notebook.path.stat().st_mtime):
             if notebook.exercises:
                 self.notebooks[notebook.lesson] = notebook
+        self.begun = [name for name, notebook in self.notebooks.items() if notebook.is_begun]
         made = bets.guesses()
+        lost = bets.mistakes(made)
         self.predictions = bets.summary(made)
+        self.mistakes = {name: bets.markup(question) for name, question in lost.items()}
         self.boxes = case_score.summary()
-        self.mistakes = {
-            name: bets.markup(question) for name, question in bets.mistakes(made).items()
-        }
 
     def next(self) -> tuple[Notebook, str]:
-        """Where to go on: the first exercise that is not done in the lesson saved last, or else the
-        next lesson.
-        """
-        # the last saved stands last
-        begun = [notebook for notebook in self.notebooks.values() if notebook.is_begun]
+        """Where to go on: what is not done in the lesson saved last, or else the next lesson."""
         lessons = sorted(self.notebooks)
-        place = lessons.index(begun[-1].lesson) if begun else 0
-        for lesson in lessons[place:] + lessons[:place]:
-            left = [name for name, mark in self.marks[lesson].items() if mark != "✓"]
+        place = 0
+        if self.begun:
+            place = lessons.index(self.begun[-1])
+        in_turn = lessons[place:] + lessons[:place]
+        for lesson in in_turn:
+            notebook = self.notebooks[lesson]
+            left = _left(self.marks[lesson])
             if left:
-                return self.notebooks[lesson], left[0] if self.notebooks[lesson].is_begun else ""
+                return notebook, left[0] if notebook.is_begun else ""
         return self.notebooks[lessons[0]], ""
 
-    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, bool]]:
-        # never stored
-        return {"text/html": "\n".join(self._html()), "text/plain": repr(self)}, {"personal": True}
+    def _repr_mimebundle_(self, **_: object) -> tuple[dict, dict]:
+        page = {"text/html": "\n".join(self._html()), "text/plain": repr(self)}
+        return page, {"personal": True}  # so it is never stored
 
     def _html(self) -> Iterator[str]:
+        # Where to go on.
         notebook, exercise = self.next()
-        where = f" · {exercise}" if exercise else ""
-        begun = any(notebook.is_begun for notebook in self.notebooks.values())
-        opening = "Go on where you stopped" if begun else "Begin here"
-        yield (
-            f"<p><b>{opening}: "
-            f"{_link(notebook, html.escape(notebook.title + where), exercise)}</b></p>"
-        )
-        head = "".join(
-            f'<th style="text-align: left">{name}</th>' for name in ("lesson", "exercises", "done")
-        )
-        yield f"<table><thead><tr>{head}</tr></thead><tbody>"
+        title = notebook.title
+        if exercise:
+            title += f" · {exercise}"
+        opening = "Go on where you stopped" if self.begun else "Begin here"
+        yield f"<p><b>{opening}: {_link(notebook, title, exercise)}</b></p>"
+
+        # A row for each lesson.
+        heads = _row("th", ["lesson", "exercises", "done"])
+        yield f"<table><thead>{heads}</thead><tbody>"
         for lesson, exercises in self.marks.items():
             notebook = self.notebooks[lesson]
-            signs = " ".join(
-                _link(notebook, mark, name, f"{name}: {IN_WORDS[mark]}")
-                for name, mark in exercises.items()
-            )
-            cells = _link(notebook, html.escape(notebook.title)), signs, _share(exercises)
-            yield (
-                "<tr>"
-                + "".join(f'<td style="text-align: left">{cell}</td>' for cell in cells)
-                + "</tr>"
-            )
-        signs = ", ".join(f"{mark} {words}" for mark, words in IN_WORDS.items())
-        yield f"</tbody></table><p>{signs}. {self.predictions} {html.escape(self.boxes)}</p>"
-        if self.mistakes:
-            again = "".join(
-                f"<li>{self._lesson_of(name)}{asked}</li>" for name, asked in self.mistakes.items()
-            )
-            yield (
-                f"<p>You were sure, and it came out otherwise. Run these again, and bet "
-                f"again:</p><ul>{again}</ul>"
-            )
+            title = _link(notebook, notebook.title)
+            signs = [_link(notebook, mark, name) for name, mark in exercises.items()]
+            yield _row("td", [title, " ".join(signs), _share(exercises)])
 
-    def _lesson_of(self, prediction: str) -> str:
-        notebook = self.notebooks.get(prediction.partition("_")[0])
-        return f"{_link(notebook, html.escape(notebook.title))}: " if notebook else ""
+        # What the signs mean, and what has become of bets and boxes.
+        legend = ", ".join(map(" ".join, IN_WORDS.items()))
+        boxes = escape(self.boxes)
+        yield f"</tbody></table><p>{legend}. {self.predictions} {boxes}</p>"
+        if self.mistakes:
+            opening = "You were sure, and it came out otherwise. Run these again, and bet again:"
+            again = ""
+            for name, question in self.mistakes.items():
+                asked_in = self.notebooks.get(name.partition("_")[0])
+                where = f"{_link(asked_in, asked_in.title)}: " if asked_in else ""
+                again += f"<li>{where}{question}</li>"
+            yield f"<p>{opening}</p><ul>{again}</ul>"
 
     def __repr__(self) -> str:
         notebook, exercise = self.next()
-        lines = [
-            *_lines(self.marks),
-            f"Go on: {notebook.path.name} {exercise}".strip(),
-            self.predictions,
-            self.boxes,
-        ]
+        place = f"Go on: {notebook.path.name} {exercise}".strip()
+        lines = [*_lines(self.marks), place, self.predictions, self.boxes]
         return "\n".join(filter(None, lines))
 
 
-def _link(notebook: Notebook, text: str, exercise: str = "", label: str = "") -> str:
-    hint = f' title="{label}" aria-label="{label}"' if label else ""
-    place = (
-        f"#cell-id={notebook.exercises[exercise].cell}"
-        if exercise and notebook.exercises[exercise].cell
-        else ""
-    )
-    return (
-        f'<a href="{quote(notebook.path.name)}{place}"{hint}>{text}</a>'  # as JupyterLab goes to it
-    )
+def _row(tag: str, texts: list[str]) -> str:
+    cells = [f'<{tag} style="text-align: left">{text}</{tag}>' for text in texts]
+    return f"<tr>{''.join(cells)}</tr>"
 
 
-def _share(exercises: dict[str, str]) -> str:
-    return f"{list(exercises.values()).count('✓')} of {len(exercises)}"
+def _link(notebook: Notebook, text: str, exercise: str = "") -> str:
+    """A link to a notebook, or to an exercise in it, as JupyterLab goes to it."""
+    target = quote(notebook.path.name)
+    cell = notebook.exercises[exercise].cell if exercise else ""
+    if cell:
+        target += f"#cell-id={cell}"
+    hint = ""
+    if text in IN_WORDS:  # a sign alone, which says what it means
+        label = f"{exercise}: {IN_WORDS[text]}"
+        hint = f' title="{label}" aria-label="{label}"'
+    return f'<a href="{target}"{hint}>{escape(text)}</a>'
 
 
-def _lines(lessons: dict[str, dict[str, str]]) -> Iterator[str]:
+def _left(exercises: Exercises) -> list[str]:
+    """The exercises that are not done."""
+    return [name for name, mark in exercises.items() if mark != "✓"]
+
+
+def _share(exercises: Exercises) -> str:
+    done = len(exercises) - len(_left(exercises))
+    return f"{done} of {len(exercises)}"
+
+
+def _lines(lessons: Marks) -> Iterator[str]:
     for lesson, exercises in lessons.items():
-        left = [f"{mark} {name}" for name, mark in exercises.items() if mark != "✓"]
-        yield (
-            f"{lesson:3} {''.join(exercises.values()):18}  {_share(exercises):>8}  "
-            f"{', '.join(left[:3])}"
-        )
+        signs = "".join(exercises.values())
+        share = _share(exercises)
+        left = [f"{exercises[name]} {name}" for name in _left(exercises)]
+        first = ", ".join(left[:3])
+        yield f"{lesson:3} {signs:18}  {share:>8}  {first}"
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
+    summary = __doc__.splitlines()[0]
+    parser = argparse.ArgumentParser(
+        prog="python -m course_utils.course.progress", description=summary
+    )
     folders = [place / copies.FOLDER for place in copies.places()]
     yours = next((folder for folder in folders if folder.is_dir()), NOTEBOOKS)
-    parser = argparse.ArgumentParser(
-        prog="python -m course_utils.course.progress", description=__doc__.splitlines()[0]
-    )
-    parser.add_argument(
-        "folder", nargs="?", type=Path, default=yours, help=f"where your notebooks are ({yours})"
-    )
+    where = f"where your notebooks are ({yours})"
+    parser.add_argument("folder", nargs="?", type=Path, default=yours, help=where)
     try:
         lessons = marks(parser.parse_args(arguments).folder)
     except (FileNotFoundError, ValueError) as error:

@@ -1,6 +1,4 @@
-"""Which lessons there are: each lesson's package says so itself, with
-`registry.register(__file__)`.
-"""
+"""Which lessons there are: each lesson's package says so, with `registry.register(__file__)`."""
 
 from pathlib import Path
 

@@ -1,5 +1,4 @@
-r"""A notebook of the course as a file: its title, its exercises with hints and blanks, and what
-their checks last said.
+r"""A notebook of the course as a file: title, exercises, hints, and what checks last said.
 
 An exercise is a heading, `### Exercise 3 · \`name\` &nbsp; ●●○ 12 minutes`, what it asks and its
 hints in Markdown, and below it the code cell in which a function of that name is to be written.
@@ -14,15 +13,11 @@ from course_utils._files import NOTEBOOKS
 
 BLANK = "your code here"
 STUB = f'raise NotImplementedError("{BLANK}")'  # what a learner finds in the place of an answer
-ANSWER = re.compile(r"^( *)### BEGIN SOLUTION\n.*?### END SOLUTION", re.MULTILINE | re.DOTALL)
-HIDDEN = re.compile(
-    r"^### BEGIN HIDDEN TESTS\n.*?### END HIDDEN TESTS\n?", re.MULTILINE | re.DOTALL
-)
+ANSWER = re.compile(r"(?ms)^( *)### BEGIN SOLUTION\n.*?### END SOLUTION")
+HIDDEN = re.compile(r"(?ms)^### BEGIN HIDDEN TESTS\n.*?### END HIDDEN TESTS\n?")
 TITLE = re.compile(r"^# (.+)", re.MULTILINE)
 SECTION = re.compile(r"^## (.+)", re.MULTILINE)
-EXERCISE = re.compile(
-    r"^### Exercise \d+ · `(\w+)`\D*?(●+)\D*(\d+) minutes.*?(?=^##|\Z)", re.MULTILINE | re.DOTALL
-)
+EXERCISE = re.compile(r"(?ms)^### Exercise \d+ · `(\w+)`\D*?(●+)\D*(\d+) minutes.*?(?=^##|\Z)")
 HINT = re.compile(r"<details><summary>Hint \d+</summary>\s*(.*?)\s*</details>", re.DOTALL)
 VERDICT = re.compile(r"^([✓✗○]) (\w+)(?:: )?(.*)", re.MULTILINE)
 BEST_FIRST = "✓✗○"  # right, wrong, blank or never run
@@ -70,38 +65,33 @@ def read(path: Path) -> Notebook:
     """A notebook as it was saved. Raises ValueError for a file that is none."""
     try:
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-        texts = [
-            (cell.get("id", ""), "".join(cell["source"]))
-            for cell in cells
-            if cell["cell_type"] == "markdown"
-        ]
+        # what its author wrote
+        prose = [cell for cell in cells if cell["cell_type"] == "markdown"]
+        texts = [(cell.get("id", ""), "".join(cell["source"])) for cell in prose]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+        # what came of running it
         outputs = [output for cell in cells for output in cell.get("outputs", [])]
         printed = "\n".join("".join(output.get("text", "")) for output in outputs)
-        run = [
-            cell.get("metadata", {}).get("tags", [])
-            for cell in cells
-            if cell.get("execution_count")
-        ]
-        is_begun = any("first-picture" not in tags for tags in run)  # that one comes run
+        run = [cell.get("metadata", {}) for cell in cells if cell.get("execution_count")]
+        # the first picture comes run
+        is_begun = any("first-picture" not in cell.get("tags", []) for cell in run)
     except (AttributeError, LookupError, OSError, RecursionError, TypeError, ValueError) as error:
         raise ValueError(
             f"{path} is no notebook that can be read: open it in JupyterLab and save it again."
         ) from error
+    titles = [title for _, text in texts for title in TITLE.findall(text)]
+    exercises = {}
+    for cell, text in texts:
+        for found in EXERCISE.finditer(text):
+            name, dots, minutes = found.groups()
+            exercises[name] = Exercise(name, found[0], len(dots), int(minutes), cell)
     # the last word counts
     said = {name: (mark, sentence) for mark, name, sentence in VERDICT.findall(printed)}
-    exercises = {
-        found[1]: Exercise(found[1], found[0], len(found[2]), int(found[3]), cell)
-        for cell, text in texts
-        for found in EXERCISE.finditer(text)
-    }
-    title = next((found[1] for _, text in texts if (found := TITLE.search(text))), path.stem)
-    return Notebook(path, title, code, exercises, said, is_begun)
+    return Notebook(path, [*titles, path.stem][0], code, exercises, said, is_begun)
 
 
 def read_all(folder: Path = NOTEBOOKS) -> list[Notebook]:
-    """Every lesson in a folder, learners' own copies too (`03_zero_layers.ipynb`, `03_mine.ipynb`),
-    by name.
+    """Every lesson in a folder by name, learners' own copies too, as `03_mine.ipynb`.
 
     Raises FileNotFoundError if there is none, ValueError if a file is no notebook.
     """
@@ -114,7 +104,8 @@ def read_all(folder: Path = NOTEBOOKS) -> list[Notebook]:
 
 
 def blank(source: str) -> str:
-    """A solution's code as the learner first sees it: answers are blanks, and an author's own
-    investigation is gone.
+    """A solution's code as the learner first sees it.
+
+    Answers are blanks, and an author's own investigation is gone.
     """
     return ANSWER.sub(rf"\1{STUB}", HIDDEN.sub("", source)).rstrip("\n")

@@ -1,10 +1,9 @@
-"""Ours: solution, hints and blank of each exercise, read from the solutions notebooks, where alone
-they stand.
-"""
+"""Ours: solution, hints and blank of each exercise, read from the solutions notebooks."""
 
 import ast
 import functools
 import linecache
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -25,10 +24,8 @@ class Ours:
     @property
     def solution(self) -> str:
         """The source of our function, without the markers around the answer."""
-        lines = ast.get_source_segment(self.cell, _functions(self.cell)[self.name]) or ""
-        return "\n".join(
-            line for line in lines.splitlines() if "### BEGIN" not in line and "### END" not in line
-        )
+        source = ast.get_source_segment(self.cell, _functions(self.cell)[self.name]) or ""
+        return re.sub(r"(?m)^.*### (BEGIN|END).*\n", "", source)
 
     @property
     def stub(self) -> str:
@@ -38,9 +35,10 @@ class Ours:
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
         """Our function, made in a namespace of its own that holds the notebook's imports."""
-        file, source = f"<our {self.name}>", f"{self.imports}\n\n\n{self.solution}\n"
-        # for tracebacks
-        linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+        file = f"<our {self.name}>"
+        source = f"{self.imports}\n\n\n{self.solution}\n"
+        lines = source.splitlines(keepends=True)
+        linecache.cache[file] = (len(source), None, lines, file)  # for tracebacks
         space: dict[str, Any] = {"__name__": file}
         exec(compile(source, file, "exec"), space)
         return space[self.name]
@@ -54,9 +52,8 @@ def find(name: str) -> Ours:
     try:
         return _all()[name]
     except KeyError:
-        raise LookupError(
-            f"The solutions in {SOLUTIONS} do not hold the exercise {name}."
-        ) from None
+        message = f"The solutions in {SOLUTIONS} do not hold the exercise {name}."
+        raise LookupError(message) from None
 
 
 def answer(name: str) -> Callable[..., Any]:
@@ -67,14 +64,15 @@ def answer(name: str) -> Callable[..., Any]:
 @functools.cache
 def _all() -> dict[str, Ours]:
     found = {}
-    for notebook in map(saved_notebook.read, sorted(SOLUTIONS.glob("*.ipynb"))):
+    for path in sorted(SOLUTIONS.glob("*.ipynb")):
+        notebook = saved_notebook.read(path)
         nodes = [node for source in notebook.code for node in _parsed(source).body]
-        imports = "\n".join(
-            ast.unparse(node) for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)
-        )
-        for source in filter(saved_notebook.ANSWER.search, notebook.code):
-            for name in _functions(source).keys() & notebook.exercises.keys():
-                found[name] = Ours(name, source, imports, tuple(notebook.exercises[name].hints))
+        imports = [node for node in nodes if isinstance(node, ast.Import | ast.ImportFrom)]
+        header = "\n".join(map(ast.unparse, imports))
+        for cell in filter(saved_notebook.ANSWER.search, notebook.code):
+            for name in _functions(cell).keys() & notebook.exercises.keys():
+                hints = tuple(notebook.exercises[name].hints)
+                found[name] = Ours(name, cell, header, hints)
     return found
 
 

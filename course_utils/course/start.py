@@ -2,17 +2,17 @@
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from course_utils._files import INSTALLED, ROOT
 from course_utils.course import copies, utf8_output
 
 FIRST = "00_start.ipynb"
-# what JupyterLab looks and does like, on this server alone
-LAB = Path(__file__).resolve().parent / "lab"
-# from the list of files; links open them
-HIDDEN = ("solutions", "my_predictions.json", "my_cases.json")
+LAB = Path(__file__).resolve().parent / "lab"  # how JupyterLab looks, on this server alone
+HIDDEN = ("solutions", "my_predictions.json", "my_cases.json")  # from its list; links open them
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,11 +24,12 @@ def main(arguments: list[str] | None = None) -> int:
         epilog="Every other option goes to JupyterLab: --no-browser, --port 9000, …",
         allow_abbrev=False,
     )
-    parser.add_argument(
-        "--folder", type=Path, help=f"where your copies are (default: {copies.FOLDER})"
-    )
+    where = f"where your copies are (default: {copies.FOLDER})"
+    parser.add_argument("--folder", type=Path, help=where)
     options, for_jupyterlab = parser.parse_known_args(arguments)
     utf8_output()
+
+    # The learner's copies.
     try:
         folder = (options.folder or copies.workplace()).resolve()
     except PermissionError as error:
@@ -36,31 +37,28 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         left = copies.renew(folder)
     except OSError as error:
-        parser.error(
-            f"Your notebooks can't be kept in {folder} ({error.strerror}): name another one "
-            f"with --folder."
-        )
+        refused = f"Your notebooks can't be kept in {folder} ({error.strerror})"
+        parser.error(f"{refused}: name another one with --folder.")
     print(f"Your notebooks are in {folder}. No update changes what you write there.")
     for name in left:
         if copies.readable(folder / name):
-            print(
-                f"{name} is newer in the course, and yours stays: to have both, rename yours "
-                f"and start again."
-            )
+            kept = "is newer in the course, and yours stays: to have both, rename yours"
         else:
-            print(
-                f"{name} can't be read as a notebook, and stays as it is: for a fresh one, "
-                f"rename it and start again."
-            )
+            kept = "can't be read as a notebook, and stays as it is: for a fresh one, rename it"
+        print(f"{name} {kept} and start again.")
+
+    # JupyterLab.
     if importlib.util.find_spec("jupyterlab") is None:
-        parser.error(
-            f"JupyterLab is not installed in this Python: {sys.executable} -m pip install "
-            f"jupyterlab"
-        )
+        install = f"{sys.executable} -m pip install jupyterlab"
+        parser.error(f"JupyterLab is not installed in this Python: {install}")
     from jupyterlab.labapp import LabApp
 
-    print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.")
-    sys.stdout.flush()
+    if not INSTALLED:
+        # For its kernels: version 0.3, installed from a checkout with pip's -e, told Python of
+        # course_utils alone, and git pull has brought course_lessons since.
+        others = os.environ.get("PYTHONPATH")
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), others]))
+    print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.", flush=True)
     LabApp.launch_instance([*settings(folder), *for_jupyterlab])
     return 0
 

@@ -22,27 +22,26 @@ def shown(value: Any, unit: str = "", entry: Mapping = {}) -> str:
     lesson's table has of it. With the unit "%", a share is shown as per cent.
     """
     if isinstance(value, dict):
-        between = "; " if any(isinstance(item, list) for item in value.values()) else ", "
-        return between.join(f"{key}: {shown(item, unit, entry)}" for key, item in value.items())
+        has_lists = any(isinstance(item, list) for item in value.values())
+        items = [f"{key}: {shown(item, unit, entry)}" for key, item in value.items()]
+        return ("; " if has_lists else ", ").join(items)
     if isinstance(value, list):
         return ", ".join(shown(item, unit, entry) for item in value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if not isinstance(value, int | float):
         return str(value)
-    number = _digits(100 * value if unit == "%" else value, unit, entry.get("tolerance"))
-    return f"{number} {unit}" if unit else number
-
-
-def _digits(value: float, unit: str, tolerance: Any) -> str:
+    tolerance = entry.get("tolerance")
+    times = 100 if unit == "%" else 1
+    value *= times
     if isinstance(value, int):
         number = f"{value:,}"
     elif isinstance(tolerance, int | float) and tolerance > 0:
-        finest = tolerance * (100 if unit == "%" else 1)
-        digits = math.ceil(-math.log10(finest))
+        digits = math.ceil(-math.log10(tolerance * times))
         number = f"{value:,.{max(0, digits)}f}"
     elif abs(value) < 1_000:
         number = f"{value:.3g}"
     else:
         number = f"{value:,.0f}"
-    return true_minus(number)
+    number = true_minus(number)
+    return f"{number} {unit}" if unit else number

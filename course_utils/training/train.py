@@ -33,17 +33,15 @@ class TextRecipe:
     snapshots: tuple[int, ...] = ()  # steps after which the weights are kept
     batch: int = 8  # small, so that there are many steps
     muon_lr: float | None = 0.02  # the attention matrices; None: AdamW for them too
-    muon_decay: float = (
-        0.0  # torch's default, 0.1, keeps queries and keys so small that attention stays blurred
-    )
+    # torch's default, 0.1, keeps queries and keys so small that attention stays blurred.
+    muon_decay: float = 0.0
     adamw_lr: float = 4e-3  # W_E, W_pos, W_U, and the MLPs if there are any
     warmup: int = 100  # steps up to the full learning rates
-    # until this share of the steps they stay there; then they fall to 0 in a straight line
+    # Until this share of the steps they stay there; then they fall to 0 in a straight line.
     hold: float = 1 / 3
     seed: int = 0
-    normalization: str | None = (
-        None  # "LN": LayerNorm in front of every layer and of the unembedding
-    )
+    # "LN": LayerNorm in front of every layer and of the unembedding.
+    normalization: str | None = None
     biases: bool = False  # whether they are trained; if not, they stay zero
     d_model: int = 256
     d_mlp: int = 0  # neurons of every layer's MLP; 0 for a model of attention alone
@@ -56,29 +54,23 @@ class TextRecipe:
     @property
     def muon(self) -> dict[str, Any] | None:
         """The options of Muon, if it trains the attention matrices."""
-        return (
-            None if self.muon_lr is None else {"lr": self.muon_lr, "weight_decay": self.muon_decay}
-        )
+        if self.muon_lr is None:
+            return None
+        return {"lr": self.muon_lr, "weight_decay": self.muon_decay}
 
     def config(self) -> dict[str, Any]:
-        """The model, as fields of `HookedTransformerConfig`: shortformer positions, MLPs only if
-        the recipe says so.
-        """
-        return {
-            "n_layers": self.n_layers,
-            "d_model": self.d_model,
-            "n_heads": self.d_model // 32,
-            "d_head": 32,
-            "n_ctx": 256,
-            "d_vocab": text.D_VOCAB,
-            **({"d_mlp": self.d_mlp, "act_fn": "relu"} if self.d_mlp else {"attn_only": True}),
-            "normalization_type": self.normalization,
-            "positional_embedding_type": "shortformer",
-            "seed": self.seed,
-            **({"biases": True} if self.biases else {}),
-        }
+        """The model, as fields of `HookedTransformerConfig`, with shortformer positions."""
+        sizes = {"n_layers": self.n_layers, "d_model": self.d_model}
+        heads = {"n_heads": self.d_model // 32, "d_head": 32}
+        reads = {"n_ctx": 256, "d_vocab": text.D_VOCAB}
+        mlps = {"d_mlp": self.d_mlp, "act_fn": "relu"} if self.d_mlp else {"attn_only": True}
+        norm = {"normalization_type": self.normalization}
+        kind = {"positional_embedding_type": "shortformer", "seed": self.seed}
+        biases = {"biases": True} if self.biases else {}
+        return {**sizes, **heads, **reads, **mlps, **norm, **kind, **biases}
 
 
+Until = Callable[[dict[str, Any]], bool]  # says of a row of the history whether to end there
 Recipe = TextRecipe | tasks.Task  # lesson 08's `runs.Run` is a TextRecipe
 ONE_LAYER = TextRecipe(n_layers=1, steps=8_000)
 RECIPES = {
@@ -86,89 +78,85 @@ RECIPES = {
     "one-layer": ONE_LAYER,
     "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 10
     "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # for lesson 09c
-    "one-layer-biases": replace(
-        ONE_LAYER, biases=True
-    ),  # a sibling to compare with; it does not come with the course
-    # seed 1: the first with two strong induction heads; snapshots around the phase change
+    # A sibling to compare with; it does not come with the course.
+    "one-layer-biases": replace(ONE_LAYER, biases=True),
+    # Seed 1 is the first with two strong induction heads; snapshots stand around the phase change.
     "two-layer": TextRecipe(n_layers=2, steps=12_000, snapshots=(600, 1_000, 1_500, 3_000), seed=1),
 }
-# beside the progress bar
-SHOWN = ("train_loss", "held_out_loss", "second_pass_loss", "held_out_accuracy")
+ATTENTION = ("W_Q", "W_K", "W_V", "W_O")
+ELSEWHERE = "choose another --out, or delete the folder."
 PERIOD = 64  # of the repeated random tokens that the history is measured on
+SHOWN = ("train_loss", "held_out_loss", "second_pass_loss", "held_out_accuracy")  # at the bar
 
 
 def interval(step: int) -> int:
-    """How many steps lie between measurements (the state is saved as often): few early on, where
-    most changes.
-    """
+    """How many steps lie between measurements, and saved states: few early on."""
     return 100 if step <= 3_000 else 500
 
 
-class Optimizers:
-    """Muon (Jordan 2024) for a model's attention matrices where the recipe asks for it, AdamW for
-    the rest.
+def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
+    """The share of the full rates at a step: it rises, rests at 1, and falls straight to 0."""
+    rising = (step + 1) / recipe.warmup
+    falling = (1 - step / steps) / (1 - recipe.hold)
+    return min(1.0, rising, falling)
 
-    Muon takes matrices, TransformerLens keeps one matrix per head; so each weight [head, d_in,
-    d_out] becomes a view of one matrix over all heads, and its gradient is handed on before every
-    step.
+
+class Optimizers:
+    """Muon for a model's attention matrices where the recipe asks for it, AdamW for the rest.
+
+    Muon (Jordan 2024) takes matrices, and TransformerLens keeps one matrix per head; so each weight
+    [head, d_in, d_out] becomes a view of one matrix over all heads, and its gradient is handed on
+    before every step.
     """
 
     def __init__(
         self, model: HookedTransformer, recipe: Recipe, fused: bool = False, dtype: str = "float32"
     ):
+        # One matrix for all heads, and in its place in the model a view of it.
         self.weights: list[Parameter] = []
         self.matrices: list[Parameter] = []
         layers = range(model.cfg.n_layers if recipe.muon else 0)
-        for layer, name in itertools.product(layers, ("W_Q", "W_K", "W_V", "W_O")):
+        for layer, name in itertools.product(layers, ATTENTION):
             weight = model.get_parameter(f"blocks.{layer}.attn.{name}")
-            matrix = Parameter(_joined(weight.detach()).clone())
             n_heads, d_in, d_out = weight.shape
+            matrix = Parameter(_joined(weight.detach()).clone())
             if d_in > d_out:  # W_Q, W_K, W_V
-                weight.data = matrix.data.view(d_in, n_heads, d_out).transpose(0, 1)
+                by_place = matrix.data.view(d_in, n_heads, d_out)
+                weight.data = by_place.transpose(0, 1)  # [head, d_in, d_out]
             else:
                 weight.data = matrix.data.view_as(weight)
             self.weights.append(weight)
             self.matrices.append(matrix)
+
+        # AdamW has what is left.
         joined = {id(weight) for weight in self.weights}
         rest = [p for p in model.parameters() if p.requires_grad and id(p) not in joined]
-        self.all: list[torch.optim.Optimizer] = []
-        # fused: same, but for rounding
-        self.all.append(torch.optim.AdamW(rest, fused=fused, **recipe.adamw))
+        adamw = torch.optim.AdamW(rest, fused=fused, **recipe.adamw)  # fused: same but for rounding
+        self.all: list[torch.optim.Optimizer] = [adamw]
         if recipe.muon and self.matrices:
             self.all.append(Muon(self.matrices, **recipe.muon, dtype=dtype))
-        self.rates = [group["lr"] for optimizer in self.all for group in optimizer.param_groups]
+        self.rates = [group["lr"] for group in self._groups()]
 
     def step(self, rate: float) -> None:
-        """One step with the gradients that `backward` left, at `rate` times the recipe's learning
-        rates.
-        """
+        """One step with the gradients that `backward` left, at `rate` times the recipe's rates."""
         for weight, matrix in zip(self.weights, self.matrices, strict=True):
             assert weight.grad is not None, "step() comes after backward()"
             matrix.grad = _joined(weight.grad)
-        groups = [group for optimizer in self.all for group in optimizer.param_groups]
-        for group, full in zip(groups, self.rates, strict=True):
+        for group, full in zip(self._groups(), self.rates, strict=True):
             group["lr"] = full * rate
         for optimizer in self.all:
             optimizer.step()
 
+    def _groups(self) -> list[dict[str, Any]]:
+        return [group for optimizer in self.all for group in optimizer.param_groups]
+
 
 def _joined(weight: Float[Tensor, "head d_in d_out"]) -> Float[Tensor, "rows columns"]:
-    """One matrix of all heads: side by side where they read (W_Q, W_K, W_V), one above the other in
-    W_O.
-    """
+    """One matrix of all heads: side by side where they read, one above the other in W_O."""
     _, d_in, d_out = weight.shape
-    matrix = weight.transpose(0, 1).flatten(1) if d_in > d_out else weight.flatten(0, 1)
-    return matrix.contiguous()  # reads: [d_model, head d_head]; writes: [head d_head, d_model]
-
-
-def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """The share of the full rates at a step: a short warm-up, a constant stretch, a straight line
-    down to 0.
-    """
-    return min(1.0, (step + 1) / recipe.warmup, (1 - step / steps) / (1 - recipe.hold))
-
-
-# The loop
+    if d_in > d_out:
+        return weight.transpose(0, 1).flatten(1).contiguous()  # [d_model, head d_head]
+    return weight.flatten(0, 1).contiguous()  # [head d_head, d_model]
 
 
 class Training(Protocol):
@@ -179,16 +167,12 @@ class Training(Protocol):
 
     @property
     def recipe(self) -> Recipe: ...
-    def loss(
-        self, step: int
-    ) -> Float[Tensor, ""]: ...  # of one batch, in nats; it depends on recipe and step alone
+    def loss(self, step: int) -> Float[Tensor, ""]: ...  # in nats, by recipe and step alone
 
 
 @dataclass
 class State:
-    """How far a training has come: all that it needs to go on, besides the weights and the
-    optimizers.
-    """
+    """How far a training has come: what it needs to go on, besides weights and optimizers."""
 
     steps: int
     minutes: float | None = None  # what `steps` is to fit into, if that was asked for
@@ -197,14 +181,11 @@ class State:
     history: list[dict[str, Any]] = field(default_factory=list)  # a row for each measurement
 
 
-def loop(
-    training: Training, state: State, until: Callable[[dict[str, Any]], bool] | None = None
-) -> Iterator[Float[Tensor, ""]]:
-    """The loop of every training that a `Recipe` describes: yields the loss of each step when the
-    step is done.
+def loop(training: Training, state: State, until: Until | None = None) -> Iterator[Tensor]:
+    """The loop of every training that a `Recipe` describes: yields the loss of each step done.
 
-    What lessons fit in seconds, a table or a toy, have loops of five lines where they stand. It
-    ends after `state.steps`, or when `until` is true of the last history row.
+    It ends after `state.steps`, or when `until` is true of the last history row. What lessons fit
+    in seconds, a table or a toy, have loops of five lines where they stand.
     """
     while state.step < state.steps and not (until and until(state.history[-1])):
         loss = training.loss(state.step)
@@ -223,29 +204,24 @@ def train(
     *,
     device: str = "cpu",
     minutes: float | None = None,
-    until: Callable[[dict[str, Any]], bool] | None = None,
+    until: Until | None = None,
 ) -> dict[str, Any]:
-    """Train one model into `folder` and return its last history row; an interrupted run goes on
-    where it was.
+    """Train one model into `folder` and return its last history row.
 
-    `kind` is `OnText`, `OnTask` or a class made of one of them. With `minutes`, the number of steps
-    is what fits, found from the speed of the first hundred. `until` ends the run early: at the
-    first history row that it is true of. Raises FileExistsError if the folder holds a finished
-    model, or a run of another recipe.
+    `kind` is `OnText`, `OnTask` or a class made of one of them. An interrupted run goes on where it
+    was. With `minutes`, the number of steps is what fits, found from the speed of the first
+    hundred. `until` ends the run early: at the first history row that it is true of. Raises
+    FileExistsError if the folder holds a finished model, or a run of another recipe.
     """
     state_file = folder / ".state.pt"  # hidden from the checksums
-    if (folder / "model.safetensors").exists() and not state_file.exists():
-        raise FileExistsError(
-            f"{folder} already holds a finished model; choose another --out, or delete the folder."
-        )
+    is_begun = state_file.exists()
+    if (folder / "model.safetensors").exists() and not is_begun:
+        raise FileExistsError(f"{folder} already holds a finished model; {ELSEWHERE}")
     training = kind(recipe, device)
-    state = (
-        _resumed(training, state_file, minutes)
-        if state_file.exists()
-        else State(recipe.steps, minutes)
-    )
+    state = _resumed(training, state_file, minutes) if is_begun else State(recipe.steps, minutes)
     bar = tqdm(total=state.steps, initial=state.step, unit="step", desc=folder.name, mininterval=1)
-    started, losses = time.monotonic() - state.seconds, []
+    started = time.monotonic() - state.seconds
+    losses = []  # since the last measurement
     try:
         if not state.history:
             state.history.append({"step": 0, **training.measure()})
@@ -253,25 +229,27 @@ def train(
             losses.append(loss)
             bar.update()
             state.seconds = time.monotonic() - started
+
+            # After a hundred steps the speed is known, and so how many steps fit.
             if minutes and state.step == 100:
-                state.steps = bar.total = max(200, int(100 * minutes * 60 / state.seconds))
-            if state.step in recipe.snapshots:  # before the state: no resumed run skips it
+                fitting = int(100 * minutes * 60 / state.seconds)
+                state.steps = bar.total = max(200, fitting)
+
+            # A snapshot comes before the state that knows of it, or a resumed run would skip it.
+            if state.step in recipe.snapshots:
                 save_weights(training.model, folder / snapshot_name(state.step))
+
+            # Measure, and save what a resumed run starts from.
             if state.step % interval(state.step) == 0 or state.step == state.steps:
-                row = {
-                    "step": state.step,
-                    "train_loss": torch.stack(losses).mean().item(),
-                    **training.measure(),
-                }
+                train_loss = torch.stack(losses).mean().item()
+                row = {"step": state.step, "train_loss": train_loss, **training.measure()}
                 losses.clear()
                 state.history.append(row)
                 bar.set_postfix({key: f"{row[key]:.3f}" for key in SHOWN if key in row})
                 _save(training, state_file, state)
     except KeyboardInterrupt:
-        print(
-            f"\nStopped after {state.step} steps. The same command goes on from the last saved "
-            f"state."
-        )
+        stopped = f"Stopped after {state.step} steps."
+        print(f"\n{stopped} The same command goes on from the last saved state.")
         raise SystemExit(130) from None
     finally:
         bar.close()
@@ -295,15 +273,13 @@ def _save(training: "OnText | OnTask", state_file: Path, state: State) -> None:
 def _resumed(training: "OnText | OnTask", state_file: Path, minutes: float | None) -> State:
     """The state that an interrupted run had saved; model and optimizers are set back to it."""
     stored = torch.load(state_file, map_location=training.model.cfg.device, weights_only=True)
-    if stored["recipe"] != asdict(training.recipe) or stored["state"]["minutes"] != minutes:
-        folder = state_file.parent
-        raise FileExistsError(
-            f"{folder} holds a run of another recipe; choose another --out, or delete the folder."
-        )
+    is_same = stored["recipe"] == asdict(training.recipe)
+    if not is_same or stored["state"]["minutes"] != minutes:
+        raise FileExistsError(f"{state_file.parent} holds a run of another recipe; {ELSEWHERE}")
     training.model.load_state_dict(stored["model"])
     for optimizer, saved in zip(training.optimizers.all, stored["optimizers"], strict=True):
         optimizer.load_state_dict(saved)
-    # as it began, on whatever processor
+    # It goes on in the precision that it began with, on whatever processor.
     training.precision = stored.get("precision", training.precision)
     return State(**stored["state"])
 
@@ -323,40 +299,32 @@ def _finish(training: "OnText | OnTask", folder: Path, state: State) -> None:
         "result": state.history[-1],
     }
     write_text(folder / "config.json", json.dumps(card, indent=1) + "\n")
-    history = "[\n" + ",\n".join(json.dumps(row) for row in state.history) + "\n]\n"
-    write_text(folder / "history.json", history)
+    rows = ",\n".join(json.dumps(row) for row in state.history)
+    write_text(folder / "history.json", f"[\n{rows}\n]\n")
     write_checksums(folder)
-
-
-# What is trained
 
 
 def batch_of(
     stream: Int[Tensor, " n"], recipe: TextRecipe, step: int
 ) -> Int[Tensor, "batch n_ctx"]:
-    """The contexts of one step: they depend on the seed and the step alone, so a run can be
-    resumed.
-    """
+    """The contexts of one step, by the seed and the step alone: a run can be resumed."""
     generator = torch.Generator().manual_seed(recipe.seed * 1_000_000_007 + step)
     length = recipe.config()["n_ctx"] - 1
     starts = torch.randint(len(stream) - length, (recipe.batch, 1), generator=generator)
-    # [batch, 1] + [n_ctx - 1]: consecutive tokens from each start
-    contexts = stream[starts + torch.arange(length)]
-    # every context opens with the start token
-    return torch.cat([torch.zeros_like(contexts[:, :1]), contexts], dim=1)
+    contexts = stream[starts + torch.arange(length)]  # [batch, n_ctx - 1], consecutive tokens
+    start_tokens = torch.zeros_like(contexts[:, :1])  # [batch, 1]
+    return torch.cat([start_tokens, contexts], dim=1)  # [batch, n_ctx]
 
 
 def precision() -> str:
-    """What this processor multiplies a text model's matrices in: "bfloat16" if it has units for
-    that, else "float32".
+    """What this processor multiplies a text model's matrices in: "bfloat16" or "float32".
 
-    Without such units bfloat16 takes three times as long. Sums, optimizers and stored weights are
-    float32 in both.
+    bfloat16 where it has units for that: without them it takes three times as long. Sums,
+    optimizers and stored weights are float32 in both.
     """
     able = torch.cpu.get_capabilities()
-    # the last is what ARM calls them
-    units = any(able.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
-    return "bfloat16" if units else "float32"
+    units = ("avx512_bf16", "amx_bf16", "bf16")  # the last is what ARM calls them
+    return "bfloat16" if any(able.get(name) for name in units) else "float32"
 
 
 class OnText:
@@ -367,11 +335,12 @@ class OnText:
     def __init__(
         self, recipe: TextRecipe, device: str = "cpu", stream: Int[Tensor, " n"] | None = None
     ):
-        self.recipe, self.device = recipe, torch.device(device)
+        self.recipe = recipe
+        self.device = torch.device(device)
         self.precision = precision() if device == "cpu" else "bfloat16"
         self.stream = text.encode(text.corpus_documents()) if stream is None else stream
-        measured_on = text.held_out_tokens(), text.repeated_tokens(PERIOD)
-        self.tokens, self.repeated = (tokens.to(self.device) for tokens in measured_on)
+        self.tokens = text.held_out_tokens().to(self.device)
+        self.repeated = text.repeated_tokens(PERIOD).to(self.device)
         self.model = initial(recipe.config(), device)
         self.optimizers = Optimizers(self.model, recipe, self.fused, self.precision)
 
@@ -381,14 +350,15 @@ class OnText:
 
     def loss(self, step: int) -> Float[Tensor, ""]:
         """The mean over all tokens of a batch, in nats."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.precision == "bfloat16"):
+        is_half = self.precision == "bfloat16"
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=is_half):
             return self.model(self.batch(step), return_type="loss")
 
     def measure(self) -> dict[str, Any]:
         """Losses and head scores: see `measure.on_text` and `measure.on_repeats`."""
-        return measure.on_text(self.model, self.tokens) | measure.on_repeats(
-            self.model, self.repeated, PERIOD
-        )
+        on_text = measure.on_text(self.model, self.tokens)
+        on_repeats = measure.on_repeats(self.model, self.repeated, PERIOD)
+        return on_text | on_repeats
 
     def card(self, steps: int) -> dict[str, Any]:
         """Which text was read, and how much of it."""
@@ -400,15 +370,18 @@ class OnTask:
     """The same for a model of one of the small tasks: the loss at the last position alone."""
 
     def __init__(self, recipe: tasks.Task, device: str = "cpu"):
+        self.recipe = recipe
+        self.device = torch.device(device)
         self.precision = "float32"
-        self.recipe, self.device = recipe, torch.device(device)
         self.training, self.held_out = tasks.examples(recipe)
         self.model = initial(recipe.config() | {"model_name": recipe.rule}, device)
         self.optimizers = Optimizers(self.model, recipe)
 
     def loss(self, step: int) -> Float[Tensor, ""]:
         """The mean over the inputs of a batch, in nats."""
-        return self._losses(tasks.batch_of(self.recipe, step, self.training))[0].mean()
+        batch = tasks.batch_of(self.recipe, step, self.training)  # [batch, length]
+        losses, _ = self._losses(batch)
+        return losses.mean()
 
     @torch.no_grad()
     def measure(self) -> dict[str, Any]:
@@ -424,10 +397,8 @@ class OnTask:
         """How many examples were seen."""
         return {"examples_seen": steps * self.recipe.batch}
 
-    def _losses(
-        self, tokens: Int[Tensor, "batch length"]
-    ) -> tuple[Float[Tensor, " batch"], Float[Tensor, " batch"]]:
-        """Per input: the loss, and 1 where the model is right."""
+    def _losses(self, tokens: Int[Tensor, "batch length"]) -> tuple[Tensor, Tensor]:
+        """For each input [batch]: the loss, and 1 where the model is right."""
         answers = tasks.answers(self.recipe, tokens).to(self.device)
         logits = self.model(tokens.to(self.device))[:, -1]  # [batch, d_vocab]
         losses = torch.nn.functional.cross_entropy(logits, answers, reduction="none")
@@ -439,13 +410,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m course_utils.training.train", description=__doc__
     )
+    how_long = "train for about so long instead of the recipe's number of steps"
     parser.add_argument("model", choices=[*RECIPES, *tasks.TASKS])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument(
-        "--minutes",
-        type=float,
-        help="train for about so long instead of the recipe's number of steps",
-    )
+    parser.add_argument("--minutes", type=float, help=how_long)
     parser.add_argument("--seed", type=int, help="another seed than the recipe's")
     parser.add_argument("--out", type=Path, help="folder for the result (runs/MODEL)")
     options = parser.parse_args(arguments)
@@ -456,14 +424,13 @@ def main(arguments: list[str] | None = None) -> None:
             "--device cuda: torch finds no GPU on this machine; leave --device out to train on "
             "the CPU."
         )
+    kind = OnText if options.model in RECIPES else OnTask
+    recipe: Recipe = RECIPES.get(options.model) or tasks.TASKS[options.model]
+    if options.seed is not None:
+        recipe = replace(recipe, seed=options.seed)
     folder = options.out or Path("runs") / options.model
-    seed = {} if options.seed is None else {"seed": options.seed}
-    how = {"device": options.device, "minutes": options.minutes}
     try:
-        if options.model in RECIPES:
-            row = train(OnText, replace(RECIPES[options.model], **seed), folder, **how)
-        else:
-            row = train(OnTask, replace(tasks.TASKS[options.model], **seed), folder, **how)
+        row = train(kind, recipe, folder, device=options.device, minutes=options.minutes)
     except FileExistsError as error:
         parser.error(str(error))
     accuracy = f", accuracy {row['held_out_accuracy']:.2%}" if "held_out_accuracy" in row else ""

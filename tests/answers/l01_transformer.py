@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 01: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 01's exercises: others that are right, and wrong ones with what they hear."""
 
 import torch
 import torch.nn.functional as F

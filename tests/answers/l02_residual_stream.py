@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 02: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 02's exercises: others that are right, and wrong ones with what they hear."""
 
 from collections.abc import Callable
 
@@ -20,8 +20,9 @@ def _einsum_terms(model: Model, tokens: Tensor) -> Tensor:
 
 
 def _ablating(value: Callable[[Tensor, Tensor], Tensor]) -> Answer:
-    """Puts `value(here, there)` in the head's place, both z [text, pos, d_head]: on `tokens`, and
-    on `others`.
+    """Puts `value(here, there)` in the head's place, both z [text, pos, d_head].
+
+    `here` is on `tokens`, `there` on `others`.
     """
 
     def answer(model: Model, tokens: Tensor, layer: int, head: int, others: Tensor) -> Tensor:
@@ -40,10 +41,8 @@ _mean = _ablating(lambda here, there: there.mean((0, 1)))
 def _by_the_stream(model: Model, tokens: Tensor, layer: int, head: int, others: Tensor) -> Tensor:
     """The change of what the head writes, put into the stream behind its layer."""
     (_, cache), (_, usual) = (model.run_with_cache(texts) for texts in (tokens, others))
-    mean, name = (
-        usual["z", layer][:, :, head].mean(0)[: tokens.shape[1]],
-        f"blocks.{layer}.hook_resid_post",
-    )
+    mean = usual["z", layer][:, :, head].mean(0)[: tokens.shape[1]]
+    name = f"blocks.{layer}.hook_resid_post"
     with interventions.patched(
         model, name, cache[name] + (mean - cache["z", layer][:, :, head]) @ model.W_O[layer, head]
     ):
@@ -51,8 +50,9 @@ def _by_the_stream(model: Model, tokens: Tensor, layer: int, head: int, others: 
 
 
 def _patching(which: Callable[[Tensor], Tensor]) -> Answer:
-    """A text for each position, which takes from the clean run what its row of `which(torch.eye)`
-    marks.
+    """A text for each position, which takes what its row of `which(torch.eye)` marks.
+
+    It comes from the clean run.
     """
 
     def answer(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:

@@ -1,6 +1,4 @@
-"""Answers to the exercises of lesson 02b: others that are right, and wrong ones with what they
-hear.
-"""
+"""Answers to lesson 02b's exercises: others that are right, and wrong ones with what they hear."""
 
 import copy
 from collections.abc import Callable
@@ -11,10 +9,10 @@ from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from course_lessons.fixtures import TOKENS, random
 from course_lessons.l02b_algebra.checks import Model, _rope
-from course_utils import transforms
 from course_utils.course.exercises import Answer
 
-WRITES, READS = ("W_E", "W_pos", "W_O"), ("W_Q", "W_K", "W_V", "W_U")
+WRITES = ("W_E", "W_pos", "W_O")
+READS = ("W_Q", "W_K", "W_V", "W_U")
 
 
 def _turned(
@@ -23,8 +21,9 @@ def _turned(
     read: Callable[[Tensor, Tensor], Tensor] = lambda W, Q: Q.T @ W,
     new: Callable[[Model], Model] = copy.deepcopy,
 ) -> Answer:
-    """The right answer, with something to get wrong in each keyword; `left` are weights that stay
-    as they are.
+    """The right answer, with something to get wrong in each keyword.
+
+    `left` are weights that stay as they are.
     """
 
     def answer(model: Model, Q: Tensor) -> Model:
@@ -37,8 +36,22 @@ def _turned(
     return answer
 
 
+def _part_by_part(model: Model, Q: Tensor) -> Model:
+    """Every weight at its place in the model."""
+    turned = copy.deepcopy(model)
+    turned.embed.W_E.data = model.W_E @ Q
+    turned.pos_embed.W_pos.data = model.W_pos @ Q
+    for block in turned.blocks:
+        for read in (block.attn.W_Q, block.attn.W_K, block.attn.W_V):
+            read.data = Q.mT @ read
+        block.attn.W_O.data = block.attn.W_O @ Q
+    turned.unembed.W_U.data = Q.mT @ model.W_U
+    return turned
+
+
 def _loaded(model: Model, Q: Tensor) -> Model:
-    turned, weights = Model(model.cfg), model.state_dict()
+    turned = Model(model.cfg)
+    weights = model.state_dict()
     for name, weight in weights.items():
         if name.endswith(WRITES):
             weights[name] = torch.einsum("...d,de->...e", weight, Q)
@@ -62,9 +75,8 @@ def _silent(model: Model) -> Model:
 def _complex(v: Tensor) -> Tensor:
     a, b = v.chunk(2, -1)
     rates = 10_000.0 ** (-2 * torch.arange(a.shape[-1]) / v.shape[-1])
-    z = torch.complex(a, b) * torch.polar(
-        torch.ones(1), torch.outer(torch.arange(v.shape[1]), rates)
-    )
+    angles = torch.outer(torch.arange(v.shape[1]), rates)  # [pos, pair]
+    z = torch.complex(a, b) * torch.polar(torch.ones(1), angles)
     return torch.cat([z.real, z.imag], -1)
 
 
@@ -79,16 +91,15 @@ def _matrices(v: Tensor) -> Tensor:
 
 
 def _library(v: Tensor) -> Tensor:
-    angles = torch.outer(
-        torch.arange(v.shape[1]), 10_000.0 ** (-torch.arange(0, v.shape[-1], 2) / v.shape[-1])
-    )
+    rates = 10_000.0 ** (-torch.arange(0, v.shape[-1], 2) / v.shape[-1])
+    angles = torch.outer(torch.arange(v.shape[1]), rates)  # [pos, pair]
     both = torch.cat([angles, angles], -1)[None]
     return apply_rotary_pos_emb(v[None], v[None], both.cos(), both.sin())[0][0]
 
 
 RIGHT_ANSWERS = {
     "rotate": {
-        "the course's own": transforms.rotated,
+        "part by part": _part_by_part,
         "a state dict": _loaded,
         "in two turns": _doubly,
     },
@@ -119,9 +130,7 @@ WRONG_ANSWERS = {
         "it returns the model that it was given": lambda model, Q: model,
         "which it was given: leave arguments": _turned(new=lambda model: model),
         "it should return a model, not Tensor": lambda model, Q: model(TOKENS),
-        "the turned model's stream or logits": lambda model, Q: _silent(
-            transforms.rotated(model, Q)
-        ),
+        "the turned model's stream or logits": lambda model, Q: _silent(_turned()(model, Q)),
     },
     "rope": {
         "the vectors are not turned as they should be": lambda v: _rope(v.flip(1)).flip(1),

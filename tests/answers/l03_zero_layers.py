@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 03: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 03's exercises: others that are right, and wrong ones with what they hear."""
 
 import math
 
@@ -13,8 +13,9 @@ from course_utils.course.exercises import Answer
 def _ring(
     scale: float, angle: Tensor, before: Tensor | None = None, outer: float = 1
 ) -> tuple[Tensor, Tensor]:
-    """Embeddings at `angle`, and unembeddings at those of the letters before, or where `before`
-    says.
+    """Embeddings at `angle`, unembeddings at those of the letters before.
+
+    They may also stand where `before` says.
     """
     before = angle.roll(1) if before is None else before
     W_E = scale * torch.stack([angle.cos(), angle.sin()], dim=1)

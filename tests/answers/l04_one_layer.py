@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 04: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 04's exercises: others that are right, and wrong ones with what they hear."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from course_lessons.l04_one_layer.checks import (
     _terms,
     _then,
 )
-from course_utils import interventions, paths
+from course_utils import interventions
 from course_utils.course.exercises import Answer
 
 
@@ -48,13 +48,11 @@ def _from_tables(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, np.n
 
 
 def _by_scores(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
-    scores = torch.full(
-        (len(tokens), model.cfg.n_heads, tokens.shape[1], tokens.shape[1]), -torch.inf
-    )
+    batch, n = tokens.shape
+    scores = torch.full((batch, model.cfg.n_heads, n, n), -torch.inf)
     scores[..., 0] = 3
-    with interventions.patched(
-        model, "blocks.0.attn.hook_attn_scores", scores, (slice(None), head)
-    ):
+    name, at = "blocks.0.attn.hook_attn_scores", (slice(None), head)
+    with interventions.patched(model, name, scores, at):
         return model(tokens)
 
 
@@ -65,9 +63,12 @@ def _by_z(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
 
 
 def _by_terms(model: HookedTransformer, tokens: Tensor, head: int) -> np.ndarray:
-    terms = [paths.path_terms(model, row) for row in tokens]
-    # the start token is 0
-    return np.stack([d + h.sum(0) - h[head] + _OV(model, head)[0] for d, h in terms])
+    says = _OV(model, head)[0]  # [d_vocab], of the start token, which is 0
+    forced = []
+    for row in tokens:
+        direct, heads = _from_z(model, row)
+        forced.append(direct + heads.sum(0) - heads[head] + says)
+    return np.stack(forced)
 
 
 def _by_python(model: HookedTransformer, head: int, source: int, k: int) -> tuple[list, list]:

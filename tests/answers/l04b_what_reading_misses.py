@@ -1,12 +1,11 @@
-"""Answers to the exercises of lesson 04b: others that are right, and wrong ones with what they
-hear.
-"""
+"""Answers to lesson 04b's exercises: others that are right, and wrong ones with what they hear."""
 
 from collections.abc import Callable
 
 import numpy as np
 import torch
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_lessons.l04b_what_reading_misses.checks import (
     _AT,
@@ -17,16 +16,18 @@ from course_lessons.l04b_what_reading_misses.checks import (
     _normalised,
     _without,
 )
-from course_utils import paths
 
-_BOTH, _AS_IN, _AS_AT = {_IN: 10.0, _AT: 10.0}, {_IN: 10.0, _AT: -10.0}, {_IN: -10.0, _AT: 10.0}
+_BOTH = {_IN: 10.0, _AT: 10.0}
+_AS_IN = {_IN: 10.0, _AT: -10.0}
+_AS_AT = {_IN: -10.0, _AT: 10.0}
 
 
 def _heads(
     *looks_and_says: tuple[dict[int, float], dict[int, float]],
 ) -> Callable[[], tuple[Tensor, Tensor]]:
-    """A head for each pair: how strongly each destination looks for keep, and what keep adds to
-    each out.
+    """A head for each pair.
+
+    How strongly each destination looks for keep, and what keep adds to each out.
     """
 
     def answer() -> tuple[Tensor, Tensor]:
@@ -47,6 +48,24 @@ def _without_keep() -> tuple[Tensor, Tensor]:
 
 
 _RIGHT = _heads((_AS_IN, {_MIND: 10.0}), (_AS_AT, {_BAY: 10.0}))
+
+
+def _masked(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
+    """A mask on what the heads move."""
+
+    def keep(z: Tensor, hook: object) -> Tensor:
+        left = torch.tensor([[head not in removed] for head in range(z.shape[2])])  # [head, 1]
+        return z * left
+
+    return model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.attn.hook_z", keep)])
+
+
+def _less_terms(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
+    """The logits, less what the heads' z make of them."""
+    logits, cache = model.run_with_cache(tokens)
+    for head in removed:
+        logits = logits - cache["z", 0][:, :, head] @ model.W_O[0, head] @ model.W_U
+    return logits
 
 
 def _fading(strings: list[str], rate: float = 0.5) -> Tensor:
@@ -70,19 +89,9 @@ RIGHT_ANSWERS = {
         ],
     },
     "without_heads": {
-        "a mask": lambda m, t, r: m.run_with_hooks(
-            t,
-            fwd_hooks=[
-                (
-                    "blocks.0.attn.hook_z",
-                    lambda z, hook: z * torch.tensor([[h not in r] for h in range(z.shape[2])]),
-                )
-            ],
-        ),
+        "a mask": _masked,
         "heads cut": _without,
-        "the logits less the heads' terms": lambda m, t, r: (
-            m(t) - torch.stack([paths.path_terms(m, row)[1] for row in t])[:, sorted(r)].sum(1)
-        ),
+        "the logits less the heads' terms": _less_terms,
     },
     "attention_program": {
         "fading": _fading,

@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 05: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 05's exercises: others that are right, and wrong ones with what they hear."""
 
 import itertools
 from collections.abc import Callable
@@ -32,8 +32,9 @@ def _turned(line: Tensor) -> dict[str, Tensor]:
 
 
 def _one_hot(line: Tensor) -> dict[str, Tensor]:
-    """Neither a place nor a constant in the stream: W_Q reads every value alike, and W_K knows the
-    line.
+    """Neither a place nor a constant in the stream.
+
+    W_Q reads every value alike, and W_K knows the line.
     """
     one, none = torch.eye(len(line)), torch.zeros(len(line), len(line))
     reads, writes = torch.cat([one, none]), torch.cat([none, one])
@@ -170,8 +171,8 @@ WRONG_ANSWERS = {
         ),
     },
     "worst_lead": {
-        "on leads, 2 × 4, the worst list with the largest value 2 is [2, 1], with a lead of "
-        "3.00; yours is 4.00.": (lambda lead, M: lead[:, M].min()),
+        "on leads, 2 × 4, the worst list with the largest value 2 is [2, 1], with a lead of 3.00; "
+        "yours is 4.00.": (lambda lead, M: lead[:, M].min()),
         "when the largest value is 0, all values are 0": lambda lead, M: _sums(
             lead, max(M, 1)
         ).min(),

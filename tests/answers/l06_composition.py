@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 06: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 06's exercises: others that are right, and wrong ones with what they hear."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 07: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 07's exercises: others that are right, and wrong ones with what they hear."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,19 +17,15 @@ def _by_hand(
     back: int = -1, sharp: float = 30, match: float = 30, loud: float = 2, **to: Any
 ) -> Answer:
     """Our answer, with something to get wrong, or to make otherwise, in the keywords."""
-    OV1, QK2, OV2 = (
-        {"OV1": ("token", "label"), "QK2": ("token", "label"), "OV2": ("token", "token")} | to
-    ).values()
+    ends = {"OV1": ("token", "label"), "QK2": ("token", "label"), "OV2": ("token", "token")} | to
 
     def answer(V: int, n_ctx: int) -> tuple[Tensor, ...]:
         part = {"token": slice(V), "place": slice(V, V + n_ctx), "label": slice(V + n_ctx, None)}
         made = torch.zeros(4, 2 * V + n_ctx, 2 * V + n_ctx)
-        made[0, part["place"], part["place"]] = sharp * torch.diag(
-            torch.ones(n_ctx - abs(back)), back
-        )
-        for matrix, (rows, columns), size in zip(
-            made[1:], (OV1, QK2, OV2), (1, match, loud), strict=True
-        ):
+        shift = torch.diag(torch.ones(n_ctx - abs(back)), back)
+        made[0, part["place"], part["place"]] = sharp * shift
+        sizes = (1, match, loud)
+        for matrix, (rows, columns), size in zip(made[1:], ends.values(), sizes, strict=True):
             matrix[part[rows], part[columns]] = size * torch.eye(V)
         return tuple(made)
 
@@ -74,7 +70,7 @@ def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k
 
 
 def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
-    """Its name is a function, as the library allows; the positions are told by a mask, in float64."""
+    """Its name is a function, as the library allows; a mask tells the positions, in float64."""
 
     def move(k: Tensor, hook: Any) -> Tensor:
         at = torch.arange(k.shape[1])

@@ -1,6 +1,4 @@
-"""Answers to the exercises of lesson 07b: others that are right, and wrong ones with what they
-hear.
-"""
+"""Answers to lesson 07b's exercises: others that are right, and wrong ones with what they hear."""
 
 from collections.abc import Callable
 from typing import Any
@@ -52,7 +50,7 @@ def _pointers(
 
 
 def _in_another_basis(basis: Callable[[int], Tensor], **settings: Any) -> Answer:
-    """What is written for each position is a row of `basis(n_ctx)`, and all is in numpy's float64."""
+    """What is written for each position is a row of `basis(n_ctx)`; all in numpy's float64."""
 
     def answer(V: int, n_ctx: int) -> list[np.ndarray]:
         QK1, OV1, QK2, OV2 = _pointers(**settings)(V, n_ctx)

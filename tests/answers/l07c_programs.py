@@ -1,6 +1,4 @@
-"""Answers to the exercises of lesson 07c: others that are right, and wrong ones with what they
-hear.
-"""
+"""Answers to lesson 07c's exercises: others that are right, and wrong ones with what they hear."""
 
 from collections.abc import Callable
 

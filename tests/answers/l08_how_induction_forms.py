@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 08: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 08's exercises: others that are right, and wrong ones with what they hear."""
 
 import itertools
 import math
@@ -31,9 +31,8 @@ def _event(
     def answer(steps: Numbers, values: Numbers, part: float) -> float:
         level = first(values) + share(part) * (final(values) - first(values))
         short = [v <= level if at_level else v < level for v in values]
-        i = [i for i, (here, there) in enumerate(itertools.pairwise(short)) if here and not there][
-            last
-        ]
+        pairs = enumerate(itertools.pairwise(short))
+        i = [i for i, (here, there) in pairs if here and not there][last]
         rise = (level - values[i]) / (values[i + 1] - values[i]) if line else 1.0
         return steps[i] + rise * (steps[i + 1] - steps[i])
 

@@ -1,4 +1,4 @@
-"""Answers to the exercises of lesson 09: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 09's exercises: others that are right, and wrong ones with what they hear."""
 
 import math
 from collections.abc import Callable
@@ -54,9 +54,8 @@ def _zeroed(post: Tensor, neurons: list[int]) -> Tensor:
 def _silent(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
     cache = model.run_with_cache(tokens)[1]
     speak = [n for n in range(model.W_out.shape[1]) if n not in neurons]
-    return (cache["resid_mid", 0] + cache["post", 0][..., speak] @ model.W_out[0, speak])[
-        :, -1
-    ] @ model.W_U
+    says = cache["post", 0][..., speak] @ model.W_out[0, speak]  # [batch, pos, d_model]
+    return (cache["resid_mid", 0] + says)[:, -1] @ model.W_U
 
 
 RIGHT_ANSWERS = {

@@ -1,6 +1,4 @@
-"""Answers to the exercises of lesson 09b: others that are right, and wrong ones with what they
-hear.
-"""
+"""Answers to lesson 09b's exercises: others that are right, and wrong ones with what they hear."""
 
 import math
 from collections.abc import Sequence
@@ -25,9 +23,8 @@ def _means(table: Tensor, unseen: Tensor) -> Tensor:
 def _transform(table: Tensor, frequencies: Sequence[int], unseen: Tensor) -> Tensor:
     kept = torch.zeros(len(table))
     kept[[0, *frequencies, *(-f for f in frequencies)]] = 1
-    return torch.fft.ifft(torch.fft.fft(_means(table, unseen), dim=0) * kept[:, None], dim=0).real[
-        _sums(table)
-    ]
+    waves = torch.fft.fft(_means(table, unseen), dim=0) * kept[:, None]  # [freq, answer]
+    return torch.fft.ifft(waves, dim=0).real[_sums(table)]
 
 
 def _kernel(table: Tensor, frequencies: Sequence[int], unseen: Tensor) -> Tensor:

@@ -1,6 +1,4 @@
-"""Answers to the exercises of lesson 09c: others that are right, and wrong ones with what they
-hear.
-"""
+"""Answers to lesson 09c's exercises: others that are right, and wrong ones with what they hear."""
 
 import math
 import re

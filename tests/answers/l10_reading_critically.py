@@ -1,4 +1,4 @@
-"""Answers to the exercise of lesson 10: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 10's exercise: others that are right, and wrong ones with what they hear."""
 
 from typing import Any
 
@@ -30,10 +30,10 @@ def _by_backward(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
     found = {}
     for writer, path, reader in boxes.doors(model):
         moved = (new[writer] - z[writer]) @ boxes.through(model, (writer, path, reader))
-        slope: Any = reads[path, reader[0]].grad
-        found[writer, path, reader] = torch.einsum(
-            "bph,bph->", slope[:, :, reader[1]], moved
-        ).item()
+        layer, head = reader
+        slope: Any = reads[path, layer].grad
+        product = torch.einsum("bph,bph->", slope[:, :, head], moved)
+        found[writer, path, reader] = product.item()
     return found
 
 

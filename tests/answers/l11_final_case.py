@@ -1,5 +1,6 @@
-"""Wrong hypotheses about the sealed models of lesson 11, with what they hear; right ones stand in
-the solutions.
+"""Wrong hypotheses about the sealed models of lesson 11, with what they hear.
+
+Right ones stand in the solutions.
 """
 
 from course_lessons.programs import Head, back, where

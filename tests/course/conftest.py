@@ -1,4 +1,4 @@
-"""The commands that README.md and notebooks/TEACHING.md print, as tests run them, and the
+"""The commands that README.md and docs/TEACHING.md print, as tests run them, and the
 JupyterLab of one.
 """
 

@@ -210,7 +210,7 @@ def put_away(dialog):
 
 
 def start_all(page):
-    """Run all cells; again if JupyterLab, still busy with opening the notebook, forgot the click."""
+    """Run all cells; again if JupyterLab, busy with opening the notebook, forgot the click."""
     dialog = page.locator(".jp-Dialog")
     page.add_locator_handler(dialog, put_away)
     for _ in range(5):
@@ -226,13 +226,14 @@ def run_all(page):
     one of them.
     """
     start_all(page)
-    page.wait_for_function("""[...document.querySelectorAll('.jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)')]
+    page.wait_for_function("""[...document.querySelectorAll(
+            '.jp-CodeCell .jp-InputPrompt:not(.jp-Placeholder-prompt)')]
         .every(prompt => /\\[\\d+\\]/.test(prompt.innerText))""")
     page.wait_for_selector(READY)
 
 
 def wait_until(page, condition, otherwise):
-    """Until the condition holds; no sleep in between, which would hold up the page's requests too."""
+    """Until the condition holds; a sleep in between would hold up the page's requests too."""
     deadline = time.monotonic() + PATIENCE / 1000
     while not condition():
         assert time.monotonic() < deadline, otherwise()

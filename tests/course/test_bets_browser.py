@@ -21,9 +21,11 @@ ASK = """import os
 os.environ.pop("COURSE_CLAIMS", None)  # a learner's kernel, not CI's
 from course_utils import claim, predict
 from course_utils.course import claims
-claims.expectations = lambda: {"left": {"value": 0.32, "tolerance": 0.01, "because": "Head `0.5` *writes* it."}}
+left = {"value": 0.32, "tolerance": 0.01, "because": "Head `0.5` *writes* it."}
+claims.expectations = lambda: {"left": left}
 predict("00_left", "What is left of `per` without **one** head?", unit="%", within=0.1)
-predict("00_part", "Which part adds most to ·KeyError?", ["the embedding of ·la", "a head of layer 0", "`W_U` itself"])
+parts = ["the embedding of ·la", "a head of layer 0", "`W_U` itself"]
+predict("00_part", "Which part adds most to ·KeyError?", parts)
 predict("00_band", "In how many documents does it happen?", bands=(0.2, 0.5, 0.8), unit="%")"""
 TELL = """claim("left", 0.3211, "%", predicted="00_left")
 claim("part", "a head of layer 0", predicted="00_part")

@@ -95,7 +95,8 @@ CONTRASTS = """labels => labels.map(label => {  // of each label, on the ground 
     .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
   let ground = label;
   while (numbers(getComputedStyle(ground).backgroundColor)[3] === 0) ground = ground.parentElement;
-  const both = [label, ground].map((e, i) => light(getComputedStyle(e)[["color", "backgroundColor"][i]]));
+  const kinds = ["color", "backgroundColor"];
+  const both = [label, ground].map((e, i) => light(getComputedStyle(e)[kinds[i]]));
   return (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
 })"""
 

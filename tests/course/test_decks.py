@@ -11,10 +11,12 @@ pytestmark = lab.pytestmark
 SLIDES = """() => {
     document.body.classList.add("measured");
     return [...document.querySelectorAll(".slides > section")].map(slide => ({
-        heading: slide.querySelector("h2").textContent, high: slide.scrollHeight, wide: slide.scrollWidth,
+        heading: slide.querySelector("h2").textContent,
+        high: slide.scrollHeight, wide: slide.scrollWidth,
         zooms: [...slide.querySelectorAll("*")].map(e => e.style.zoom).filter(Boolean).map(Number),
         limits: [...slide.querySelectorAll("img")].map(e => parseFloat(e.style.maxHeight || 590)),
-        empty: slide.innerText.trim() === slide.querySelector("h2").innerText && !slide.querySelector("img, svg"),
+        empty: slide.innerText.trim() === slide.querySelector("h2").innerText
+            && !slide.querySelector("img, svg"),
     }));
 }"""
 

@@ -109,7 +109,7 @@ def test_the_map_has_every_lesson_once():
 # The server
 
 
-@pytest.mark.slow
+@pytest.mark.built
 def test_it_starts_where_the_port_is_taken_and_touches_no_configuration(tmp_path):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

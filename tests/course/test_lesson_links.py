@@ -19,15 +19,19 @@ TERMS = {
 }
 SOLUTIONS = authoring.lessons()
 COPIES = [copy for path in SOLUTIONS for copy in (path, authoring.learner_path(path))]
-copies = pytest.mark.parametrize("path", COPIES, ids=lambda path: path.stem)
 
 
 def _words(path):
     return [cell for cell in authoring.read_notebook(path).cells if cell.cell_type == "markdown"]
 
 
-@copies
-def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
+def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(subtests):
+    for path in COPIES:
+        with subtests.test(path.stem):
+            _leads_somewhere(path)
+
+
+def _leads_somewhere(path):
     cells = _words(path)
     headings = [line for cell in cells for line in cell.source.splitlines() if line.startswith("#")]
     # as JupyterLab has them
@@ -48,8 +52,13 @@ def test_every_link_leads_to_a_file_a_heading_or_an_address_that_we_list(path):
             assert (path.parent / unquote(address)).resolve().is_relative_to(NOTEBOOKS)
 
 
-@copies
-def test_first_and_last_line_lead_on(path):
+def test_first_and_last_line_lead_on(subtests):
+    for path in COPIES:
+        with subtests.test(path.stem):
+            _leads_on(path)
+
+
+def _leads_on(path):
     """Below the title and at the end: what comes before and after, the other copy; `00_start` leads
     on at its end.
     """
@@ -86,21 +95,23 @@ def test_every_lesson_is_reached_from_the_first(folder):
     assert seen == {path for path in COPIES if path.parent == here}
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lesson_of)
-def test_every_source_that_a_lesson_names_is_a_link(path):
-    for cell in _words(path):
-        for name, address in links.SOURCES.items():
-            if re.search(r"\s+".join(map(re.escape, name.split())), cell.source):
-                assert f"]({address})" in cell.source, (
-                    "run python -m course_tools.authoring --links"
-                )
+def test_every_source_that_a_lesson_names_is_a_link(subtests):
+    for path in SOLUTIONS:
+        with subtests.test(lesson_of(path)):
+            for cell in _words(path):
+                _names_sources_by_links(cell.source)
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lesson_of)
-def test_a_name_with_its_year_has_an_address(path):
+def _names_sources_by_links(text):
+    for name, address in links.SOURCES.items():
+        if re.search(r"\s+".join(map(re.escape, name.split())), text):
+            assert f"]({address})" in text, "run python -m course_tools.authoring --links"
+
+
+def test_a_name_with_its_year_has_an_address(subtests):
     """Who is cited like "Elhage et al. 2021" is in the table of sources."""
-    names = re.findall(
-        r"[A-Z]\w+ (?:et al\.|& [A-Z]\w+)\s+(?:19|20)\d\d",
-        "\n".join(c.source for c in _words(path)),
-    )
-    assert {" ".join(name.split()) for name in names} <= set(links.SOURCES)
+    cited = r"[A-Z]\w+ (?:et al\.|& [A-Z]\w+)\s+(?:19|20)\d\d"
+    for path in SOLUTIONS:
+        with subtests.test(lesson_of(path)):
+            names = re.findall(cited, "\n".join(cell.source for cell in _words(path)))
+            assert {" ".join(name.split()) for name in names} <= set(links.SOURCES)

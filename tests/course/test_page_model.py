@@ -29,7 +29,8 @@ RUN = """([name, state]) => {
         return btoa(Array.from(bytes, byte => String.fromCharCode(byte)).join(""));
     });
     return {
-        facts: engine.facts(state), logits: packed(state.tokens.map((_, i) => engine.logits(run, i))),
+        facts: engine.facts(state),
+        logits: packed(state.tokens.map((_, i) => engine.logits(run, i))),
         pattern: packed(Object.values(run.heads).map(head => head.pattern)),
     };
 }"""

@@ -15,7 +15,7 @@ from course_utils._files import lesson_of
 
 OLD = sys.version_info < (3, 11)
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.built,
     pytest.mark.skipif(OLD, reason="the site needs a newer Python, and says so"),
 ]
 LESSONS = [
@@ -229,7 +229,8 @@ class TestInABrowser:
             page.locator(f".micro [data-key={view}][aria-selected=true]").wait_for()
             assert page.evaluate("document.documentElement.scrollWidth") <= width
             smallest = page.evaluate("""Math.min(...[...document.querySelectorAll('.micro *')]
-                .filter(e => e.innerText?.trim()).map(e => parseFloat(getComputedStyle(e).fontSize)))""")
+                .filter(e => e.innerText?.trim())
+                .map(e => parseFloat(getComputedStyle(e).fontSize)))""")
             assert smallest >= 11
         sizes = page.evaluate(
             "[...document.querySelectorAll('.micro .switch')].map(e => e.offsetHeight)"

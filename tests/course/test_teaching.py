@@ -18,7 +18,7 @@ from course_tools import assignment, authoring, export, grade, site
 from course_utils._files import ROOT
 from course_utils.course import saved_notebook
 
-DOCUMENT = "notebooks/TEACHING.md"
+DOCUMENT = "docs/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
 LESSONS = authoring.taught()
 HOME = r"\*\*(?:At home|Quotations to share out)\.\*\*"
@@ -144,9 +144,7 @@ def checkout(tmp_path):
 
 
 def _compare_with_the_learners_copy(release: Path, lesson: str) -> None:
-    """The class gets the learner's copy; the check of each exercise stands in a locked cell of its
-    own.
-    """
+    """The class gets the learner's copy, with each check in a locked cell of its own."""
     released, learner = (
         authoring.read_notebook(release),
         authoring.read_notebook(ROOT / "notebooks" / f"{lesson}.ipynb"),
@@ -194,12 +192,10 @@ def test_an_assignment_that_a_teacher_has_changed_is_not_written_over(tmp_path, 
     )
 
 
-@pytest.mark.slow
+@pytest.mark.built
 @pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
 def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
-    """One student is right, two are wrong, one has left the blanks, and nbgrader and the class's
-    page say so.
-    """
+    """One student is right, two are wrong, one leaves blanks: nbgrader and our page say so."""
     lesson, exercise = "03_zero_layers", "exact_weights"
     prepare, path, _, release = commands(DOCUMENT, "nbgrader").splitlines()
     _run(prepare, checkout)
@@ -214,7 +210,8 @@ def test_nbgraders_commands_work_as_printed(checkout, commands, monkeypatch):
         for cell in notebook.cells
         if exercise in cell.metadata.get("nbgrader", {}).get("grade_id", "")
     ]
-    imports = "import torch\nfrom torch import Tensor\n\nfrom course_utils import check"
+    imports = "import torch\nfrom torch import Tensor\n\n"
+    imports += f"from course_lessons import l{lesson}\nfrom course_utils import check"
     notebook.cells = [nbformat.v4.new_code_cell(imports, id="imports"), *wanted]
     source.write_text(nbformat.v4.writes(notebook), encoding="utf-8")
     _run(release, home)
@@ -259,7 +256,7 @@ def gradebook(tmp_path_factory):
     return tmp_path_factory.mktemp("class")
 
 
-@pytest.mark.slow
+@pytest.mark.built
 @lessons
 def test_nbgrader_makes_the_learners_copy_of_every_lesson(lesson, gradebook, monkeypatch):
     from nbgrader.apps import GenerateAssignmentApp
@@ -276,7 +273,7 @@ def test_nbgrader_makes_the_learners_copy_of_every_lesson(lesson, gradebook, mon
     _compare_with_the_learners_copy(gradebook / "release" / lesson / f"{lesson}.ipynb", lesson)
 
 
-@pytest.mark.slow
+@pytest.mark.built
 @lab.in_browser
 @lessons
 def test_a_handout_has_at_most_two_pages_an_hour(browser, lesson):
@@ -313,4 +310,4 @@ def test_the_export_commands_work_as_printed(tmp_path, monkeypatch, commands):
 
 
 def test_readme_points_to_the_guide():
-    assert "notebooks/TEACHING.md" in (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "docs/TEACHING.md" in (ROOT / "README.md").read_text(encoding="utf-8")

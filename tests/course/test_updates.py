@@ -35,7 +35,7 @@ def _run(folder, command, check=True):
 
 @pytest.fixture
 def learner(tmp_path):
-    """A learner's clone of a course with two lessons, after its first start; upstream is beside it."""
+    """A learner's clone of a course with two lessons, after its first start, beside upstream."""
     upstream = tmp_path / "upstream"
     (upstream / "notebooks" / "solutions").mkdir(parents=True)
     for name in (ONE, OTHER):
@@ -49,9 +49,7 @@ def learner(tmp_path):
 
 
 def _start(checkout):
-    """What the start command does before it opens JupyterLab, in a checkout with nothing but
-    lessons.
-    """
+    """What the start command does before JupyterLab, in a checkout with nothing but lessons."""
     return copies.renew(checkout / copies.FOLDER, checkout / "notebooks")
 
 

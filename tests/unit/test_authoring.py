@@ -300,9 +300,7 @@ def test_problems(cell, complaint):
 
 @pytest.fixture
 def course(tmp_path, monkeypatch):
-    """An empty course with notebooks/solutions/, in which `write(*cells)` writes lesson 03 there
-    and gives its path.
-    """
+    """An empty course, in which `write(*cells)` writes lesson 03's solution and gives its path."""
     monkeypatch.setattr(authoring, "SOLUTIONS", tmp_path / "notebooks" / "solutions")
     authoring.SOLUTIONS.mkdir(parents=True)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_utils.training import autoencoder
+from course_lessons.l09c_superposition import autoencoder
 
 
 def made_up(rows=4_000, d=16, features=24, on=2):

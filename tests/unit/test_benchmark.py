@@ -256,9 +256,7 @@ def test_one_piece_of_work_can_be_measured_again(tmp_path, monkeypatch):
 
 
 def test_long_training_stops_at_the_score(tmp_path, monkeypatch):
-    """Both runs end at the first measurement that reaches it, and a second call trains nothing
-    again.
-    """
+    """Both runs end at the first measurement that reaches it, and a second call trains nothing."""
     done = []
 
     def fake(kind, recipe, folder, *, until):

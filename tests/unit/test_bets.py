@@ -1,4 +1,4 @@
-"""Bets: what is asked, kept and locked, what the card and the claim's row say, and what is counted."""
+"""Bets: what is asked, kept and locked, what card and claim say of it, what is counted."""
 
 import json
 import math
@@ -33,7 +33,7 @@ def ask(monkeypatch):
             shown[-1] = data
 
     monkeypatch.setattr(
-        "IPython.display.display",
+        "course_utils.course.bets.display",
         lambda data, raw, display_id=False: shown.append(data) if "text/html" in data else None,
     )
 

@@ -30,7 +30,8 @@ def test_what_is_recorded_is_what_heads_move_and_read():
     found, (_, run) = boxes.recorded(model, clean), model.run_with_cache(clean)
     torch.testing.assert_close(found.z[1, 2], run["z", 1][:, :, 2])
     torch.testing.assert_close(found.reads["k", 1], run["k", 1])
-    writer, reader = (0, 1), (1, 2)
+    writer = (0, 1)
+    reader = (1, 2)
     with interventions.cut(model, (writer, "q", reader)):
         _, without = model.run_with_cache(clean)
     change = -found.z[writer] @ boxes.through(model, (writer, "q", reader))

@@ -1,10 +1,12 @@
-"""The sealed models of lesson 11, and the judge that tries hypotheses about them: no answer is
-written anywhere.
+"""The sealed models of lesson 11, and the judge that tries hypotheses about them.
+
+No answer is written anywhere.
 """
 
 import contextlib
 import functools
 import itertools
+import json
 
 import pytest
 import torch
@@ -19,10 +21,8 @@ from course_utils.course import case_score, solutions
 
 NUMBERS = {name: number for number, name in enumerate(cases.names())}
 RELAY = {"0.1": Head(back(3), {"token": "fetched"}), "1.0": Head(back(4), {"fetched": "out"})}
-LABEL, POINTER = (
-    Head(back(1), {"token": "before"}),
-    Head(where("token", itself=False), {"place": "pointer"}),
-)
+LABEL = Head(back(1), {"token": "before"})
+POINTER = Head(where("token", itself=False), {"place": "pointer"})
 AFTER, AT_POINTER = where("before"), where("place", equals="pointer", step=1)
 TO_OUT = {"token": "out"}
 boxes = pytest.mark.parametrize("number", range(len(NUMBERS)))
@@ -158,8 +158,9 @@ def near(hypothesis):
 
 
 def verdicts(seed: int, new: new_boxes.Made) -> tuple[bool, int, int]:
-    """Whether the true hypothesis is with other weights, how many false ones are, and how many were
-    tried.
+    """Whether the true hypothesis holds with other weights, and how many false ones do.
+
+    It also says how many were tried.
     """
     noisy = models.initial(cases.CONFIG | {"d_model": new.model.cfg.d_model}).requires_grad_(False)
     noisy.load_state_dict(new.model.state_dict())
@@ -167,10 +168,8 @@ def verdicts(seed: int, new: new_boxes.Made) -> tuple[bool, int, int]:
         weight.mul_(
             1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed))
         )
-    true, others = (
-        Trial(SealedBox(noisy), new.hypothesis),
-        itertools.islice(near(new.hypothesis), seed % 3, None, 3),
-    )
+    true = Trial(SealedBox(noisy), new.hypothesis)
+    others = itertools.islice(near(new.hypothesis), seed % 3, None, 3)
     trials = [trial for other in others if (trial := tried(SealedBox(new.model), other))]
     false = [trial for trial in trials if trial.digest != true.digest]
     return true.solved, sum(trial.solved for trial in false), len(false)
@@ -195,8 +194,9 @@ def test_true_hypotheses_pass_and_false_ones_fail_on_boxes_made_for_it(many):
 
 
 def short_hypotheses(generator):
-    """All hypotheses of a head or of a writer and a reader that can be written shortly, in an order
-    drawn at random.
+    """All hypotheses that can be written shortly, in an order drawn at random.
+
+    They are about a head, or a writer and a reader.
     """
     looks = [*map(back, range(1, 8)), where("token", itself=False)]
     readers = [
@@ -215,19 +215,14 @@ def short_hypotheses(generator):
 
 
 def costly(model, hypotheses):
-    """Those whose reader, and whose writer if there is one, is the head of its layer whose cut
-    costs most.
-    """
+    """Those whose reader, and whose writer if any, is its layer's head whose cut costs most."""
     tokens, best = languages.texts(), {}
     for layer in (0, 1):
         costs = []
         for head in range(4):
             with interventions.cut(model, (layer, head)):
-                costs.append(
-                    model(tokens, return_type="loss", loss_per_token=True)[
-                        :, languages.PERIOD + 2 :
-                    ].mean()
-                )
+                losses = model(tokens, return_type="loss", loss_per_token=True)
+            costs.append(losses[:, languages.PERIOD + 2 :].mean())
         best[layer] = f"{layer}.{torch.stack(costs).argmax()}"
     return [one for one in hypotheses if all(name == best[int(name[0])] for name in one)]
 
@@ -269,7 +264,7 @@ def test_a_box_is_a_file_with_a_hash(tmp_path, capsys, monkeypatch):
 def test_every_try_is_entered_once(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("COURSE_CLAIMS", raising=False)
-    monkeypatch.setattr(case_score.bets, "is_recorded", lambda: False)
+    monkeypatch.setattr(case_score, "is_recorded", lambda: False)
     wrong, true = {"1.3": Head(back(7), TO_OUT)}, right(1)
     for hypothesis in (wrong, wrong, true):
         check.case(1, hypothesis)
@@ -316,10 +311,8 @@ def test_boxes_come_with_the_course_and_are_what_the_recipe_makes():
     assert sorted(names) == sorted(f"cases/{n}" for n in NUMBERS.values())
     for name in cases.COMPILED:
         number = NUMBERS[name]
-        stored, made = (
-            models.load(f"cases/{number}"),
-            cases.compiled(name, cases.SHUFFLE + number)[0],
-        )
+        stored = models.load(f"cases/{number}")
+        made = cases.compiled(name, cases.SHUFFLE + number)[0]
         assert torch.allclose(stored.W_E, made.W_E, atol=1e-3)
         for QK in (lambda m: m.W_Q @ m.W_K.mT, lambda m: m.W_V @ m.W_O):
             # the noise may find another sign
@@ -333,7 +326,8 @@ def test_no_weight_is_zero_and_no_name_tells():
             (weight == 0).float().mean() < 0.01
             for weight in (model.W_Q, model.W_O, model.W_E, model.W_U)
         )
-        assert models.card(f"cases/{number}").keys() == {"model", "made by"}
+        card = DATA / "cases" / str(number) / "config.json"
+        assert json.loads(card.read_text(encoding="utf-8")).keys() == {"model", "made by"}
     assert (DATA / "cases").is_dir() and checks.sealed(0).language == "blocks"
 
 

@@ -1,6 +1,4 @@
-"""The checks are checked: each accepts right answers, says ○ to the blank, and tells every typical
-mistake.
-"""
+"""The checks are checked: each accepts right answers, and tells blanks and typical mistakes."""
 
 import importlib
 import json
@@ -9,32 +7,24 @@ from pathlib import Path
 import pytest
 import torch
 
+import course_lessons
 from course_lessons.l11_final_case.checks import Case
 from course_tools import authoring
-from course_utils import check
-from course_utils.course import saved_notebook, solutions
-from course_utils.course.exercises import EXERCISES, each
+from course_utils.course import check, saved_notebook, solutions
+from course_utils.course.exercises import EXERCISES, each_case, each_mistake
 from course_utils.course.expectations import same
 
 FOLDER = Path(__file__).parents[1] / "answers"
-assert check  # it brings all exercises
+course_lessons.import_all()
 ANSWERS = [
     importlib.import_module(f"tests.answers.{file.stem}") for file in sorted(FOLDER.glob("l*.py"))
 ]
-RIGHT = [
-    (name, way, answer)
-    for own in ANSWERS
-    for name, ways in own.RIGHT_ANSWERS.items()
-    for way, answer in ways.items()
-]
+RIGHT = {name: ways for own in ANSWERS for name, ways in own.RIGHT_ANSWERS.items()}
 TABLES = [(name, made.mistakes) for name, made in EXERCISES.items()]
 TABLES += [table for own in ANSWERS for table in own.WRONG_ANSWERS.items()]
-MISTAKES = [
-    pytest.param(name, sentence, answer, id=f"{name}: {sentence[:50]}")
-    for name, table in TABLES
-    for sentence, answers in table.items()
-    for answer in (answers if isinstance(answers, tuple) else (answers,))
-]
+TOLD = {name: [] for name in EXERCISES}  # sentences, each with an answer that must hear it
+for _name, _table in TABLES:
+    TOLD[_name] += each_mistake(_table)
 LEARNERS = [
     cell
     for path in authoring.learner_notebooks()
@@ -67,9 +57,8 @@ def said(capsys, name, answer) -> list[str]:
     kept = EXERCISES[name](answer)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0][2:].startswith(name) and max(map(len, lines)) < 200
-    if isinstance(
-        EXERCISES[name], Case
-    ):  # nothing goes on with a case's function; behind the verdict stands evidence
+    if isinstance(EXERCISES[name], Case):
+        # nothing goes on with a case's function; behind the verdict stands evidence
         assert kept is answer
         return lines
     assert kept is (answer if lines[0][0] == "✓" else solutions.find(name).function)
@@ -87,8 +76,7 @@ def test_every_exercise_has_its_place():
     assert all(getattr(check, name) is made for name, made in EXERCISES.items())
     assert {name for name, table in TABLES if table} == EXERCISES.keys()
     built = {name for name, made in EXERCISES.items() if not isinstance(made, Case)}
-    few = [name for name in built if sum(name == other for other, _, _ in RIGHT) < 3]
-    assert not few
+    assert not [name for name in built if len(RIGHT[name]) < 3]
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -108,18 +96,22 @@ def test_the_blank_is_not_attempted(capsys, name):
     assert said(capsys, name, blank) == [f"○ {name}: not attempted yet.{goes_on}"]
 
 
-@pytest.mark.parametrize(("name", "sentence", "answer"), MISTAKES)
-def test_a_typical_mistake_is_told(capsys, name, sentence, answer):
-    line = said(capsys, name, answer)[0]
-    assert line.startswith(f"✗ {name}: ") and line.endswith((".", "?"))
-    assert "your function stopped" not in line and "can't read" not in line
-    assert " ".join(sentence.split()) in line
+@pytest.mark.parametrize("name", EXERCISES)
+def test_typical_mistakes_are_told(subtests, capsys, name):
+    for sentence, answer in TOLD[name]:
+        with subtests.test(sentence[:50]):
+            line = said(capsys, name, answer)[0]
+            assert line.startswith(f"✗ {name}: ") and line.endswith((".", "?"))
+            assert "your function stopped" not in line and "can't read" not in line
+            assert " ".join(sentence.split()) in line
 
 
-@pytest.mark.parametrize(("name", "way", "answer"), RIGHT)
-def test_another_right_answer_is_right(capsys, name, way, answer):
-    EXERCISES[name](answer)
-    assert capsys.readouterr().out.splitlines()[0] == f"✓ {name}"
+@pytest.mark.parametrize("name", RIGHT)
+def test_other_right_answers_are_right(subtests, capsys, name):
+    for way, answer in RIGHT[name].items():
+        with subtests.test(way):
+            EXERCISES[name](answer)
+            assert capsys.readouterr().out.splitlines()[0] == f"✓ {name}"
 
 
 @pytest.mark.parametrize("name", EXERCISES)
@@ -135,29 +127,26 @@ def _others(result):
     elif isinstance(result, tuple | list) and any(isinstance(one, torch.Tensor) for one in result):
         for number, one in enumerate(result):
             for kind, other in _others(one):
-                yield (
-                    f"{kind}, thing {number}",
-                    type(result)([*result[:number], other, *result[number + 1 :]]),
-                )
+                changed = type(result)([*result[:number], other, *result[number + 1 :]])
+                yield f"{kind}, thing {number}", changed
         yield "one missing", result[:-1]
     elif isinstance(result, tuple | list):
         yield "one more", [*result, *result[:1], 7]
     elif isinstance(result, torch.Tensor) and result.ndim:
         noise = torch.rand(result.shape, generator=torch.Generator().manual_seed(0)) + 0.5
         x = result.double()
-        yield from {
-            "negated": -x,
-            "scaled": 1.5 * x,
-            "noisy": x + 0.01 * noise,
-            "constant": 0 * x + x.mean(),
-        }.items()
-        yield from {
-            "axes turned": x.mT if x.ndim > 1 else x.flip(0),
-            "shifted": x.roll(1, -1),
-        }.items()
-        yield from {"an axis more": x[None], "one entry": x.flatten()[0]}.items()
+        yield "negated", -x
+        yield "scaled", 1.5 * x
+        yield "noisy", x + 0.01 * noise
+        yield "constant", 0 * x + x.mean()
+        yield "axes turned", x.mT if x.ndim > 1 else x.flip(0)
+        yield "shifted", x.roll(1, -1)
+        yield "an axis more", x[None]
+        yield "one entry", x.flatten()[0]
     elif isinstance(result, int | float | torch.Tensor):
-        yield from {"negated": -result, "scaled": 1.5 * result, "one more": result + 1}.items()
+        yield "negated", -result
+        yield "scaled", 1.5 * result
+        yield "one more", result + 1
 
 
 COMPARED = [name for name, made in EXERCISES.items() if made.cases]
@@ -166,21 +155,19 @@ COMPARED = [name for name, made in EXERCISES.items() if made.cases]
 @pytest.mark.parametrize("name", COMPARED)
 def test_a_result_that_is_near_ours_is_wrong(capsys, name):
     right = solutions.find(name).function
-    results = [right(*arguments) for _, arguments in each(EXERCISES[name].cases())]
+    results = [right(*arguments) for _, arguments in each_case(EXERCISES[name].cases())]
     for kind, _ in _others(results[0]):
         made = [dict(_others(one)).get(kind, one) for one in results]
-        if not all(
-            same(other, one) for other, one in zip(made, results, strict=True)
-        ):  # negated zeros are the same
-            given = iter(made)
-            assert said(capsys, name, lambda *_, given=given: next(given))[0].startswith(
-                f"✗ {name}: "
-            ), kind
+        if all(map(same, made, results)):  # as zeros that are negated
+            continue
+        given = iter(made)
+        line = said(capsys, name, lambda *_, given=given: next(given))[0]
+        assert line.startswith(f"✗ {name}: "), kind
 
 
 @pytest.mark.parametrize("name", COMPARED)
 def test_arguments_are_left_as_they_are(capsys, name):
-    _, first = next(each(EXERCISES[name].cases()))
+    _, first = next(each_case(EXERCISES[name].cases()))
     places = [
         number
         for number, one in enumerate(first)

@@ -1,6 +1,4 @@
-"""What every check does with a learner's function, whatever the exercise: side effects, time,
-exceptions, print.
-"""
+"""What every check does with a learner's function: side effects, time, exceptions, print."""
 
 import contextlib
 import random
@@ -11,11 +9,13 @@ import pytest
 import torch
 from transformer_lens import ActivationCache, FactoredMatrix
 
+import course_lessons
 from course_lessons.fixtures import tiny_model
-from course_utils import check
-from course_utils.course import exercises, guard, solutions
-from course_utils.course.expectations import Operations, Unfit, Wrong, number, pair, tensor
+from course_lessons.l01_transformer.checks import Operations
+from course_utils.course import check, exercises, guard, solutions
+from course_utils.course.expectations import Unfit, Wrong, number, pair, tensor
 
+course_lessons.import_all()
 TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
 CACHE = {"not": "data"}
 BLANK = 'def answer(x):\n    raise NotImplementedError("your code here")'
@@ -210,26 +210,27 @@ def test_using_a_model_and_a_cache_is_no_change():
 
 
 @pytest.mark.parametrize(
-    ("switch", "sentence"),
+    ("switch", "called"),
     [
-        (lambda: torch.set_grad_enabled(False), "gradients"),
-        (lambda: torch.set_default_dtype(torch.float64), "default dtype"),
-        (lambda: torch.set_default_device("meta"), "default device"),
-        (lambda: torch.set_num_threads(torch.get_num_threads() + 1), "number of threads"),
-        (lambda: torch.use_deterministic_algorithms(True), "deterministic"),
-        (lambda: torch.manual_seed(20_221_208), "seeds torch"),
+        (lambda: torch.set_grad_enabled(False), "set_grad_enabled(False)"),
+        (lambda: torch.set_default_dtype(torch.float64), "set_default_dtype(torch.float64)"),
+        (lambda: torch.set_default_device("meta"), "set_default_device(meta)"),
+        (lambda: torch.set_num_threads(7), "set_num_threads(7)"),
+        (lambda: torch.use_deterministic_algorithms(True), "use_deterministic_algorithms(True)"),
+        (lambda: torch.manual_seed(20_221_208), "manual_seed(20221208)"),
     ],
 )
-def test_a_switch_of_torch_is_told_and_set_back(double, capsys, switch, sentence):
-    before = [read() for read, _ in guard.SWITCHES]
+def test_a_switch_of_torch_is_told_and_set_back(double, capsys, switch, called):
+    before = [read() for read in guard.SWITCHES.values()]
 
     def answer(x):
         switch()
         return x
 
     double(answer)
+    sentence = f"it leaves `torch.{called}` in force for the whole notebook: set it back, or do"
     assert sentence in capsys.readouterr().out
-    assert [read() for read, _ in guard.SWITCHES] == before
+    assert [read() for read in guard.SWITCHES.values()] == before
 
 
 def test_switches_are_set_back_after_an_exception(double):
@@ -434,9 +435,8 @@ def test_reset_gives_the_blank_back(fresh, capsys, monkeypatch):
     )
     assert "check.direct_path(direct_path)" in printed and "SOLUTION" not in printed
     cells = []
-    monkeypatch.setattr(
-        exercises, "_notebook", lambda: type("Shell", (), {"set_next_input": cells.append})
-    )
+    shell = type("Shell", (), {"set_next_input": cells.append})
+    monkeypatch.setattr(exercises, "get_ipython", lambda: shell)
     check.reset("direct_path")
     assert cells == [printed.removesuffix("\n")] and capsys.readouterr().out == ""
 

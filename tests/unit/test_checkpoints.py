@@ -1,6 +1,4 @@
-"""The stored models are what their cards say, and can do what the lessons build on, each against
-its control.
-"""
+"""The stored models are what their cards say, and do what the lessons build on, with controls."""
 
 import json
 from dataclasses import replace

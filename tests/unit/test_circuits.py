@@ -55,14 +55,11 @@ def test_circuits_are_the_products_of_their_weights(model, layer, head):
         matrix = circuit(model, layer, head)
         assert isinstance(matrix, FactoredMatrix) and matrix.mdim == 4
         torch.testing.assert_close(matrix.AB, product)
-    torch.testing.assert_close(circuits.direct_path(model).AB, W_E @ W_U)
 
 
 @pytest.mark.parametrize(("layer", "head"), HEADS)
 def test_qk_gives_the_attention_scores(model, cache, layer, head):
-    """Shortformer positions: queries and keys see the stream plus the position, values the stream
-    alone.
-    """
+    """Queries and keys see the stream plus the position, values the stream alone."""
     x = cache["resid_pre", layer] + model.W_pos
     scores = (x @ circuits.qk(model, layer, head) @ x.mT).AB / 2
     seen = torch.ones(20, 20).tril().bool()
@@ -93,12 +90,10 @@ def test_ov_gives_what_a_head_writes(cache, model, layer, head):
 
 
 def test_paths_add_up_to_the_logits_of_one_layer():
-    """Direct path, plus each head's full OV circuit moved by its pattern: all that a one-layer
-    model does.
-    """
+    """The direct path, and each head's full OV circuit moved by its pattern: that is all."""
     model = models.initial(CONFIG | {"n_layers": 1}).requires_grad_(False)
     logits, cache = model.run_with_cache(TOKENS)
-    total = circuits.direct_path(model).AB[TOKENS]
+    total = (model.W_E @ model.W_U)[TOKENS]
     for head in range(3):
         total = total + cache["pattern", 0][:, head] @ circuits.full_ov(model, 0, head).AB[TOKENS]
     torch.testing.assert_close(total, logits, atol=1e-5, rtol=1e-4)
@@ -151,9 +146,7 @@ def test_eigenvalues_need_a_square_matrix():
 
 @pytest.fixture
 def planted():
-    """A one-layer model that reads and writes tokens in the same directions, and whose OV circuit
-    the test sets.
-    """
+    """A one-layer model whose W_U is W_Eᵀ, and whose OV circuit the test sets."""
     model = models.initial(CONFIG | {"n_layers": 1}).requires_grad_(False)
     generator = torch.Generator().manual_seed(1)
     model.W_E.copy_(torch.randn(40, 16, generator=generator))
@@ -162,9 +155,7 @@ def planted():
     W_E = model.W_E
 
     def score(inner):
-        """`inner` [d_head, d_head]: what becomes of a value between reading and writing, in units
-        of W_E W_Eᵀ.
-        """
+        """What becomes of a value between reading and writing, in units of W_E W_Eᵀ: `inner`."""
         gram = W_V.T @ W_E.T @ W_E @ W_V
         model.blocks[0].attn.W_V[0] = W_V
         model.blocks[0].attn.W_O[0] = inner @ torch.linalg.inv(gram) @ W_V.T
@@ -214,7 +205,7 @@ def test_copying_null_is_what_chance_gives(model):
 
 
 def test_copying_null_is_the_score_of_random_heads(model):
-    """Its samples follow the same distribution as heads with random weights, scored the long way."""
+    """Its samples are distributed as heads with random weights, scored the long way."""
     generator = torch.Generator().manual_seed(5)
     W_V, W_O = (
         torch.randn(400, 16, 4, generator=generator),
@@ -228,9 +219,7 @@ def test_copying_null_is_the_score_of_random_heads(model):
 
 
 def test_copying_null_goes_through_the_models_own_embeddings():
-    """If what is written can reach the logits in one direction only, one eigenvalue is left, and
-    the score ±1.
-    """
+    """If only one direction leads to the logits, one eigenvalue is left, and the score ±1."""
     one_way = models.initial(CONFIG).requires_grad_(False)
     for weight in (one_way.W_U, one_way.W_E):
         full = weight.clone()
@@ -370,7 +359,7 @@ def test_no_function_makes_a_table_of_all_pairs():
         for circuit in (circuits.full_qk, circuits.full_ov):
             assert circuit(model, 0, 0).shape == (d_vocab, d_vocab)
         circuits.copying_score(circuits.full_ov(model, 0, 0))
-        circuits.copying_score(circuits.direct_path(model))
+        circuits.copying_score(FactoredMatrix(model.W_E, model.W_U))
         circuits.copying_null(model, samples=2)
         circuits.copying_scores(model)
     assert d_vocab * 4 <= largest.entries <= d_vocab * 16

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from course_lessons import replication
 from course_utils._files import write_checksums
 from course_utils.course import claims
 
@@ -179,13 +180,13 @@ def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
     }
     (tmp_path / "replication.json").write_text(json.dumps({"05_x": rows}), encoding="utf-8")
     write_checksums(tmp_path)
-    monkeypatch.setattr(claims, "DATA", tmp_path)
-    monkeypatch.setattr(claims, "table", lambda lesson: TABLE)
-    lines = claims.siblings("05_x", ["scores", "a share"]).data.splitlines()
+    monkeypatch.setattr(replication, "DATA", tmp_path)
+    monkeypatch.setattr(replication, "table", lambda lesson: TABLE)
+    lines = replication.siblings("05_x", ["scores", "a share"]).data.splitlines()
     assert lines[0] == "| claim | ours | 3 siblings | siblings that agree |"
     assert lines[2] == "| scores | 0.73, 0.69 | 0.70 to 0.75, 0.20 to 0.70 | 3, 1 of 3 |"
     assert lines[3] == "| a share | 0.968 | 0.950 to 0.990 | 3 of 3 |"
     count = "1 hold on every sibling, 1 on some or for some of their numbers, and 1 are ours alone."
     assert lines[-1] == f"Of the lesson's 3 claims about the trained model {count}"
     with pytest.raises(KeyError):
-        claims.siblings("05_x", ["worst"])
+        replication.siblings("05_x", ["worst"])

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from course_lessons.l06_composition.null import _shares, null
 from course_utils import composition, models
 
 CONFIG = {
@@ -40,7 +41,7 @@ def test_scores_are_the_norms_of_the_products_written_out(mode, n_heads):
     scores = composition.scores(model, mode)
     assert scores.shape == (3, n_heads, 3, n_heads)
     # for the same pairs
-    assert torch.equal(composition.null(model, mode, samples=1)[0] > 0, scores > 0)
+    assert torch.equal(null(model, mode, samples=1)[0] > 0, scores > 0)
     for index in torch.cartesian_prod(*map(torch.arange, scores.shape)).tolist():
         expected = _dense(model, mode, *index) if index[0] < index[2] else 0
         assert scores[tuple(index)] == pytest.approx(float(expected), abs=1e-6)
@@ -70,9 +71,7 @@ def test_a_planted_pair_is_found_by_its_mode_alone(planted):
 
 @pytest.mark.parametrize("mode", "QKV")
 def test_scores_depend_on_the_products_alone(mode):
-    """W_Q → W_Q R, W_K → W_K R⁻ᵀ and W_V → W_V R, W_O → R⁻¹ W_O leave the model as it is, and so
-    the scores.
-    """
+    """W_Q R, W_K R⁻ᵀ, W_V R and R⁻¹ W_O make the same model, and so the same scores."""
     model = _model()
     before = composition.scores(model, mode)
     R = torch.randn(5, 5, generator=torch.Generator().manual_seed(0)) + 3 * torch.eye(5)
@@ -102,24 +101,23 @@ def test_no_circuit_is_multiplied_out():
     with _Largest() as largest:
         for mode in "QKV":
             composition.scores(model, mode)
-            composition.null(model, mode, samples=2)
+            null(model, mode, samples=2)
     assert largest.entries <= 2 * 9 * 600 * 3 < 600 * 600
 
 
 @pytest.mark.parametrize("mode", "QKV")
 def test_the_null_is_the_score_of_heads_turned_at_random(mode):
-    """Per pair, mean and spread agree with the long way: turn what every head writes at random, and
-    score.
-    """
+    """Mean and spread of each pair: as if what every head writes were turned, and scored."""
     model = _model(n_layers=2, n_heads=2)
     model.blocks[0].attn.W_V[0][:, 1:] *= (
         0.1  # one circuit is nearly of rank 1, another reads in few directions
     )
     for name in "QKV":
         getattr(model.blocks[1].attn, f"W_{name}")[1, :, 1:] *= 0.2
-    null = composition.null(model, mode, samples=1_500)
-    assert null.shape == (1_500, 2, 2, 2, 2) and not null[:, 1].any() and not null[:, :, :, 0].any()
-    null = null[:, 0, :, 1]
+    samples = null(model, mode, samples=1_500)
+    assert samples.shape == (1_500, 2, 2, 2, 2)
+    assert not samples[:, 1].any() and not samples[:, :, :, 0].any()
+    samples = samples[:, 0, :, 1]
     W_O, turned = model.W_O[0].clone(), []
     generator = torch.Generator().manual_seed(1)
     for _ in range(1_500):
@@ -128,11 +126,11 @@ def test_the_null_is_the_score_of_heads_turned_at_random(mode):
         )
         turned.append(composition.scores(model, mode)[0, :, 1])
     turned = torch.stack(turned)
-    torch.testing.assert_close((null**2).mean(0), torch.full((2, 2), 1 / 24), rtol=0.12, atol=0)
-    torch.testing.assert_close(null.mean(0), turned.mean(0), rtol=0.05, atol=0)
-    torch.testing.assert_close(null.std(0), turned.std(0), rtol=0.12, atol=0)
+    torch.testing.assert_close((samples**2).mean(0), torch.full((2, 2), 1 / 24), rtol=0.12, atol=0)
+    torch.testing.assert_close(samples.mean(0), turned.mean(0), rtol=0.05, atol=0)
+    torch.testing.assert_close(samples.std(0), turned.std(0), rtol=0.12, atol=0)
     # head 1 with head 0, which both use all their directions: the smallest spread
-    assert null.std(0).argmin() == 2
+    assert samples.std(0).argmin() == 2
 
 
 def test_the_null_keeps_the_singular_values_of_every_circuit():
@@ -140,20 +138,18 @@ def test_the_null_keeps_the_singular_values_of_every_circuit():
         [1, 2, 3, 9.0]
     )
     squared = torch.linalg.svdvals(A @ B.mT)[..., :4] ** 2
-    torch.testing.assert_close(composition._shares(A, B), squared / squared.sum(-1, keepdim=True))
+    torch.testing.assert_close(_shares(A, B), squared / squared.sum(-1, keepdim=True))
 
 
 def test_the_null_repeats_itself():
     model = _model()
-    null = composition.null(model, "K", samples=3, seed=4)
-    assert torch.equal(null, composition.null(model, "K", samples=3, seed=4))
-    assert not torch.equal(null, composition.null(model, "K", samples=3, seed=5))
-    assert torch.equal(
-        composition.null(model, "K"), composition.null(model, "K", samples=100, seed=0)
-    )
+    samples = null(model, "K", samples=3, seed=4)
+    assert torch.equal(samples, null(model, "K", samples=3, seed=4))
+    assert not torch.equal(samples, null(model, "K", samples=3, seed=5))
+    assert torch.equal(null(model, "K"), null(model, "K", samples=100, seed=0))
 
 
-@pytest.mark.parametrize("function", [composition.scores, composition.null])
+@pytest.mark.parametrize("function", [composition.scores, null])
 def test_bad_input_gets_a_sentence(function):
     with pytest.raises(ValueError, match="mode must be"):
         function(_model(), "q")

@@ -128,10 +128,10 @@ def test_lengths_and_contexts_can_be_chosen():
 
 
 def readers(tokens):
-    """How many later tokens of its document repeat the token at each position, on average: who will
-    ever look there.
+    """How many later tokens of its document repeat the token at each position, on average.
 
-    A position without readers has no use for a previous token, and so no gradient to look for it.
+    That is who will ever look there. A position without readers has no use for a previous token,
+    and so no gradient to look for it.
     """
     ago = language.sources(tokens)
     columns = ago.nonzero()[:, 1]  # column i is about the token at i + 1
@@ -211,10 +211,8 @@ def test_planting_changes_where_one_head_looks_and_nothing_else(repeated):
         )
     assert after[0] > 0.85 and before.max() < 0.1
     for name, weight in planted.named_parameters():
-        other, changed = (
-            plain.get_parameter(name),
-            name in ("blocks.0.attn.W_Q", "blocks.0.attn.W_K"),
-        )
+        other = plain.get_parameter(name)
+        changed = name in ("blocks.0.attn.W_Q", "blocks.0.attn.W_K")
         assert torch.equal(weight[1:], other[1:]) and torch.equal(weight[0], other[0]) != changed
 
 
@@ -253,8 +251,9 @@ def test_a_model_held_by_itself_is_itself():
 
 
 def test_each_part_needs_its_own_weights_and_no_others():
-    """All of a good model's parts but one, and that one from an untrained model: nothing is left of
-    induction.
+    """All of a good model's parts but one, and that one from an untrained model.
+
+    Nothing is left of induction.
     """
     good, bad = planted_induction(), runs.start(replace(runs.Run(), seed=3)).requires_grad_(False)
     attn = good.blocks[1].attn
@@ -338,8 +337,9 @@ def test_doors_tell_what_is_copied(repeated):
 
 
 def planted_induction():
-    """A model with one induction head made by hand: one-hot tokens, positions apart, each in its
-    part of the stream.
+    """A model with one induction head made by hand.
+
+    One-hot tokens, positions apart, each in its part of the stream.
     """
     config = runs.Run().config() | {"d_model": 256, "d_head": 64}
     model = models.initial(config).requires_grad_(False)
@@ -424,11 +424,9 @@ def test_smeared_keys_let_a_head_find_what_stood_before():
     # no future, and never the one before
     assert all(place < i - 1 for i, place in enumerate(places.tolist()) if i > 1)
     run = replace(TINY, n_layers=1)
-    plain, hooked, own = (
-        runs.start(run),
-        runs.OnLanguage(replace(run, smear="previous")),
-        runs.OnLanguage(run, runs.smeared),
-    )
+    plain = runs.start(run)
+    hooked = runs.OnLanguage(replace(run, smear="previous"))
+    own = runs.OnLanguage(run, runs.smeared)
     tokens = hooked.held_out
     torch.testing.assert_close(hooked.logits(tokens, 0), own.logits(tokens, 0))
     assert not torch.allclose(hooked.logits(tokens, 0), plain(tokens), atol=1e-4)
@@ -649,8 +647,9 @@ def test_a_dask_cluster_takes_the_runs_over(swept, tmp_path):
 
 
 def made_up(seed=1, at=3, **fields):
-    """A result whose heads 0.1 and 1.1 form at measurement `at` of ten, and whose lead is 2 from
-    the second on.
+    """A result whose heads 0.1 and 1.1 form at measurement `at` of ten.
+
+    Its lead is 2 from the second on.
     """
     rows = []
     for i in range(10):

@@ -1,4 +1,4 @@
-"""The glossary: its order, its names in TransformerLens, and the lessons that introduce its terms."""
+"""The glossary: its order, its names in TransformerLens, the lessons that introduce its terms."""
 
 import functools
 import re
@@ -58,21 +58,21 @@ def _bold(term):
 
 
 def test_terms_stand_in_order_and_have_addresses_that_work_everywhere():
-    """JupyterLab keeps capitals in the address of a heading, GitHub and the site make them small."""
+    """JupyterLab keeps capitals in a heading's address, GitHub and the site make them small."""
     terms = re.findall("^### (.*)$", TEXT, re.MULTILINE)
     assert terms == sorted(set(terms)) == [*ENTRIES] and all(
         re.fullmatch("[a-z0-9 -]+", term) for term in terms
     )
 
 
-@pytest.mark.parametrize("term", ENTRIES)
-def test_an_entry_is_a_sentence_and_a_line(term):
-    sentence, line = ENTRIES[term].strip().split("\n\n")
-    assert re.fullmatch(r"[A-Z][^\n]*\.", sentence) and "\n" not in line
-    assert not (links.lesson_number(line) and "not in this course yet" in line)
-    assert not re.findall(r"[A-Z]\w+ (?:et al\.|& \w+) \d{4}(?!\])", line), (
-        "its address belongs into sources.json"
-    )
+def test_an_entry_is_a_sentence_and_a_line(subtests):
+    for term, entry in ENTRIES.items():
+        with subtests.test(term):
+            sentence, line = entry.strip().split("\n\n")
+            assert re.fullmatch(r"[A-Z][^\n]*\.", sentence) and "\n" not in line
+            assert not (links.lesson_number(line) and "not in this course yet" in line)
+            unlinked = re.findall(r"[A-Z]\w+ (?:et al\.|& \w+) \d{4}(?!\])", line)
+            assert not unlinked, "its address belongs into sources.json"
 
 
 def test_its_links_are_written():
@@ -111,30 +111,35 @@ def test_every_name_of_the_entries_exists():
         assert found, name
 
 
-@pytest.mark.parametrize("term", [term for term in ENTRIES if links.lesson_number(ENTRIES[term])])
-def test_a_term_is_bold_and_a_link_where_it_is_introduced(term):
-    introduced, address = (
-        False,
-        rf"\[{_bold(term)}\]\(\.\./{links.GLOSSARY}#{term.replace(' ', '-')}\)",
-    )
+def test_a_term_is_bold_and_a_link_where_it_is_introduced(subtests):
+    for term, entry in ENTRIES.items():
+        if number := links.lesson_number(entry):
+            with subtests.test(term):
+                _is_introduced_in(number, term)
+
+
+def _is_introduced_in(number, term):
+    """Bold and a link in the lesson with this number, and bold in no lesson before."""
+    anchor = term.replace(" ", "-")
+    address = rf"\[{_bold(term)}\]\(\.\./{links.GLOSSARY}#{anchor}\)"
+    introduced = False
     for path in authoring.lessons():
-        text, number = _words(path), lesson_of(path).split("_")[0]
-        here = number == links.lesson_number(ENTRIES[term])
-        assert len(re.findall(address, text, re.IGNORECASE)) == here, (
-            f"run authoring on lesson {number}"
-        )
+        text, lesson = _words(path), lesson_of(path).split("_")[0]
+        here = lesson == number
+        found = re.findall(address, text, re.IGNORECASE)
+        assert len(found) == here, f"run authoring on lesson {lesson}"
         introduced |= here
         if here or not introduced:
             before = re.split(address, text, maxsplit=1, flags=re.IGNORECASE)[0]
-            assert not re.search(_bold(term), before, re.IGNORECASE), (
-                f"lesson {number} has it in bold before"
-            )
+            is_bold = re.search(_bold(term), before, re.IGNORECASE)
+            assert not is_bold, f"lesson {lesson} has it in bold before"
     assert introduced
 
 
-@pytest.mark.parametrize("path", authoring.lessons(), ids=lesson_of)
-def test_what_lessons_link_is_in_the_glossary(path):
+def test_what_lessons_link_is_in_the_glossary():
     anchors = {term.replace(" ", "-") for term in ENTRIES}
-    for copy, prefix in ((path, r"\.\./"), (authoring.learner_path(path), "")):
-        found = re.findall(rf"\]\(([./]*){links.GLOSSARY}#(.*?)\)", _words(copy))
-        assert all(re.fullmatch(prefix, before) and anchor in anchors for before, anchor in found)
+    for path in authoring.lessons():
+        for copy, prefix in ((path, "../"), (authoring.learner_path(path), "")):
+            found = re.findall(rf"\]\(([./]*){links.GLOSSARY}#(.*?)\)", _words(copy))
+            for before, anchor in found:
+                assert before == prefix and anchor in anchors, f"{copy.name}: {before}#{anchor}"

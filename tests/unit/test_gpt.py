@@ -6,7 +6,7 @@ from math import prod
 import pytest
 import torch
 
-from course_utils.training import gpt
+from course_lessons.l01_transformer import gpt
 
 
 def _random(*shape, seed=0):
@@ -114,10 +114,8 @@ def test_every_fifth_stream_is_kept_back():
 
 
 def test_a_token_is_drawn_as_often_as_its_probability_says():
-    p, generator = (
-        torch.tensor([0.0, 0.25, 0.75, 0.0]).expand(4000, 4),
-        torch.Generator().manual_seed(0),
-    )
+    p = torch.tensor([0.0, 0.25, 0.75, 0.0]).expand(4000, 4)
+    generator = torch.Generator().manual_seed(0)
     shares = gpt.drawn(p, generator).flatten().bincount(minlength=4) / 4000
     assert shares[0] == shares[3] == 0 and shares[1].item() == pytest.approx(0.25, abs=0.03)
     assert gpt.drawn(torch.zeros(1, 3), generator).item() == 2

@@ -1,5 +1,6 @@
-"""Addition around a clock face: splits, waves and the two measures against what is known by
-construction.
+"""Addition around a clock face: splits, waves and two measures against what is known.
+
+It is known by construction.
 """
 
 import math

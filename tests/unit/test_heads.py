@@ -3,15 +3,14 @@
 import pytest
 import torch
 
+from course_lessons.l04b_what_reading_misses.score_parts import score_parts
 from course_utils import heads, load, measure, models, text
 
 PERIOD, LENGTH = 5, 16  # a start token and three passes
 
 
 def _looking(source):
-    """A pattern in which each destination attends fully to `source(dest)`, or to the start if that
-    is not there.
-    """
+    """A pattern where each destination attends to `source(dest)`, or else to the start."""
     pattern = torch.zeros(LENGTH, LENGTH)
     for dest in range(LENGTH):
         pattern[dest, max(source(dest), 0)] = 1
@@ -141,9 +140,7 @@ def test_value_weighting_measures_what_the_head_would_write():
 
 
 def test_parts_of_a_score_vary_as_their_own_scores_do():
-    """Against loops over texts and destinations; the second layer has other weights, and must not
-    be read.
-    """
+    """Against loops over texts and destinations; the second layer must not be read."""
     config = {
         "n_layers": 2,
         "d_model": 6,
@@ -161,7 +158,7 @@ def test_parts_of_a_score_vary_as_their_own_scores_do():
     model = models.initial(config)
     tokens = torch.randint(9, (2, 70), generator=torch.Generator().manual_seed(0))
     for first in (3, 64):
-        parts = heads.score_parts(model, tokens, *(() if first == 64 else (first,)))
+        parts = score_parts(model, tokens, *(() if first == 64 else (first,)))
         for head in range(3):
             asked, read = (
                 [v @ W[0, head] for v in (model.W_E[tokens], model.W_pos)]
@@ -195,4 +192,4 @@ def test_a_text_longer_than_the_context_is_a_sentence(function):
 
 def test_a_model_without_layers_has_no_scores():
     with pytest.raises(ValueError, match="has no heads"):
-        heads.score_parts(load("zero-layer"), torch.ones(1, 5, dtype=torch.long), 2)
+        score_parts(load("zero-layer"), torch.ones(1, 5, dtype=torch.long), 2)

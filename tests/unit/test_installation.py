@@ -20,6 +20,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("course_utils", "course_lessons", "course_tools")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LEAST, LIMIT = (
     int(n) for n in re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups()
@@ -64,7 +65,7 @@ def _imports(file: Path) -> set[str]:
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and not node.level:
             found.add(node.module.split(".")[0])
-    ours = {"course_utils", *(file.stem for file in (ROOT / "tests").rglob("*.py"))}
+    ours = {*PACKAGES, *(file.stem for file in (ROOT / "tests").rglob("*.py"))}
     return found - set(sys.stdlib_module_names) - {"tomllib"} - ours  # Python's own since 3.11
 
 
@@ -86,12 +87,12 @@ def _undeclared(files, declared: list[Requirement]) -> set[str]:
 
 
 def test_every_import_is_declared():
-    package = sorted((ROOT / "course_utils").rglob("*.py"))
-    lessons = [file for file in package if file.parent.name != "author"]
-    # for who has a cluster: the README says what to install
-    assert _undeclared(lessons, LEARNER) <= {"dask"}
-    assert _undeclared(package, AUTHOR) <= {"dask"}
-    everything = [*package, *(ROOT / "tests").rglob("*.py"), ROOT / "conftest.py"]
+    learner = [file for name in PACKAGES[:2] for file in (ROOT / name).rglob("*.py")]
+    author = [*learner, *(ROOT / PACKAGES[2]).rglob("*.py")]
+    everything = [*author, *(ROOT / "tests").rglob("*.py"), ROOT / "conftest.py"]
+    # dask is for who has a cluster: CONTRIBUTING says what to install
+    assert _undeclared(learner, LEARNER) <= {"dask"}
+    assert _undeclared(author, AUTHOR) <= {"dask"}
     assert _undeclared(everything, CONTRIBUTOR) <= {"dask", "tests"}
 
 

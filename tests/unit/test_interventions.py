@@ -119,9 +119,7 @@ def test_a_cut_head_writes_nothing(name):
 
 @pytest.mark.parametrize("path", "qkv")
 def test_a_shut_door_is_what_split_inputs_give(path):
-    """TransformerLens hands every head its own copy of the stream; take the earlier head's write
-    out of that copy.
-    """
+    """TransformerLens gives each head a copy of the stream; take the write out of that copy."""
     model, tokens = load("two-layer"), tokens_of("two-layer")
     run = paths.run(model, tokens, ((0, 5), path, (1, 6)))
     _, cache = model.run_with_cache(tokens)
@@ -237,9 +235,7 @@ def test_where_there_is_layernorm_no_door_can_be_cut():
 
 
 def test_a_head_and_a_door_take_what_stands_in():
-    """Its own output changes nothing; a constant behind a door is that constant, added to what the
-    reader reads.
-    """
+    """Its own output changes nothing; a constant behind a door is read in its place."""
     model, tokens = load("two-layer"), text.repeated_tokens(8, batch=5)
     _, cache = model.run_with_cache(tokens)
     own = {(0, 5): cache["z", 0][:, :, 5], (1, 6): cache["z", 1][:, :, 6]}
@@ -279,9 +275,7 @@ def test_what_stands_in_for_heads_has_its_price():
 
 
 def by_hand(model, tokens, kept, other):
-    """A model of heads alone, door by door: what is kept carries what is written here, all else
-    comes from `other`.
-    """
+    """Heads alone, door by door: what is kept is written here, all else comes from `other`."""
     pos = model.W_pos[: tokens.shape[1]]
     in_stream = model.cfg.positional_embedding_type == "standard"
     written, instead = {"embed": model.W_E[tokens]}, {"embed": other["embed"]}
@@ -326,9 +320,7 @@ def test_only_what_is_kept_is_left(positions, kind):
 
 
 def test_two_cuts_at_once_put_two_things_in_place():
-    """One has what stands behind the doors that a hypothesis names, the other what stands behind
-    all others.
-    """
+    """One has what stands behind doors that a hypothesis names, the other behind all others."""
     model = tiny_model(0.3)
     tokens = torch.randint(model.cfg.d_vocab, (4, 6), generator=torch.Generator().manual_seed(0))
     other = interventions.stand_ins(model, 0, tokens)["another text's"]

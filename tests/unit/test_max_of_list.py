@@ -1,6 +1,4 @@
-"""Every list of a small model, by running it, against what the votes, the classes and the search
-say.
-"""
+"""Every list of a small model, by running it, against the votes, the classes and the search."""
 
 import itertools
 

@@ -17,7 +17,7 @@ import torch
 from huggingface_hub import constants
 from huggingface_hub import errors as hub_errors
 
-from course_utils import _files, models, text, transforms
+from course_utils import _files, models, text
 
 CONFIG = {
     "n_layers": 2,
@@ -274,9 +274,8 @@ def test_saved_weights_hold_half_precision_and_no_bias(folder):
 FAILURES = [
     hub_errors.LocalEntryNotFoundError("not in the cache, and no connection"),
     hub_errors.OfflineModeIsEnabled("offline mode is enabled"),
-    OSError(
-        "We couldn't connect to 'https://huggingface.co' to load the files"
-    ),  # transformers' own
+    # transformers' own
+    OSError("We couldn't connect to 'https://huggingface.co' to load the files"),
     hub_errors.HTTPError("refused, or timed out"),
     ConnectionRefusedError(errno.ECONNREFUSED, "refused"),
 ]
@@ -374,30 +373,36 @@ def repository(name):  # as a download leaves it in the cache
     snapshot.mkdir(parents=True)
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text(snapshot.name)
-    for absent in ("config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja"):
+    for absent in ("config.json", "special_tokens_map.json", "added_tokens.json",
+                   "chat_template.jinja"):
         (folder / ".no_exist" / snapshot.name).mkdir(parents=True, exist_ok=True)
         (folder / ".no_exist" / snapshot.name / absent).touch()
     return snapshot
 
 tokenizer_name = "NeelNanda/gpt-neox-tokenizer-digits"
-card = dict(n_layers=1, d_model=16, n_heads=2, d_head=8, d_mlp=64, n_ctx=32, d_vocab=260, act_fn="solu_ln",
-            attn_only=True, normalization="LN", shortformer_pos=False, tokenizer_name=tokenizer_name)
-used = {key: card[key] for key in ("n_layers", "d_model", "n_heads", "d_head", "n_ctx", "d_vocab", "attn_only")}
-model = models.initial(used | {"normalization_type": "LN", "seed": 0})
+card = dict(n_layers=1, d_model=16, n_heads=2, d_head=8, d_mlp=64, n_ctx=32, d_vocab=260,
+            act_fn="solu_ln", attn_only=True, normalization="LN", shortformer_pos=False,
+            tokenizer_name=tokenizer_name)
+sizes = ("n_layers", "d_model", "n_heads", "d_head", "n_ctx", "d_vocab", "attn_only")
+config = {key: card[key] for key in sizes} | {"normalization_type": "LN", "seed": 0}
+model = models.initial(config)
 files = repository("NeelNanda/Attn_Only_1L512W_C4_Code")
 (files / "config.json").write_text(json.dumps(card))
 result["incomplete"] = failure("attn-only-1l")  # the weights aren't there yet
 torch.save(model.state_dict(), files / "model_final.pth")
 backend = text.train_tokenizer(["hello, hello"], 260)
-tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token=text.START, eos_token=text.START)
+marks = {"bos_token": text.START, "eos_token": text.START}
+tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, **marks)
 tokenizer.save_pretrained(repository(tokenizer_name))
 
 loaded = models.load("attn-only-1l")
 tokens = loaded.to_tokens("hello, hello")
 difference = model(tokens).log_softmax(-1) - loaded(tokens).log_softmax(-1)
 result["loaded"] = {
-    "name": loaded.cfg.model_name, "tokens": tokens[0].tolist(), "expected": backend.encode("hello, hello").ids,
-    "difference": difference.abs().max().item(), "centre": loaded.W_U.mean(-1).abs().max().item(),
+    "name": loaded.cfg.model_name, "tokens": tokens[0].tolist(),
+    "expected": backend.encode("hello, hello").ids,
+    "difference": difference.abs().max().item(),
+    "centre": loaded.W_U.mean(-1).abs().max().item(),
     "training": loaded.training, "other": failure("attn-only-2l"),
 }
 print(json.dumps(result))
@@ -406,9 +411,7 @@ print(json.dumps(result))
 
 @pytest.fixture(scope="module")
 def hub(tmp_path_factory):
-    """What loading hub models gives without network, first from an empty cache, then from one with
-    a small model.
-    """
+    """What loading hub models gives without network: from an empty cache, then from a small one."""
     home = tmp_path_factory.mktemp("huggingface")
     environment = os.environ | {
         "HF_HOME": str(home),
@@ -474,46 +477,16 @@ def test_a_bundled_name_is_not_shadowed_by_a_folder_of_that_name(data, tmp_path,
     assert models.load("tiny-model").cfg.d_model == CONFIG["d_model"]
 
 
-def _orthogonal(n):
-    return torch.linalg.qr(torch.randn(n, n, generator=torch.Generator().manual_seed(0)))[0]
+def test_history_is_that_of_a_bundled_model():
+    card = json.loads((_files.DATA / "two-layer" / "config.json").read_text(encoding="utf-8"))
+    assert models.history("two-layer")[-1]["step"] == card["recipe"]["steps"]
+    with pytest.raises(ValueError, match=r"no bundled model 'two'; .*'two-layer'"):
+        models.history("two")
 
 
-@pytest.mark.parametrize("positions", ["shortformer", "standard"])
-def test_a_rotated_model_has_a_rotated_stream_and_the_same_logits(positions):
-    model = models.initial(CONFIG | {"positional_embedding_type": positions}).requires_grad_(False)
-    generator = torch.Generator().manual_seed(1)
-    for parameter in model.parameters():  # the biases too
-        parameter += 0.3 * torch.randn(parameter.shape, generator=generator)
-    Q = _orthogonal(16)
-    logits, cache = model.run_with_cache(TOKENS)
-    turned, turned_cache = transforms.rotated(model, Q).run_with_cache(TOKENS)
-    torch.testing.assert_close(turned, logits, atol=1e-4, rtol=1e-4)
-    for layer in (0, 1):
-        torch.testing.assert_close(
-            turned_cache["resid_post", layer], cache["resid_post", layer] @ Q
-        )
-        # a head's own space is left alone
-        torch.testing.assert_close(turned_cache["z", layer], cache["z", layer])
-    torch.testing.assert_close(model(TOKENS), logits)
-
-
-def test_only_a_rotation_of_a_model_without_layernorm_is_accepted(final):
-    for Q in (2 * torch.eye(16), torch.eye(15), torch.zeros(16, 16)):
-        with pytest.raises(ValueError, match="orthogonal"):
-            transforms.rotated(final, Q)
-    for change in (
-        {"normalization_type": "LN"},
-        {"attn_only": False, "act_fn": "relu", "d_mlp": 8},
-    ):
-        with pytest.raises(ValueError, match="without LayerNorm"):
-            transforms.rotated(models.initial(CONFIG | change), torch.eye(16))
-
-
-def test_history_and_card_are_those_of_a_bundled_model():
-    assert models.history("two-layer")[-1]["step"] == models.card("two-layer")["recipe"]["steps"]
-    for read in (models.history, models.card):
-        with pytest.raises(ValueError, match=r"no bundled model 'two'; .*'two-layer'"):
-            read("two")
+def test_all_heads_are_listed_layer_by_layer():
+    assert models.all_heads(models.initial(CONFIG)) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert models.all_heads(models.initial(CONFIG | {"n_layers": 0})) == []
 
 
 @pytest.mark.parametrize("positions", ["shortformer", "standard"])

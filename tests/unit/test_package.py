@@ -1,7 +1,7 @@
-"""The package as a whole: its names, its layers, its source, and the files that come with it."""
+"""The packages as a whole: their names, their source, and the files that come with them."""
 
 import ast
-import os
+import json
 import subprocess
 import sys
 import zipfile
@@ -14,7 +14,7 @@ import course_utils
 from course_utils import _files
 
 ROOT = Path(__file__).parents[2]
-PACKAGE = ROOT / "course_utils"
+PACKAGES = ("course_utils", "course_lessons", "course_tools")
 DATA_FILES = sorted(
     file
     for file in _files.DATA.rglob("*")
@@ -38,14 +38,14 @@ def test_importing_the_package_loads_nothing_heavy():
 
 def test_every_public_name_resolves():
     """What lessons ask for by name: the ground floor, and some of the rooms above it."""
-    ground = {file.stem for file in PACKAGE.glob("*.py") if not file.stem.startswith("_")}
+    files = (ROOT / "course_utils").glob("*.py")
+    ground = {file.stem for file in files if not file.stem.startswith("_")}
+    ground -= {"lessons"}  # for copies of version 0.3
     assert ground <= set(course_utils.__all__) <= set(dir(course_utils))
     for name in course_utils.__all__:
         assert getattr(course_utils, name) is not None
-    assert (
-        course_utils.load is course_utils.models.load
-        and course_utils.claim is course_utils.claims.claim
-    )
+    assert course_utils.load is course_utils.models.load
+    assert course_utils.claim is course_utils.claims.claim
 
 
 def test_an_unknown_name_is_an_attribute_error():
@@ -53,13 +53,6 @@ def test_an_unknown_name_is_an_attribute_error():
         course_utils.modles  # noqa: B018
     with pytest.raises(ImportError):
         from course_utils import modles  # noqa: F401
-
-
-def test_imports_go_one_way():
-    """The layers stand in pyproject.toml."""
-    command = Path(sys.executable).with_name("lint-imports")
-    done = subprocess.run([command, "--no-cache"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout
 
 
 def test_data_fits_its_budget():
@@ -90,71 +83,154 @@ def test_checksums_name_files_that_exist():
         assert listed and all((sums.parent / name).is_file() for name in listed), sums
 
 
-@pytest.mark.parametrize("command", [["check"], ["format", "--check"]])
-def test_ruff_is_clean(command):
-    ruff = [sys.executable, "-m", "ruff", *command, "--no-cache"]  # the checkout may be read-only
-    done = subprocess.run([*ruff, str(ROOT)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_types_are_right():
-    cache = [] if os.access(ROOT, os.W_OK) else ["--cache-dir", os.devnull]
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *cache], cwd=ROOT, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 SOURCES = {
-    file: ast.parse(file.read_text(encoding="utf-8")) for file in sorted(PACKAGE.rglob("*.py"))
+    file: ast.parse(file.read_text(encoding="utf-8"))
+    for package in PACKAGES
+    for file in sorted((ROOT / package).rglob("*.py"))
 }
+
+
+def _module(file: Path) -> str:
+    path = file.relative_to(ROOT).with_suffix("")
+    return ".".join(path.parts).removesuffix(".__init__")
+
+
+def _lines(node: ast.AST) -> set[int]:
+    return set(range(node.lineno, node.end_lineno + 1))
 
 
 def _functions(node: ast.AST) -> list[ast.FunctionDef]:
     return [inside for inside in ast.walk(node) if isinstance(inside, ast.FunctionDef)]
 
 
-def test_no_function_is_longer_than_50_lines():
-    """A function inside another one counts for itself."""
+# These have been longer since lines have 100 columns; their lessons' next editions mend them.
+LONG = {
+    "course_lessons.l01_transformer.figures.machine",
+    "course_lessons.l03_zero_layers.figures.writing",
+    "course_lessons.l05_max_of_list.checks.by_hand",
+    "course_lessons.l07_induction_heads.checks.drawing",
+    "course_lessons.l10_reading_critically.figures.graph",
+    "course_lessons.programs.compiled",
+}
+
+
+def test_no_function_has_more_than_50_lines_of_code():
+    """A function inside another one counts for itself; words and air do not count."""
     for file, tree in SOURCES.items():
+        text = file.read_text(encoding="utf-8").splitlines()
+        air = {n for n, line in enumerate(text, 1) if not line.strip() or line.strip()[0] == "#"}
         for function in _functions(tree):
-            inside = {
-                n for f in _functions(function)[1:] for n in range(f.lineno, f.end_lineno + 1)
-            }
-            assert function.end_lineno - function.lineno + 1 - len(inside) <= 50, (
-                f"{file}: {function.name}"
-            )
+            lines = _lines(function) - air
+            if ast.get_docstring(function):
+                lines -= _lines(function.body[0])
+            for inside in _functions(function)[1:]:
+                lines -= _lines(inside)
+            name = f"{_module(file)}.{function.name}"
+            assert len(lines) <= 50 or name in LONG, name
 
 
 def test_no_local_hides_a_public_function():
-    """In a module that has, or imports from the package, a function `scores`, nothing else is
-    called `scores`.
-    """
+    """Where a module has or imports a function `scores`, nothing else is called `scores`."""
     for file, tree in SOURCES.items():
-        ours = {
-            n.name
-            for n in tree.body
-            if isinstance(n, ast.FunctionDef) and not n.name.startswith("_")
-        }
-        imports = [
-            n
-            for n in tree.body
-            if isinstance(n, ast.ImportFrom) and (n.module or "").startswith("course_utils")
-        ]
-        ours |= {alias.asname or alias.name for node in imports for alias in node.names}
-        functions = [
-            node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Lambda)
-        ]
-        inside = [node for function in functions for node in ast.walk(function)]
-        names = {
-            node.id
-            for node in inside
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-        }
-        if file.name not in (
-            "gpt.py",
-            "checks.py",
-        ):  # where arguments have the names that lessons give them
-            names |= {node.arg for node in inside if isinstance(node, ast.arg)}
+        ours = set()
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+                ours.add(node.name)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGES):
+                ours |= {alias.asname or alias.name for alias in node.names}
+
+        # arguments of `checks` and `gpt` have the names that lessons give them
+        may_hide = file.name in ("gpt.py", "checks.py")
+        names = set()
+        for function in ast.walk(tree):
+            if not isinstance(function, ast.FunctionDef | ast.Lambda):
+                continue
+            for node in ast.walk(function):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    names.add(node.id)
+                if isinstance(node, ast.arg) and not may_hide:
+                    names.add(node.arg)
         assert not names & ours, file
+
+
+# Who calls what
+
+# Learners do, by hand: `check.hint("direct_path")`.
+BY_HAND = {f"course_utils.course.exercises.{name}" for name in ("hint", "solution", "reset")}
+
+
+def _code(notebook: Path) -> ast.Module:
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
+    lines = "\n".join(code).splitlines()
+    return ast.parse("\n".join(line for line in lines if not line.startswith("%")))
+
+
+def _imports(tree: ast.Module) -> dict[str, str]:
+    """What a module's names stand for, {"draw": "course_lessons.l04_one_layer.figures"}."""
+    stands_for = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.asname or alias.name.split(".")[0]
+                stands_for[name] = alias.name if alias.asname else name
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                stands_for[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return stands_for
+
+
+def _dotted(node: ast.AST) -> list[str]:
+    """["heads", "patterns"] for `heads.patterns`; nothing for what hangs on no name."""
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute) and (before := _dotted(node.value)):
+        return [*before, node.attr]
+    return []
+
+
+def _through(name: str, doors: dict[str, str]) -> list[str]:
+    """A name, and what it leads to: the module that another one imports, and so on."""
+    parts = name.split(".")
+    for n in range(len(parts), 0, -1):
+        head = ".".join(parts[:n])
+        if doors.get(head, head) != head:
+            return [name, *_through(".".join([doors[head], *parts[n:]]), doors)]
+    return [name]
+
+
+def _used(trees: dict[str, ast.Module]) -> set[str]:
+    """All that these modules use, as "course_utils.heads.patterns"; what uses itself does not."""
+    short = {name: f"{module}.{name}" for name, module in course_utils._SHORT.items()}
+    names = course_utils._MODULES | short
+    doors = {f"course_utils.{name}": f"course_utils.{where}" for name, where in names.items()}
+    for module, tree in trees.items():
+        doors |= {f"{module}.{name}": where for name, where in _imports(tree).items()}
+
+    used = set()
+    for module, tree in trees.items():
+        for statement in tree.body:
+            for node in ast.walk(statement):
+                parts = _dotted(node)
+                if parts and parts[0] != getattr(statement, "name", None):
+                    used.add(".".join([module, *parts]))
+    return {end for name in used for end in _through(name, doors)}
+
+
+def test_everything_public_is_called():
+    """By another function, a lesson, a tool or CI: what only tests call, nobody needs."""
+    trees = {_module(file): tree for file, tree in SOURCES.items()}
+    for file in (ROOT / "conftest.py", ROOT / "tests" / "benchmark.py"):
+        trees[_module(file)] = ast.parse(file.read_text(encoding="utf-8"))
+    for notebook in _files.SOLUTIONS.glob("*.ipynb"):
+        trees[notebook.stem] = _code(notebook)
+    trees["course_utils.control"] = ast.parse("def nobody():\n    return nobody() or len")
+    used = _used(trees)
+
+    uncalled = set()
+    for module, tree in trees.items():
+        for node in tree.body:
+            is_thing = isinstance(node, ast.FunctionDef | ast.ClassDef)
+            if module.startswith("course_utils") and is_thing and not node.name.startswith("_"):
+                uncalled.add(f"{module}.{node.name}")
+    assert uncalled - used - BY_HAND == {"course_utils.control.nobody"}

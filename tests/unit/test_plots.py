@@ -124,7 +124,7 @@ def test_grouped_bars_refuse_a_group_of_another_length():
 
 def test_density_counts_every_point():
     x, y = torch.randn(2, 500, generator=torch.Generator().manual_seed(0))
-    axes = _draw(plots.density(x, y, "Title", "from counts", "from weights"))
+    axes = _draw(lesson_03.density(x, y, "Title", "from counts", "from weights"))
     assert axes.collections[0].get_array().sum() == 500
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("from counts", "from weights")
 
@@ -171,7 +171,7 @@ def test_pictures_can_be_drawn_side_by_side():
     figure, (left, right) = plt.subplots(1, 2)
     x = torch.arange(10.0)
     assert plots.attention(PATTERN, TOKENS, "left", axes=left) is left
-    assert plots.density(x, x, "right", "x", "y", axes=right) is right
+    assert lesson_03.density(x, x, "right", "x", "y", axes=right) is right
     _draw(left)
     assert plt.get_fignums() == [figure.number]
 

@@ -1,6 +1,4 @@
-"""Programs: run as they stand, compiled, cut; and what each of them says, by loops that know
-neither.
-"""
+"""Programs: run as they stand, compiled, cut; against loops that know neither."""
 
 import itertools
 from collections import Counter
@@ -114,7 +112,8 @@ def test_under_every_cut_too(name):
 @pytest.mark.parametrize("name", [*PROGRAMS, "reserve"])
 def test_the_truth_per_door_is_what_cuts_say(name):
     """Alone, or beside the cut of one other head."""
-    program, tokens = (PROGRAMS | {"reserve": RESERVE})[name], texts(9, 11, 200, seed=2)
+    program = (PROGRAMS | {"reserve": RESERVE})[name]
+    tokens = texts(9, 11, 200, seed=2)
     made = compiled(program, 9, 12)
 
     def logits(*parts):
@@ -179,11 +178,9 @@ def test_the_most_frequent_by_loops():
 
 
 def test_what_a_head_writes_can_be_interchanged():
-    program, base, source = (
-        PROGRAMS["induction"],
-        texts(9, 11, 50, seed=5),
-        texts(9, 11, 50, seed=6),
-    )
+    program = PROGRAMS["induction"]
+    base = texts(9, 11, 50, seed=5)
+    source = texts(9, 11, 50, seed=6)
     made, wrote = compiled(program, 9, 12), {"previous": run(program, source, 9).wrote["previous"]}
     layer, head = made.heads["previous"]
     z = made.model.run_with_cache(source)[1]["z", layer][:, :, head]

@@ -1,6 +1,4 @@
-"""Replication: heads of siblings get the numbers of ours, and verdicts follow the rule that was
-fixed before.
-"""
+"""Replication: siblings' heads get the numbers of ours, and verdicts follow the fixed rule."""
 
 import json
 from pathlib import Path
@@ -55,28 +53,16 @@ def test_the_pairing_is_the_best_together_and_not_one_by_one():
     ("entry", "ours", "values", "expected"),
     [
         ({"value": 5.0, "tolerance": 0.1}, 5.0, [6.0, 4.0, 6.3, -5.0], [2]),  # a quarter
-        (
-            {"value": 0.0, "tolerance": 0.1},
-            0.02,
-            [-0.05, 0.2],
-            [1],
-        ),  # the tolerance, where it is wider
+        # the tolerance, where it is wider
+        ({"value": 0.0, "tolerance": 0.1}, 0.02, [-0.05, 0.2], [1]),
         ({"value": 5.0, "tolerance": 0.01, "kind": "level"}, 5.0, [5.09, 5.2], [1]),
-        (
-            {"value": 0.04, "tolerance": 0.01, "kind": "level"},
-            0.04,
-            [0.049, 0.06],
-            [1],
-        ),  # 0.1 would be no margin
+        # 0.1 would be no margin
+        ({"value": 0.04, "tolerance": 0.01, "kind": "level"}, 0.04, [0.049, 0.06], [1]),
         ({"value": 0.97, "tolerance": 0.01, "kind": "level"}, 0.97, [0.88, 0.8], [1]),
         ({"least": 0.9}, 0.95, [0.91, 0.5], [1]),
         ({"most": 0.1}, 0.02, [0.05, 0.5], [1]),
-        (
-            {"value": 3},
-            3,
-            [2, 4, 5, None],
-            [2],
-        ),  # a lesson that stopped before this statement does not agree
+        # a lesson that stopped before this statement does not agree
+        ({"value": 3}, 3, [2, 4, 5, None], [2]),
         ({"value": "2", "kind": "count"}, "2", ["1", "0"], [1]),
         ({"value": 0}, 0, [0, 1], [1]),  # none is not one
         ({"value": 100}, 100, [110, 90, 111], [2]),  # its square root
@@ -153,12 +139,14 @@ def test_a_claim_holds_with_all_and_is_ours_alone_with_none(monkeypatch):
 
 @pytest.mark.slow
 def test_a_lesson_runs_on_a_sibling(tmp_path):
-    sibling, data = tmp_path / "sibling", tmp_path / "data"
-    model = models.initial(models.card("zero-layer")["model"] | {"seed": 7})
+    sibling = tmp_path / "sibling"
+    data = tmp_path / "data"
+    card = json.loads((DATA / "zero-layer" / "config.json").read_text(encoding="utf-8"))
+    card["model"]["seed"] = 7
+    model = models.initial(card["model"])
     sibling.mkdir()
     models.save_weights(model, sibling / "model.safetensors")
-    config = models.card("zero-layer") | {"model": models.card("zero-layer")["model"] | {"seed": 7}}
-    (sibling / "config.json").write_text(json.dumps(config))
+    (sibling / "config.json").write_text(json.dumps(card))
     (sibling / "history.json").write_text("[]")
     replicate.write_checksums(sibling)
     replicate.course_data("zero-layer", sibling, data)
@@ -301,7 +289,7 @@ def test_the_page_shows_ours_beside_the_range_of_the_siblings(monkeypatch):
         "heads": {"value": [6, 1], "kind": "equal"},
         "each": {"value": {"a": [0.5, 3.0]}, "unit": "nats"},
     }
-    monkeypatch.setattr(replicate.claims, "table", lambda lesson: table)
+    monkeypatch.setattr(replicate.replication, "table", lambda lesson: table)
 
     def siblings(*values):
         return dict(zip(("seed-1", "seed-2", "seed-3", "biases"), values, strict=True))

@@ -48,10 +48,8 @@ def test_in_the_language_each_pair_has_one_favourite():
 
 def test_fit_reaches_the_optimum_with_free_logits_and_not_without_the_source():
     p = skip_trigrams.language(0)
-    free, shared = (
-        torch.zeros(p.shape, requires_grad=True),
-        torch.zeros(p.shape[1:], requires_grad=True),
-    )
+    free = torch.zeros(p.shape, requires_grad=True)
+    shared = torch.zeros(p.shape[1:], requires_grad=True)
     assert skip_trigrams.fit([free], lambda: free, p, 0.1) == pytest.approx(0, abs=1e-3)
     assert skip_trigrams.fit([shared], lambda: shared.expand(p.shape), p, 0.1) > 1
 
@@ -92,8 +90,9 @@ def test_the_model_expects_what_its_probabilities_say(model, triples):
 
 
 def test_a_typical_denominator_is_the_mean_over_all_texts(model):
-    """Two sources in between, all 64 pairs of tokens, each with its probability: by linearity that
-    is the mean.
+    """Two sources in between, all 64 pairs of tokens, each with its probability.
+
+    By linearity that is the mean.
     """
     frequency = torch.rand(8, generator=torch.Generator().manual_seed(0))
     frequency /= frequency.sum()
@@ -106,3 +105,17 @@ def test_a_typical_denominator_is_the_mean_over_all_texts(model):
         :, 0
     ]
     assert torch.allclose(log_Z, mean.log(), atol=1e-4)
+
+
+def test_preceded_counts_what_stands_before_each_label():
+    stream = torch.tensor([0, 1, 2, 1, 3, 1, 2])
+    # the first two positions have no two tokens before them
+    labels = torch.tensor([9, 9, 0, -1, 1, 0, 0])
+    labels[:2] = 0
+    table = skip_trigrams.preceded(stream, labels, window=2, d_vocab=4)
+    expected = torch.zeros(4, 2, dtype=torch.int32)
+    for position in range(2, 7):
+        if labels[position] >= 0:
+            for source in stream[position - 2 : position]:
+                expected[source, labels[position]] += 1
+    assert table.tolist() == expected.tolist() and table.sum() == 8

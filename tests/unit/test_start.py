@@ -1,6 +1,8 @@
 """The start command, without its JupyterLab."""
 
 import importlib.util
+import os
+from pathlib import Path
 
 import pytest
 from jupyterlab.labapp import LabApp
@@ -13,6 +15,7 @@ from course_utils.course import copies, start
 @pytest.fixture
 def launched(monkeypatch):
     """What JupyterLab was started with, in the end."""
+    monkeypatch.setenv("PYTHONPATH", "somewhere")
     arguments = []
     monkeypatch.setattr(LabApp, "launch_instance", arguments.extend)
     return arguments
@@ -32,6 +35,18 @@ def test_it_copies_the_lessons_and_opens_the_first_page_there(tmp_path, launched
     said = ["JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it."]
     told = [f"Your notebooks are in {folder}. No update changes what you write there.", *said]
     assert capsys.readouterr().out.splitlines() == told
+
+
+@pytest.mark.parametrize("is_installed", [False, True])
+def test_a_kernel_finds_all_of_a_checkout(tmp_path, launched, monkeypatch, is_installed):
+    monkeypatch.setattr(start, "INSTALLED", is_installed)
+    start.main(["--folder", str(tmp_path)])
+    first, *others = os.environ["PYTHONPATH"].split(os.pathsep)
+    if is_installed:
+        assert first == "somewhere" and not others
+    else:
+        assert (Path(first) / "course_lessons").is_dir() and others == ["somewhere"]
+    assert launched
 
 
 @pytest.mark.parametrize(

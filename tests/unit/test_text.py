@@ -263,21 +263,3 @@ def test_repeated_tokens_refuses_sizes_below_one(sizes):
 def test_repeated_tokens_refuses_weights_of_another_vocabulary():
     with pytest.raises(ValueError, match=r"shape \[4096\], not \[3\]"):
         text.repeated_tokens(weights=[1.0, 1.0, 1.0])
-
-
-def test_a_position_is_of_one_kind_by_what_came_before():
-    tokens = torch.tensor([[0, 4, 7, 4, 7, 4, 9], [0, 5, 5, 5, 6, 0, 5]])
-    kinds = text.kinds_of_position(tokens)
-    assert list(kinds) == ["new", "continued", "otherwise"]
-    assert kinds["new"].int().tolist() == [[0, 1, 1, 0, 0, 0], [0, 1, 0, 0, 1, 0]]
-    assert kinds["continued"].int().tolist() == [[0, 0, 0, 1, 1, 0], [0, 0, 1, 0, 0, 1]]
-    assert kinds["otherwise"].int().tolist() == [[0, 0, 0, 0, 0, 1], [0, 0, 0, 1, 0, 0]]
-
-
-def test_variants_are_pairs_of_tokens_of_the_vocabulary():
-    pairs = text.variants(lambda word: " " + word)
-    words = [[text.tokenizer().decode([token]) for token in pair] for pair in pairs.tolist()]
-    assert len(words) > 100 and all(variant == " " + word for word, variant in words)
-    assert all(len(word) >= 3 and word.islower() for word, _ in words)
-    with pytest.raises(ValueError, match="such a variant"):
-        text.variants(lambda word: word + "§")

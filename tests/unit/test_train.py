@@ -78,7 +78,7 @@ def _history(folder):
 
 
 def _stop_once(monkeypatch, name, when):
-    """Press Ctrl-C at the first call of a function of `train` for which `when(*arguments)` holds."""
+    """Press Ctrl-C at the first call of a function of `train` with `when(*arguments)`."""
     function = getattr(train, name)
 
     def interrupted(*arguments):

@@ -4,13 +4,14 @@
 a page, a slide. What both show is a `paths.run`; what they cut, `interventions.cut` cuts.
 """
 
-from __future__ import (
-    annotations,  # torch takes seconds to import, and a bundled model is live without it
-)
+# torch takes seconds to import, and a bundled model is live without it
+from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from course_utils.course.microscope import scripts
 
 if TYPE_CHECKING:
     from transformer_lens import HookedTransformer
@@ -38,8 +39,7 @@ def show(
     weighted: bool = False,
     press: Head | None = None,
 ) -> None:
-    """Show a model at work on a text, as something to touch; the cell's stored output is the still
-    picture.
+    """Show a model at work on a text, as something to touch; what is stored is the still picture.
 
     `model` is a model, or the name of a bundled one, which the page computes by itself: it is there
     at once. `text` is a string, or token ids: for max-of-list, the list. `view` is "attention",
@@ -62,11 +62,10 @@ def show(
 
         opened = [f"{layer}.{head}" for layer, head in heads or []]
         first = {"view": view, "open": opened, "press": press and f"{press[0]}.{press[1]}"}
-        display(InPage(model, str(text), first).view(), raw=True)
+        display(scripts.view(InPage(model, str(text), first)), raw=True)
 
-        from course_utils.models import (
-            load,  # seconds, for the still picture alone: the live one stands
-        )
+        # the live one stands; this takes seconds, and is for the still picture alone
+        from course_utils.models import load
 
         model = load(model)
     from course_utils.course.microscope.stored import figure
@@ -77,4 +76,4 @@ def show(
     if not in_page:
         from course_utils.course.microscope.live_in_kernel import Microscope
 
-        display(Microscope(still.source, still.facts).view(), raw=True)
+        display(scripts.view(Microscope(still.source, still.facts)), raw=True)

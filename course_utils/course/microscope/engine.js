@@ -5,7 +5,7 @@ const HALF = new Float32Array(65536).map((_, bits) => {
   return bits >> 15 ? -size : size;
 });
 const PIECE = /'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\p{White_Space}\p{L}\p{N}]+|\p{White_Space}+(?!\P{White_Space})|\p{White_Space}+/gu;
-const MOST = 64; // tokens, as in __init__.py
+const MOST = 64; // tokens, as in stored.py
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 
 function widened(bits, from, to) {

@@ -1,7 +1,6 @@
 """The live microscope: the page says what is to be looked at, and the kernel runs the model."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from typing import Any
 
 import anywidget
 import torch
@@ -21,32 +20,17 @@ class Microscope(anywidget.AnyWidget):
     def __init__(self, source: Source, facts: Facts):
         super().__init__(facts=facts)
         self.source = source
-        self.on_msg(
-            lambda _, content, __: self.send(
-                {"turn": content["turn"], "facts": self.answer(content["state"])}
-            )
-        )
+        self.on_msg(self._pressed)
 
-    def view(self) -> dict:
-        """What a cell's output holds of it: the live view alone. The still picture is an output of
-        its own.
-        """
-        return scripts.view(self)
+    def _pressed(self, _: Any, content: dict, __: Any) -> None:
+        self.send({"turn": content["turn"], "facts": self.answer(content["state"])})
 
     def answer(self, state: State) -> Facts:
         """What a state of the microscope shows."""
-        with _one_thread():
+        # one thread reads a short text as fast as two, and much faster where others compute as well
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
             return self.source.facts(state)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """A text this short is read as fast by one thread, and much faster than by two where others
-    compute as well.
-    """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+        finally:
+            torch.set_num_threads(threads)

@@ -1,6 +1,4 @@
-"""A live microscope whose model the page computes: there is nothing to wait for, torch least of
-all.
-"""
+"""A live microscope whose model the page computes: nothing waits for Python, least of all torch."""
 
 from typing import Any
 
@@ -22,10 +20,5 @@ class InPage(anywidget.AnyWidget):
 
     def __init__(self, name: str, text: str, state: dict[str, Any]):
         described, weights = scripts.model(name)
-        super().__init__(
-            described=described, weights=weights, text=text, state={**state, "model": name}
-        )
-
-    def view(self) -> dict:
-        """What a cell's output holds of it."""
-        return scripts.view(self)
+        state = {**state, "model": name}
+        super().__init__(described=described, weights=weights, text=text, state=state)

@@ -1,6 +1,4 @@
-"""The microscope where no kernel runs: its scripts, and the models that a page computes. Needs no
-torch.
-"""
+"""The microscope where no kernel runs, nor torch: scripts, and the models that a page computes."""
 
 import base64
 import json
@@ -17,7 +15,7 @@ MODELS = ("one-layer", "two-layer")  # attention alone, and nothing that normali
 
 @cache
 def script(*names: str) -> str:
-    """Scripts of this folder as one; none imports another, so that they work from a folder on disk."""
+    """Scripts of this folder as one; none imports another, for pages opened from a disk."""
     return "\n".join((HERE / f"{name}.js").read_text(encoding="utf-8") for name in names)
 
 
@@ -28,23 +26,18 @@ def style() -> str:
 
 
 def model(name: str) -> tuple[dict, bytes]:
-    """A bundled model as the page reads it: its configuration and tokenizer, and its weights,
-    float16, as stored.
-    """
+    """A bundled model as the page reads it: what describes it, and its weights, float16."""
     if name not in MODELS:
         raise ValueError(f"The page computes {' and '.join(map(repr, MODELS))}, not {name!r}.")
-    config = json.loads(verified(DATA / name / "config.json").read_text(encoding="utf-8"))["model"]
+    config = json.loads(verified(DATA / name / "config.json").read_text(encoding="utf-8"))
     tokenizer = json.loads(verified(DATA / "tokenizer.json").read_text(encoding="utf-8"))
-    tokenizer = {"added_tokens": tokenizer["added_tokens"], "model": tokenizer["model"]}
-    return {"config": config, "tokenizer": tokenizer}, verified(
-        DATA / name / "model.safetensors"
-    ).read_bytes()
+    weights = verified(DATA / name / "model.safetensors").read_bytes()
+    needed = {key: tokenizer[key] for key in ("added_tokens", "model")}
+    return {"config": config["model"], "tokenizer": needed}, weights
 
 
 def model_script(name: str) -> str:
-    """A model as a script beside the page, which a page on disk may load as well as one on a
-    server.
-    """
+    """A model as a script: a page on a disk may load one, too."""
     described, weights = model(name)
     described["weights"] = base64.b64encode(weights).decode()
     return f"(window.microscopeModels ??= {{}})[{json.dumps(name)}] = {json.dumps(described)};\n"
@@ -52,16 +45,14 @@ def model_script(name: str) -> str:
 
 def notebook_script() -> str:
     """What anywidget loads: a module."""
-    return script("engine", "draw", "page", "kernel").replace("export function", "function")
+    return script("engine", "draw", "page", "widget").replace("export function", "function")
 
 
 def page_script() -> str:
     """What a page loads, as a plain script: `microscope` has what there is to call."""
     inside = script("engine", "draw", "page").replace("export function", "function")
-    return (
-        f"window.microscope = (() => {{\n{inside}\nreturn {{ Engine, mount, loaded, alive, "
-        f"bringAlive }};\n}})();\n"
-    )
+    public = "Engine, mount, loaded, alive, bringAlive"
+    return f"window.microscope = (() => {{\n{inside}\nreturn {{ {public} }};\n}})();\n"
 
 
 def view(widget: Any) -> dict:

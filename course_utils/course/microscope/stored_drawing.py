@@ -1,341 +1,382 @@
-"""The microscope as a plain picture: what GitHub, a stored notebook and paper show. It draws what
-`facts.py` says.
-"""
+"""The microscope's facts as a plain picture: what GitHub, a stored notebook and paper show."""
 
 from collections.abc import Iterator
 from html import escape
+from typing import Any
 
-from course_utils.course.microscope.facts import Facts, number, percent
+from course_utils.course.microscope.facts import Facts, said, short
+from course_utils.interventions import head_name
 
-WIDTH, MARGIN, ROW, LETTER = 860, 16, 24, 8.5
-COLOURS = ("fg", "soft", "line", "card", "bg", "one", "two")
-LIGHT = dict(
-    zip(
-        COLOURS,
-        ["#1f2328", "#59636e", "#d1d9e0", "#f6f8fa", "#ffffff", "#0860ca", "#b34700"],
-        strict=True,
-    )
-)
-DARK = dict(
-    zip(
-        COLOURS,
-        ["#eef2f6", "#a2adb8", "#3d4650", "#1e242c", "#12161c", "#6cb0ff", "#f7a35c"],
-        strict=True,
-    )
-)
+WIDTH, MARGIN = 860, 16
+LEFT = 400  # where the view begins, beside the message
+ROW, LETTER = 24, 8.5  # the height of a line, the width of a letter
+Box = tuple[float, float, float]  # where a token stands: left, top, width
+
+# colours as in micro.css; of texts, s is soft, c code, e ends here, m has its middle here
+LIGHT = "--fg:#1f2328;--soft:#59636e;--line:#d1d9e0;--card:#f6f8fa;--bg:#ffffff;"
+LIGHT += "--one:#0860ca;--two:#b34700;"
+DARK = "--fg:#eef2f6;--soft:#a2adb8;--line:#3d4650;--card:#1e242c;--bg:#12161c;"
+DARK += "--one:#6cb0ff;--two:#f7a35c;"
 CSS = (
-    ".m{{{light}font:13px system-ui,sans-serif}}@media(prefers-color-scheme:dark){{.m{{{dark}}}}}"
-    ".m text{{fill:var(--fg)}}.m .s{{fill:var(--soft)}}.m .c{{font-family:ui-monospace,DejaVu "
-    "Sans Mono,monospace}}"
-    ".m .big{{font-size:24px}}.m .b{{font-weight:600}}.m .e{{text-anchor:end}}.m "
-    ".m{{text-anchor:middle}}"
-    ".m .h{{stroke:var(--bg);stroke-width:4px;paint-order:stroke}}.m "
-    "path{{fill:none;stroke-linecap:round}}"
-).format(
-    *(),
-    **{
-        name: "".join(f"--{k}:{v};" for k, v in it.items())
-        for name, it in (("light", LIGHT), ("dark", DARK))
-    },
+    f".m{{{LIGHT}font:13px system-ui,sans-serif}}"
+    f"@media(prefers-color-scheme:dark){{.m{{{DARK}}}}}"
+    ".m text{fill:var(--fg)}.m .s{fill:var(--soft)}"
+    ".m .c{font-family:ui-monospace,DejaVu Sans Mono,monospace}"
+    ".m .big{font-size:24px}.m .b{font-weight:600}.m .e{text-anchor:end}.m .m{text-anchor:middle}"
+    ".m .h{stroke:var(--bg);stroke-width:4px;paint-order:stroke}"
+    ".m path{fill:none;stroke-linecap:round}"
 )
 
 
 def svg(facts: Facts) -> str:
-    """The whole picture: the text and where the open heads look, what is expected, and what the
-    view is about.
-    """
-    parts, y = [*_text_and_arcs(facts, _places(facts))], _places(facts)[-1][1] + 64
-    left, low = _message(facts, y)
-    right, lower = _panel(facts, y)
-    height = max(low, lower) + MARGIN
+    """The whole picture, as the text of an SVG."""
+    pen = Pen()
+    boxes = _boxes(facts)
+    _tokens(pen, facts, boxes)
+    _arcs(pen, facts, boxes)
+
+    # below the text, what is expected stands at the left, and the view at the right
+    _, y, _ = boxes[-1]
+    pen.move(MARGIN, y + 64)
+    _message(pen, facts)
+    lowest = pen.y
+    pen.move(LEFT, y + 64)
+    views = {"attention": _sources, "stream": _levels, "paths": _terms, "doors": _doors}
+    views[facts["view"]](pen, facts)
+
+    height = _n(max(lowest, pen.y) + MARGIN)
+    size = f'width="{WIDTH}" height="{height}"'
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="m" width="{WIDTH}" height="{_n(height)}" '
-        f'viewBox="0 0 {WIDTH} {_n(height)}"><style>{CSS}</style>'
-        f'<rect width="{WIDTH}" height="{_n(height)}" rx="12" fill="var(--bg)"/>'
-        f"{''.join([*parts, *left, *right])}</svg>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="m" {size} viewBox="0 0 {WIDTH} {height}">'
+        f'<style>{CSS}</style><rect {size} rx="12" fill="var(--bg)"/>{"".join(pen.parts)}</svg>'
     )
 
 
-def _n(value: float) -> str:
-    return f"{0.0 if abs(value) < 0.05 else value:.1f}".removesuffix(".0")
+class Pen:
+    """What draws: it stands at `x` and `y`, and measures from there, to the right and down."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.move(0, 0)
+
+    def move(self, x: float, y: float) -> None:
+        self.x = x
+        self.y = y
+
+    def draw(self, tag: str, right: float, below: float, rest: str) -> None:
+        x = _n(self.x + right)
+        y = _n(self.y + below)
+        self.parts.append(f'<{tag} x="{x}" y="{y}" {rest}')
+
+    def text(self, words: str, style: str = "", right: float = 0, /, **facts: Any) -> None:
+        """Words with facts in them: see `said`."""
+        words = escape(said(words, **facts))
+        self.draw("text", right, 0, f'class="{style}">{words}</text>')
+
+    def line(self, words: str, style: str = "", below: float = ROW, /, **facts: Any) -> None:
+        """Words on a new line."""
+        self.y += below
+        self.text(words, style, **facts)
+
+    def rect(self, right: float, below: float, width: float, height: int, look: str) -> None:
+        """A rectangle; one of negative width stands to the left."""
+        left = right + min(0, width)
+        wide = _n(max(0.5, abs(width)))
+        rest = f'width="{wide}" height="{height}" rx="4" {look}/>'
+        self.draw("rect", left, below, rest)
+
+    def bar(self, zero: float, unit: float, now: float, was: float | None, ink: str) -> None:
+        """A bar from `zero` on, and around it, dashed, what it was before the cut."""
+        self.rect(zero, -10, now * unit, 11, f'fill="{ink}" opacity=".8"')
+        if was is not None:
+            dashed = 'fill="none" stroke="var(--soft)" stroke-dasharray="3 3"'
+            self.rect(zero, -12, was * unit, 15, dashed)
+
+    def share(self, right: float, width: float, now: float, was: float | None, ink: str) -> None:
+        """A bar on a ground that shows how long it could be."""
+        self.rect(right, -10, width, 11, 'fill="var(--line)" opacity=".4"')
+        self.bar(right, width, now, was, ink)
+
+    def columns(self, values: dict[str, float], style: str, step: int, lines: int) -> Iterator[str]:
+        """Names and numbers, so many lines in a column; with each name the pen waits for a bar."""
+        left = self.x
+        top = self.y
+        for at, (name, value) in enumerate(values.items()):
+            column, line = divmod(at, lines)
+            self.move(left + 226 * column, top + step * (line + 1))
+            self.text(name, style)
+            self.text("{value:n}", "e", 206, value=value)
+            yield name
+        self.move(left, top + step * lines)
 
 
-def _text(x: float, y: float, words: str, style: str = "") -> str:
-    return f'<text x="{_n(x)}" y="{_n(y)}" class="{style}">{escape(words)}</text>'
+def _n(*values: float) -> str:
+    """Numbers with at most one decimal; −0 is 0."""
+    return " ".join(f"{round(value, 1) + 0:g}" for value in values)
 
 
-def _rect(x: float, y: float, width: float, height: float, fill: str, more: str = "") -> str:
-    size = f'width="{_n(max(0.5, width))}" height="{_n(height)}"'
-    return f'<rect x="{_n(x)}" y="{_n(y)}" {size} rx="4" fill="{fill}" {more}/>'
+def _ink(name: str) -> str:
+    """A colour for the heads of each layer; what is no head has none."""
+    if not name[0].isdigit():
+        return "var(--soft)"
+    return "var(--two)" if int(name[0]) % 2 else "var(--one)"
 
 
-def _ink(head: str) -> str:
-    return f"var(--{('one', 'two')[int(head[0]) % 2]})"
-
-
-def _bar(
-    x: float, y: float, width: float, share: float, before: float | None, ink: str
-) -> Iterator[str]:
-    yield _rect(x, y, width, 11, "var(--line)", 'opacity=".4"')
-    yield _rect(x, y, width * share, 11, ink, 'opacity=".8"')
-    if before is not None:
-        yield _rect(
-            x, y - 2, width * before, 15, "none", 'stroke="var(--soft)" stroke-dasharray="3 3"'
-        )
-
-
-def _short(name: str, most: int = 11) -> str:
-    return name if len(name) <= most else f"{name[: most - 1]}…"
-
-
-def _places(facts: Facts) -> list[tuple[float, float, float]]:
-    """Where each token's box stands: left, top, width; line below line, with room for arcs above
-    each.
-    """
-    found, x, y = [], float(MARGIN), 48.0
+def _boxes(facts: Facts) -> list[Box]:
+    """A box for each token, line below line, with room for arcs above each line."""
+    boxes: list[Box] = []
+    x, y = MARGIN, 48
     for name in facts["names"]:
-        width = max(26, LETTER * len(_short(name)) + 12)
+        width = max(26, LETTER * len(short(name)) + 12)
         if x + width > WIDTH - MARGIN:
-            x, y = MARGIN, y + 68
-        found.append((x, y, width))
+            x = MARGIN
+            y += 68
+        boxes.append((x, y, width))
         x += width + 4
-    return found
+    return boxes
 
 
-def _text_and_arcs(facts: Facts, places: list[tuple[float, float, float]]) -> Iterator[str]:
-    i, opened = facts["position"], facts["open"]
-    last = facts["curves"][opened[-1]] if opened else None
-    shares = [share / last["most"] for share in last["now"][i]] if last else []
-    for at, ((x, y, width), name) in enumerate(zip(places, facts["names"], strict=True)):
-        share = shares[at] if at < len(shares) else 0
-        edge = 'stroke="var(--fg)" stroke-width="2"' if at == i else 'stroke="var(--line)"'
-        yield _rect(x, y, width, 40, "var(--card)", edge)
-        if share >= 0.01:
-            yield _rect(
-                x + 1, y + 1, width - 2, 38, _ink(opened[-1]), f'opacity="{0.35 * share:.2f}"'
-            )
-        yield _text(x + width / 2, y + 17, _short(name), "c m")
-        guess, p, right = facts["best"][at]
-        yield f'<g font-size="11">{_text(x + width / 2, y + 32, _short(guess, int(width / 7)), "c m s")}</g>'
-        yield _rect(x + 4, y + 35, (width - 8) * p, 3, "var(--fg)" if right else "var(--soft)")
-        if str(at) in facts["cuts"]:
-            yield (
-                f'<path d="M{_n(x + 3)} {_n(y + 20)}h{_n(width - 6)}" stroke="var(--fg)" '
-                f'stroke-width="2"/>'
-            )
-    for head in opened:
+def _tokens(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
+    """Each token in its box, and what the model expects after it."""
+    position = facts["position"]
+
+    # a box is as dark as the attention that it gets from the head opened last
+    ink = ""
+    shares = {}
+    for head in facts["open"][-1:]:
+        ink = _ink(head)
         curve = facts["curves"][head]
-        for rows, look in (
-            (curve["was"], 'stroke="var(--soft)" stroke-dasharray="1 6"'),
-            (curve["now"], ""),
-        ):
-            for src, value in enumerate(rows[i] if rows else []):
+        for src, value in enumerate(curve["now"][position]):
+            shares[src] = value / curve["most"]
+
+    for at, (x, y, width) in enumerate(boxes):
+        # the box, with a thick edge where we look from
+        pen.move(x, y)
+        edge = 'stroke="var(--line)"'
+        if at == position:
+            edge = 'stroke="var(--fg)" stroke-width="2"'
+        pen.rect(0, 0, width, 40, f'fill="var(--card)" {edge}')
+        share = shares.get(at, 0)  # none after the position
+        if share >= 0.01:
+            pen.rect(1, 1, width - 2, 38, f'fill="{ink}" opacity="{0.35 * share:.2f}"')
+
+        # the token, and below it the best guess at the next one, with its probability as a bar
+        guess, p, right = facts["best"][at]
+        guess = short(guess, int(width / 7))
+        pen.y += 17
+        pen.text("{name:11}", "c m", width / 2, name=facts["names"][at])
+        pen.y += 15
+        pen.parts.append('<g font-size="11">')
+        pen.text("{guess}", "c m s", width / 2, guess=guess)
+        pen.parts.append("</g>")
+        pen.rect(4, 3, (width - 8) * p, 3, 'fill="var(--fg)" ' if right else 'fill="var(--soft)" ')
+
+        # crossed out where the position is cut
+        if str(at) in facts["cuts"]:
+            start = _n(x + 3, y + 20)
+            line = f'd="M{start}h{_n(width - 6)}" stroke="var(--fg)" stroke-width="2"'
+            pen.parts.append(f"<path {line}/>")
+
+
+def _arcs(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
+    """Where each open head looks from here, and dotted, where it looked before the cut."""
+    position = facts["position"]
+    for head in facts["open"]:
+        curve = facts["curves"][head]
+        looks = {"was": 'stroke="var(--soft)" stroke-dasharray="1 6"'}
+        looks["now"] = f'stroke="{_ink(head)}"'
+        for when, look in looks.items():
+            row = curve[when][position] if curve[when] else []
+            for src, value in enumerate(row):
                 share = value / curve["most"]
                 if share >= 0.04:
-                    yield from _arc(
-                        places, src, i, share, look or f'stroke="{_ink(head)}"', not look
-                    )
+                    _arc(pen, boxes[src], boxes[position], share, look)
+                if share >= 0.08 and when == "now":
+                    pen.text("{share:%}", "m h", share=share)
 
 
-def _arc(places: list, src: int, dest: int, share: float, look: str, said: bool) -> Iterator[str]:
-    (x, y, width), (u, v, wide) = places[src], places[dest]
-    x, u = x + width / 2, u + wide / 2
-    rise = min(34, 11 + 0.12 * abs(u - x)) if y == v else 26
+def _arc(pen: Pen, src: Box, dest: Box, share: float, look: str) -> None:
+    """An arc between the tops of two boxes, as thick as its share; the pen then stands over it."""
+    x, y, width = src
+    x += width / 2
+    u, v, width = dest
+    u += width / 2
+
+    # within a line, the wider it is, the higher; from line to line, it keeps below the next one
     reach = 12 if src == dest else 0
-    path = (
-        f"M{_n(x)} {_n(y - 1)}C{_n(x - reach)} {_n(y - rise)} {_n(u + reach)} {_n(v - rise)} "
-        f"{_n(u)} {_n(v - 1)}"
-    )
-    yield f'<path d="{path}" {look} stroke-width="{max(0.8, 4.5 * share):.1f}" opacity=".85"/>'
-    if said and share >= 0.08:
-        middle, high = ((x + u) / 2, 0.75 * rise) if y == v else (x, 0.35 * rise)
-        yield _text(middle, y - high - 3, percent(share), "m h")
+    rise = 26.0
+    pen.move(x, y - 0.35 * rise - 3)
+    if y == v:
+        rise = min(34, 11 + 0.12 * abs(u - x))
+        pen.move((x + u) / 2, y - 0.75 * rise - 3)
+
+    start = _n(x, y - 1)
+    bend = _n(x - reach, y - rise, u + reach, v - rise)
+    end = _n(u, v - 1)
+    thick = f"{max(0.8, 4.5 * share):.1f}"
+    line = f'd="M{start}C{bend} {end}" {look} stroke-width="{thick}"'
+    pen.parts.append(f'<path {line} opacity=".85"/>')
 
 
-def _message(facts: Facts, y: float) -> tuple[list[str], float]:
+def _message(pen: Pen, facts: Facts) -> None:
+    """What the model expects after the position, with a cut beside what it expected before."""
     cut = bool(facts["cuts"])
-    parts = [_text(MARGIN, y, f"After {facts['names'][facts['position']]} the model expects", "b")]
+    name = facts["names"][facts["position"]]
+    pen.text("After {name} the model expects", "b", name=name)
     if cut:
-        parts.append(_text(350, y, "now, before", "s e"))
-    for place, row in enumerate(facts["rows"][:6]):
-        y += 36 if not place else ROW
+        pen.text("now, before", "s e", 334)
+
+    # a line for each token; the first one, in large letters, needs more room
+    for place, row in enumerate(facts["rows"]):
+        if place == 0:
+            pen.line("{name:8}", "c big", 36, **row)
+        else:
+            pen.line("{name:12}", "c", **row)
         ink = "var(--fg)" if row["right"] else "var(--soft)"
-        parts.append(
-            _text(
-                MARGIN,
-                y,
-                _short(row["name"], 8 if not place else 12),
-                "c big" if not place else "c",
-            )
-        )
-        parts += _bar(130, y - 10, 120, row["p"], row["before"], ink)
-        parts.append(_text(296, y, percent(row["p"]), "e b"))
-        parts += [_text(350, y, percent(row["before"]), "e s")] if cut else []
+        pen.share(114, 120, row["p"], row["before"], ink)
+        pen.text("{p:%}", "e b", 280, **row)
+        if cut:
+            pen.text("{before:%}", "e s", 334, **row)
+
+    # what became of the token that was expected before the cut
     if cut:
         was = max(facts["rows"], key=lambda row: row["before"])
-        y += 40
-        parts.append(
-            _text(
-                MARGIN,
-                y,
-                f"{was['name']}  {percent(was['before'])} → {percent(was['p'])}",
-                "c big b",
-            )
-        )
+        pen.line("{name}  {before:%} → {p:%}", "c big b", 40, **was)
         words = ", ".join(facts["words"])
-        y += 20
-        parts.append(_text(MARGIN, y, f"without {_short(words, 50)}", "s"))
-    y += ROW
+        pen.line("without {words:50}", "s", 20, words=words)
+
+    # the loss here, and over the whole text
+    pen.y += ROW
     if facts["came"]:
         name, loss, was = facts["came"]
-        before = f" (before {number(was)})" if cut else ""
-        parts.append(
-            _text(
-                MARGIN,
-                y,
-                f"{'came' if facts['text'] else 'right is'} {name}, loss {number(loss)}{before}",
-                "s",
-            )
-        )
-        y += 18
+        words = "{verb} {name}, loss {loss:n}{was:before}"
+        verb = "came" if facts["text"] else "right is"
+        pen.text(words, "s", verb=verb, name=name, loss=loss, was=was)
+        pen.y += 18
     if facts["mean"]:
         loss, was = facts["mean"]
-        before = f" (before {number(was)})" if cut else ""
-        parts.append(
-            _text(MARGIN, y, f"mean loss of all positions {number(loss)}{before} nats", "s")
-        )
-    return parts, y
+        words = "mean loss of all positions {loss:n}{was:before} nats"
+        pen.text(words, "s", loss=loss, was=was)
 
 
-LEFT = 400  # where the panel beside the message begins
-
-
-def _panel(facts: Facts, y: float) -> tuple[list[str], float]:
-    if not facts["panel"]:
-        return [_text(LEFT, y, "No head is open here.", "s")], y
-    if facts["view"] == "doors" and "why" in facts["panel"]:
-        return [_text(LEFT, y, facts["panel"]["why"], "s")], y
-    return {"attention": _sources, "stream": _levels, "paths": _terms, "doors": _doors}[
-        facts["view"]
-    ](facts, y)
-
-
-def _sources(facts: Facts, y: float) -> tuple[list[str], float]:
+def _sources(pen: Pen, facts: Facts) -> None:
+    """Where a head looks: a line for each source, from its score to what it gives."""
     panel = facts["panel"]
-    parts = [_text(LEFT, y, f"Head {panel['head']}: its largest sources", "b")]
-    y += ROW
-    parts += [
-        _text(x, y, words, "s e")
-        for x, words in ((560, "score"), (690, "attention"), (766, "× length"), (844, "gives"))
-    ]
+    if not panel:
+        pen.text("No head is open here.", "s")
+        return
+    ink = _ink(panel["head"])
+    pen.text("Head {head}: its largest sources", "b", **panel)
+    pen.y += ROW
+    pen.text("score", "s e", 160)
+    pen.text("attention", "s e", 290)
+    pen.text("× length", "s e", 366)
+    pen.text("gives", "s e", 444)
     for row in panel["rows"]:
-        y += ROW
-        parts.append(_text(LEFT, y, f"{_short(row['name'])} {row['at']}", "c"))
-        parts.append(_text(560, y, number(row["score"]), "e"))
-        parts += _bar(576, y - 10, 68, row["share"], row["before"], _ink(panel["head"]))
-        parts += [
-            _text(690, y, percent(row["share"]), "e"),
-            _text(766, y, number(row["length"]), "e"),
-        ]
-        parts.append(_text(844, y, number(row["gives"]), "e"))
+        pen.line("{name:11} {at}", "c", **row)
+        pen.text("{score:n}", "e", 160, **row)
+        pen.share(176, 68, row["share"], row["before"], ink)
+        pen.text("{share:%}", "e", 290, **row)
+        pen.text("{length:n}", "e", 366, **row)
+        pen.text("{gives:n}", "e", 444, **row)
+
+    # the other sources, all together
     count, share = panel["rest"]
     if count:
-        y += ROW
-        parts += [
-            _text(LEFT, y, f"{count} other{'s' * (count > 1)}", "s"),
-            _text(690, y, percent(share), "e s"),
-        ]
-    if panel["masked"]:
-        y += ROW
-        masked, count = panel["masked"], panel["masked"]["count"]
-        parts += [
-            _text(LEFT, y, f"{_short(masked['name'])} {masked['at']}", "c s"),
-            _text(560, y, number(masked["score"]), "e s"),
-        ]
-        parts.append(
-            _text(576, y, f"→ −∞: {'all ' * (count > 1)}{count} later behind the mask", "s")
-        )
-    return parts, y
+        words = "{count} others" if count > 1 else "{count} other"
+        pen.line(words, "s", count=count)
+        pen.text("{share:%}", "e s", 290, share=share)
+
+    # what the mask hides: the largest score, and of how many
+    masked = panel["masked"]
+    if masked:
+        every = "all " if masked["count"] > 1 else ""
+        pen.line("{name:11} {at}", "c s", **masked)
+        pen.text("{score:n}", "e s", 160, **masked)
+        words = "→ −∞: {every}{count} later behind the mask"
+        pen.text(words, "s", 176, every=every, **masked)
 
 
-def _levels(facts: Facts, y: float) -> tuple[list[str], float]:
-    parts = [_text(LEFT, y, "The stream, read off level by level", "b")]
-    for level, found in reversed([*enumerate(facts["panel"])]):
-        y += ROW
-        parts.append(_text(LEFT, y, f"after layer {level - 1}" if level else "embedding"))
-        parts.append(_text(520, y, number(found["length"]), "e"))
-        for place, (name, p) in enumerate(found["top"]):
-            parts += [
-                _text(540 + 104 * place, y, _short(name, 7), "c"),
-                _text(636 + 104 * place, y, percent(p), "e s"),
-            ]
-    y += ROW
-    for at, (head, size) in enumerate(facts["written"].items()):
-        column, line = divmod(at, max(1, -(-len(facts["written"]) // 2)))
-        x, here = LEFT + 226 * column, y + 20 * (line + 1)
-        parts += [_text(x, here, head, "c s"), _text(x + 206, here, number(size), "e")]
-        parts += _bar(
-            x + 34, here - 10, 124, size / max(*facts["written"].values(), 1e-9), None, _ink(head)
-        )
-    parts.append(_text(LEFT, y, "length of what each head adds", "s"))
-    return parts, y + 20 * -(-len(facts["written"]) // 2)
+def _levels(pen: Pen, facts: Facts) -> None:
+    """What the stream would say at each level, the last on top, and what each head adds to it."""
+    pen.text("The stream, read off level by level", "b")
+    for level, found in reversed(list(enumerate(facts["panel"]))):
+        words = "after layer {layer}" if level else "embedding"
+        pen.line(words, layer=level - 1)
+        pen.text("{length:n}", "e", 120, **found)
+        for name, p in found["top"]:
+            pen.text("{name:7}", "c", 140, name=name)
+            pen.text("{p:%}", "e s", 236, p=p)
+            pen.x += 104
+        pen.x = LEFT
+
+    # the lengths of what heads add, in two columns; their title is drawn last
+    written = facts["written"]
+    longest = max([*written.values(), 1e-9])
+    pen.y += ROW
+    top = pen.y
+    for head in pen.columns(written, "c s", 20, -(-len(written) // 2)):
+        pen.share(34, 124, written[head] / longest, None, _ink(head))
+    bottom = pen.y
+    pen.y = top
+    pen.text("length of what each head adds", "s")
+    pen.y = bottom
 
 
-def _terms(facts: Facts, y: float) -> tuple[list[str], float]:
-    terms, (total, was) = facts["panel"]["terms"], facts["panel"]["total"]
-    before = f" (before {number(was)})" if was is not None else ""
-    parts = [
-        _text(
-            LEFT,
-            y,
-            f"The logit of {facts['called']}: {number(total)} = the sum of all bars{before}",
-            "b",
-        )
-    ]
-    values = [value for _, now, old in terms for value in (now, old or 0.0)] + [0.0]
-    low, high = min(values), max(values)
-    unit, start = 100 / max(1e-9, high - low), y
-    half = -(-len(terms) // 2) if len(terms) > 10 else len(terms)
-    for at, (name, now, old) in enumerate(terms):
-        x, here = LEFT + 226 * (at // half), start + ROW * (at % half + 1)
-        zero = x + 54 - low * unit
-        parts += [_text(x, here, name, "c"), _text(x + 206, here, number(now), "e")]
-        ink = _ink(name) if name[0].isdigit() else "var(--soft)"
-        parts.append(
-            _rect(zero + min(0, now) * unit, here - 10, abs(now) * unit, 11, ink, 'opacity=".8"')
-        )
-        if old is not None:
-            ghost = 'stroke="var(--soft)" stroke-dasharray="3 3"'
-            parts.append(
-                _rect(zero + min(0, old) * unit, here - 12, abs(old) * unit, 15, "none", ghost)
-            )
-        y = max(y, here)
-    return parts, y
+def _terms(pen: Pen, facts: Facts) -> None:
+    """A logit as a sum of bars, to the right of zero or to its left."""
+    terms = facts["panel"]["terms"]
+    total, was = facts["panel"]["total"]
+    words = "The logit of {called}: {total:n} = the sum of all bars{was:before}"
+    pen.text(words, "b", total=total, was=was, **facts)
+
+    # one scale for all of them: from the smallest value to the largest it is 100 wide
+    now = {name: value for name, value, _ in terms}
+    before = {name: value for name, _, value in terms}
+    values = [0.0, *now.values(), *(value or 0.0 for value in before.values())]
+    low = min(values)
+    unit = 100 / max(1e-9, max(values) - low)
+
+    # more than ten stand in two columns
+    lines = len(terms)
+    if lines > 10:
+        lines = -(-lines // 2)
+    for name in pen.columns(now, "c", ROW, lines):
+        pen.x += 54
+        pen.x -= low * unit  # here is zero
+        pen.bar(0, unit, now[name], before[name], _ink(name))
 
 
-def _doors(facts: Facts, y: float) -> tuple[list[str], float]:
+def _doors(pen: Pen, facts: Facts) -> None:
+    """How much a head reads of each earlier one: a line for each of its three doors."""
     panel = facts["panel"]
-    parts = [_text(LEFT, y, f"The doors of head {panel['reader']}: composition scores", "b")]
+    if "why" in panel:
+        pen.text("{why}", "s", **panel)
+        return
+    pen.text("The doors of head {reader}: composition scores", "b", **panel)
+
     most = max(map(max, panel["scores"].values()))
-    wide = (WIDTH - MARGIN - LEFT - 62) / len(panel["scores"]["q"])
+    start = LEFT + 62
+    wide = (WIDTH - MARGIN - start) / len(panel["scores"]["q"])
+    y = pen.y
     for path, words in {"q": "queries", "k": "keys", "v": "values"}.items():
         y += 36
-        parts.append(_text(LEFT, y + 4, words))
+        pen.move(LEFT, y + 4)
+        pen.text(words)
         for at, score in enumerate(panel["scores"][path]):
-            head = f"{at // facts['heads']}.{at % facts['heads']}"
-            x, shut = LEFT + 62 + wide * at, f"{head}{path}{panel['reader']}" in panel["shut"]
-            if path == "q":
-                parts.append(_text(x + wide / 2, y - 20, head, "c m s"))
-            parts.append(
-                _rect(
-                    x + 1, y - 14, wide - 2, 30, _ink(head), f'opacity="{0.45 * score / most:.2f}"'
-                )
-            )
+            head = head_name(divmod(at, facts["heads"]))
+            door = f"{head}{path}{panel['reader']}"
+            pen.move(start + wide * at, y - 20)
+            if path == "q":  # the first line has the heads' names above it
+                pen.text(head, "c m s", wide / 2)
+
+            # as dark as its score, and with a thick edge where it is shut
+            pen.y = y + 5
+            shade = f'fill="{_ink(head)}" opacity="{0.45 * score / most:.2f}"'
             edge = 'stroke="var(--line)"'
-            if shut:
+            if door in panel["shut"]:
                 edge = 'stroke="var(--fg)" stroke-width="2" stroke-dasharray="4 3"'
-            parts += [
-                _rect(x + 1, y - 14, wide - 2, 30, "none", edge),
-                _text(x + wide / 2, y + 5, number(score), "m"),
-            ]
-    return parts, y + 16
+            pen.rect(1, -19, wide - 2, 30, shade)
+            pen.rect(1, -19, wide - 2, 30, f'fill="none" {edge}')
+            pen.text("{score:n}", "m", wide / 2, score=score)
+    pen.y = y + 16

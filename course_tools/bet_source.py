@@ -1,0 +1,77 @@
+"""What the code of a cell says of bets: which it asks, what it states, which bets that answers."""
+
+import ast
+from dataclasses import dataclass
+
+from IPython.core.inputtransformer2 import TransformerManager
+
+STATES = {"claim", "identity"}
+# What keeps a lesson's books, and is no part of what it computes.
+BOOKKEEPING = STATES | {"predict", "siblings", "sources_and_ours", "calibration"}
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A claim or an identity."""
+
+    text: str  # "" where it is put together while it runs
+    bet: str  # the name of the bet that it answers, or ""
+
+
+@dataclass(frozen=True)
+class BetSource:
+    """What one cell says, in its order."""
+
+    asked: list[str]  # the names of its bets
+    statements: list[Statement]
+    keeps_books: bool  # whether it calls anything of BOOKKEEPING
+
+    @property
+    def answered(self) -> list[str]:
+        """The names of the bets that its statements answer."""
+        return [statement.bet for statement in self.statements if statement.bet]
+
+
+def read(source: str) -> BetSource:
+    """What a cell's source says; nothing where it is no code."""
+    asked: list[str] = []
+    statements: list[Statement] = []
+    calls = [call for call in _calls(source) if _name(call.func) in BOOKKEEPING]
+    for call in calls:
+        first = _text(call.args[0]) if call.args else ""
+        if _name(call.func) == "predict" and first:
+            asked.append(first)
+        elif _name(call.func) in STATES:
+            keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+            statements.append(Statement(first, _text(keywords.get("predicted"))))
+    return BetSource(asked, statements, bool(calls))
+
+
+def _calls(source: str) -> list[ast.Call]:
+    """All calls, as they stand one below the other; IPython's own lines are made Python first."""
+    tree = _parsed(source) or _parsed(TransformerManager().transform_cell(source))
+    if tree is None:
+        return []
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+
+
+def _parsed(code: str) -> ast.Module | None:
+    try:
+        return ast.parse(code)
+    except SyntaxError:
+        return None
+
+
+def _name(function: ast.expr) -> str:
+    """The last part of a function's name: "claim" of `claim` and of `claims.claim`."""
+    if isinstance(function, ast.Attribute):
+        return function.attr
+    return function.id if isinstance(function, ast.Name) else ""
+
+
+def _text(node: ast.expr | None) -> str:
+    """A string as it stands in the code, or ""; an f-string has none."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return node.value
+    return ""
