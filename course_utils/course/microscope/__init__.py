@@ -1,7 +1,7 @@
 """The microscope: a small model on a short text, to look at, to ask and to cut.
 
-`show` is for mouse and keyboard. `figure` is its stored picture, where no kernel runs: a notebook,
-a page, a slide. What both show is a `paths.run`; what they cut, `interventions.cut` cuts.
+`show` is for mouse and keyboard, `figure` its stored picture, where no kernel runs. What both show
+is a `paths.run`; what they cut, `interventions.cut` cuts.
 """
 
 # torch takes seconds to import, and a bundled model is live without it
@@ -48,11 +48,9 @@ def show(
     `interventions.cut` takes it. `ask` is a position, or a pair of a position and a token, whose
     logit is taken apart; by default the last position and what the model expects there. `weighted`
     shows each source by attention times the length of what it gives (`heads.value_weighted`).
-    `press` is a head whose switch asks to be pressed. For attention-only models and up to 64
-    tokens.
+    `press` is a head whose switch asks to be pressed. For attention-only models, up to 64 tokens.
 
-    Raises ValueError or TypeError in one sentence for what can't be shown, IndexError for a head
-    that is not there.
+    Raises ValueError or TypeError for what can't be shown, IndexError for a head that is not there.
     """
     from IPython.display import display
 

@@ -1,7 +1,4 @@
-"""What the microscope shows, as plain numbers and names, and in words.
-
-`draw.js` and `stored_drawing.py` draw these facts; where no Python runs, `engine.js` makes them.
-"""
+"""What the microscope shows, in numbers, names and words; in a page, `engine.js` makes the same."""
 
 import re
 from collections.abc import Callable
@@ -39,11 +36,14 @@ def key_of(one: Cut) -> str:
 
 def cut_of(key: str) -> Any:
     """The cut that `key_of` made a word of; a head, too, is one."""
-    path = re.sub("[^qkv]", "", key)
-    numbers = tuple(map(int, re.findall(r"\d+", key)))
-    if path:
-        return numbers[:2], path, numbers[2:]
-    return numbers if len(numbers) == 2 else numbers[0]
+    if "." not in key:
+        return int(key)
+    for path in "qkv":
+        if path in key:
+            earlier, later = key.split(path)
+            return cut_of(earlier), path, cut_of(later)
+    layer, head = key.split(".")
+    return int(layer), int(head)
 
 
 class Source:
@@ -71,8 +71,10 @@ class Source:
     def strongest(self, position: int, token: int) -> list[Head]:
         """The head of each layer that adds most to a logit."""
         terms = paths.terms(self.model, self.run(), position, token)
-        layers = groupby(all_heads(self.model), key=lambda head: head[0])
-        return [max(heads, key=lambda head: terms[head_name(head)]) for _, heads in layers]
+        found = []
+        for _, heads in groupby(all_heads(self.model), key=lambda head: head[0]):
+            found.append(max(heads, key=lambda head: terms[head_name(head)]))
+        return found
 
     def facts(self, state: State) -> Facts:
         """All that the page draws of this state."""
@@ -107,12 +109,14 @@ class Source:
             if t >= 0:
                 row = {"token": t, "name": self.called(t)}
                 row["p"], row["before"] = _compared(p[t], before[t], now)
-                rows.append({**row, "right": t == right[i]})
+                row["right"] = t == right[i]
+                rows.append(row)
 
         # the best guesses, their probabilities, and whether they are right
-        best = []
+        best: list[list] = []
         for t, share, should in zip(guesses.tolist(), shares.tolist(), right, strict=True):
-            best.append([self.called(t), share, t == should if should >= 0 else None])
+            is_right = t == should
+            best.append([self.called(t), share, is_right if should >= 0 else None])
 
         # where each head looks from here, and how much it writes
         glance = {}
@@ -144,13 +148,14 @@ class Source:
     def _curve(self, name: str, now: Run, weighted: bool) -> dict:
         """Where a head looks from each position, and the value that is drawn darkest."""
         kind = "value_weighted" if weighted else "pattern"
-        table = getattr(now, kind)[cut_of(name)]  # [dest, src]
-        was = getattr(self.run(), kind)[cut_of(name)]
-        return {
-            "now": _rows(table),
-            "was": _rows(was) if now.cuts else None,
-            "most": was.max().item() if weighted else 1,
-        }
+        found: Facts = {}
+        for when, run in {"now": now, "was": self.run()}.items():
+            table = getattr(run, kind)[cut_of(name)]  # [dest, src]
+            found[when] = [row[: at + 1].tolist() for at, row in enumerate(table)]
+        if not now.cuts:
+            found["was"] = None
+        found["most"] = table.max().item() if weighted else 1
+        return found
 
     def _attention(self, facts: Facts, now: Run) -> dict | None:
         """The row of the head opened last: its five largest sources, and what the mask hides."""
@@ -163,33 +168,27 @@ class Source:
         gives = now.value_weighted[head][i]
         before = self.run().pattern[head][i]
 
-        def scored(at: int) -> Facts:
-            return {"at": at, "name": facts["names"][at], "score": scores[at].item()}
-
         # from the score to what is given
         largest = share[: i + 1].topk(min(5, i + 1)).indices.tolist()
         largest = [at for at in largest if share[at] > 0]
+        steps = {"score": scores, "share": share, "gives": gives, "length": gives / share}
         rows = []
         for at in largest:
-            row = scored(at)
-            row["share"] = share[at].item()
-            row["gives"] = gives[at].item()
-            row["length"] = (gives[at] / share[at]).item()
+            row = {"at": at, "name": facts["names"][at]}
+            row |= {step: value[at].item() for step, value in steps.items()}
             row["before"] = before[at].item() if now.cuts else None
             rows.append(row)
 
-        # the other sources, and the later positions
+        # the other sources, and of the later positions the one with the largest score
         others = [at for at in range(i + 1) if at not in largest]
-        later = scores[i + 1 :]
+        rest = [len(others), share[others].sum().item()]
         masked = None
-        if len(later):
-            masked = {**scored(i + 1 + int(later.argmax())), "count": len(later)}
-        return {
-            "head": facts["open"][-1],
-            "rows": rows,
-            "rest": [len(others), share[others].sum().item()],
-            "masked": masked,
-        }
+        count = len(scores) - i - 1
+        if count:
+            at = i + 1 + int(scores[i + 1 :].argmax())
+            masked = {"at": at, "name": facts["names"][at], "score": scores[at].item()}
+            masked["count"] = count
+        return {"head": facts["open"][-1], "rows": rows, "rest": rest, "masked": masked}
 
     def _stream(self, facts: Facts, now: Run) -> list[dict]:
         """What the model would expect next if it stopped here, level by level."""
@@ -228,19 +227,16 @@ class Source:
             return {"why": "With LayerNorm, no door can be shut by itself."}
 
         # the reader is the head opened last, among those that have a layer before them
-        later = [name for name in facts["open"] if not name.startswith("0.")]
-        reader = later[-1] if later else "1.0"
+        reader = "1.0"
+        for name in facts["open"]:
+            if not name.startswith("0."):
+                reader = name
         layer, head = cut_of(reader)
         scores = {}
         for path, table in self.composition.items():
             scores[path] = table[:layer, :, layer, head].flatten().tolist()
         shut = [one for one in facts["cuts"] if re.search(f"[qkv]{reader}$", one)]
         return {"reader": reader, "scores": scores, "shut": shut}
-
-
-def _rows(table: Tensor) -> list[list[float]]:
-    """What each position sees, without what the mask hides."""
-    return [row[: at + 1].tolist() for at, row in enumerate(table)]
 
 
 def _compared(now: Tensor, before: Tensor, run: Run) -> list[float | None]:
@@ -250,14 +246,13 @@ def _compared(now: Tensor, before: Tensor, run: Run) -> list[float | None]:
 
 def rounded(found: Any, digits: int = 4) -> Any:
     """Facts as they are stored: of patterns, nobody reads more than three decimals off a shade."""
-    match found:
-        case float():
-            return round(found, digits)
-        case list():
-            return [rounded(one, digits) for one in found]
-        case dict():
-            coarse = {"curves": 3, "glance": 3}
-            return {key: rounded(one, coarse.get(key, digits)) for key, one in found.items()}
+    if isinstance(found, float):
+        return round(found, digits)
+    if isinstance(found, list):
+        return [rounded(one, digits) for one in found]
+    if isinstance(found, dict):
+        coarse = {"curves": 3, "glance": 3}
+        return {key: rounded(one, coarse.get(key, digits)) for key, one in found.items()}
     return found
 
 
@@ -281,7 +276,9 @@ def short(name: str, most: int = 11) -> str:
 
 
 def _before(was: float | None) -> str:
-    return "" if was is None else f" (before {number(was)})"
+    if was is None:
+        return ""
+    return f" (before {number(was)})"
 
 
 class _Sentence(Formatter):
@@ -291,7 +288,9 @@ class _Sentence(Formatter):
         if spec.isdigit():
             return short(value, int(spec))
         shown = {"n": number, "%": percent, "before": _before}
-        return shown[spec](value) if spec in shown else format(value, spec)
+        if spec in shown:
+            return shown[spec](value)
+        return format(value, spec)
 
 
 said = _Sentence().format
@@ -301,17 +300,16 @@ def in_words(facts: Facts, before: Facts) -> str:
     """What the picture shows, for those who do not see it; `before` are the facts without cuts."""
     i = facts["position"]
     names = facts["names"]
-    layers = facts["layers"]
-    heads = layers * facts["heads"]
-    expects = "{0} with probability {1:.2f}"
 
     # the model, the text, and what is expected
+    layers = facts["layers"]
+    heads = layers * facts["heads"]
     size = f"{layers} layer{'s' * (layers != 1)}"
     if heads:
         size += f", {heads} head{'s' * (heads != 1)}"
-    expected = said(expects, *facts["best"][i])
     words = [f"A model with {size}, on {len(names)} tokens."]
-    words.append(f"After {names[i]} at position {i} it expects {expected}.")
+    expected = "After {} at position {} it expects {} with probability {:.2f}."
+    words.append(said(expected, names[i], i, *facts["best"][i]))
 
     # where heads look
     if facts["view"] == "attention" and not facts["weighted"]:
@@ -324,13 +322,13 @@ def in_words(facts: Facts, before: Facts) -> str:
     # what a logit is the sum of
     if facts["view"] == "paths":
         largest = sorted(facts["panel"]["terms"], key=lambda term: -abs(term[1]))
-        terms = ", ".join(said("{} {:n}", *term) for term in largest[:3])
+        terms = [said("{} {:n}", *term) for term in largest[:3]]
         logit = "The logit of {called} is {panel[total][0]:n}; largest terms: {}."
-        words.append(said(logit, terms, **facts))
+        words.append(said(logit, ", ".join(terms), **facts))
 
     # what was cut
     if facts["cuts"]:
         cuts = ", ".join(facts["words"])
-        expected = said(expects, *before["best"][i])
-        words.append(f"Cut: {cuts}; before, it expected {expected}.")
+        expected = "Cut: {}; before, it expected {} with probability {:.2f}."
+        words.append(said(expected, cuts, *before["best"][i]))
     return " ".join(words)

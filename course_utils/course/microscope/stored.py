@@ -26,9 +26,8 @@ Text = str | Sequence[int] | Int[Tensor, " pos"]
 # JupyterLab shows an error for a widget whose kernel is gone; beside the still picture, hide it
 DEAD = ".jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro))"
 STILL = ".jp-OutputArea-child:has(.microscope-still)"
-AFTER = f"{STILL}+{DEAD}"
 BEFORE = f"{DEAD}:has(+.jp-OutputArea-child .microscope-still)"
-HIDE = f"<style>{AFTER},{BEFORE}{{display:none}}</style>"
+HIDE = f"<style>{STILL}+{DEAD},{BEFORE}{{display:none}}</style>"
 
 
 class Figure:

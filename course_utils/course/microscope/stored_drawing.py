@@ -1,6 +1,5 @@
 """The microscope's facts as a plain picture: what GitHub, a stored notebook and paper show."""
 
-from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -10,7 +9,7 @@ from course_utils.interventions import head_name
 WIDTH, MARGIN = 860, 16
 LEFT = 400  # where the view begins, beside the message
 ROW, LETTER = 24, 8.5  # the height of a line, the width of a letter
-Box = tuple[float, float, float]  # where a token stands: left, top, width
+Boxes = list[tuple[float, float, float]]  # where tokens stand: left, top, width
 
 # colours as in micro.css; of texts, s is soft, c code, e ends here, m has its middle here
 LIGHT = "--fg:#1f2328;--soft:#59636e;--line:#d1d9e0;--card:#f6f8fa;--bg:#ffffff;"
@@ -78,6 +77,11 @@ class Pen:
         self.y += below
         self.text(words, style, **facts)
 
+    def named(self, name: str, style: str, value: float) -> None:
+        """A name and a number, with room for a bar between them."""
+        self.text(name, style)
+        self.text("{value:n}", "e", 206, value=value)
+
     def rect(self, right: float, below: float, width: float, height: int, look: str) -> None:
         """A rectangle; one of negative width stands to the left."""
         left = right + min(0, width)
@@ -97,18 +101,6 @@ class Pen:
         self.rect(right, -10, width, 11, 'fill="var(--line)" opacity=".4"')
         self.bar(right, width, now, was, ink)
 
-    def columns(self, values: dict[str, float], style: str, step: int, lines: int) -> Iterator[str]:
-        """Names and numbers, so many lines in a column; with each name the pen waits for a bar."""
-        left = self.x
-        top = self.y
-        for at, (name, value) in enumerate(values.items()):
-            column, line = divmod(at, lines)
-            self.move(left + 226 * column, top + step * (line + 1))
-            self.text(name, style)
-            self.text("{value:n}", "e", 206, value=value)
-            yield name
-        self.move(left, top + step * lines)
-
 
 def _n(*values: float) -> str:
     """Numbers with at most one decimal; −0 is 0."""
@@ -122,9 +114,9 @@ def _ink(name: str) -> str:
     return "var(--two)" if int(name[0]) % 2 else "var(--one)"
 
 
-def _boxes(facts: Facts) -> list[Box]:
+def _boxes(facts: Facts) -> Boxes:
     """A box for each token, line below line, with room for arcs above each line."""
-    boxes: list[Box] = []
+    boxes: Boxes = []
     x, y = MARGIN, 48
     for name in facts["names"]:
         width = max(26, LETTER * len(short(name)) + 12)
@@ -136,7 +128,7 @@ def _boxes(facts: Facts) -> list[Box]:
     return boxes
 
 
-def _tokens(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
+def _tokens(pen: Pen, facts: Facts, boxes: Boxes) -> None:
     """Each token in its box, and what the model expects after it."""
     position = facts["position"]
 
@@ -158,7 +150,8 @@ def _tokens(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
         pen.rect(0, 0, width, 40, f'fill="var(--card)" {edge}')
         share = shares.get(at, 0)  # none after the position
         if share >= 0.01:
-            pen.rect(1, 1, width - 2, 38, f'fill="{ink}" opacity="{0.35 * share:.2f}"')
+            shade = f'fill="{ink}" opacity="{0.35 * share:.2f}"'
+            pen.rect(1, 1, width - 2, 38, shade)
 
         # the token, and below it the best guess at the next one, with its probability as a bar
         guess, p, right = facts["best"][at]
@@ -169,7 +162,8 @@ def _tokens(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
         pen.parts.append('<g font-size="11">')
         pen.text("{guess}", "c m s", width / 2, guess=guess)
         pen.parts.append("</g>")
-        pen.rect(4, 3, (width - 8) * p, 3, 'fill="var(--fg)" ' if right else 'fill="var(--soft)" ')
+        look = 'fill="var(--fg)" ' if right else 'fill="var(--soft)" '
+        pen.rect(4, 3, (width - 8) * p, 3, look)
 
         # crossed out where the position is cut
         if str(at) in facts["cuts"]:
@@ -178,7 +172,7 @@ def _tokens(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
             pen.parts.append(f"<path {line}/>")
 
 
-def _arcs(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
+def _arcs(pen: Pen, facts: Facts, boxes: Boxes) -> None:
     """Where each open head looks from here, and dotted, where it looked before the cut."""
     position = facts["position"]
     for head in facts["open"]:
@@ -190,22 +184,22 @@ def _arcs(pen: Pen, facts: Facts, boxes: list[Box]) -> None:
             for src, value in enumerate(row):
                 share = value / curve["most"]
                 if share >= 0.04:
-                    _arc(pen, boxes[src], boxes[position], share, look)
+                    _arc(pen, boxes, src, position, share, look)
                 if share >= 0.08 and when == "now":
                     pen.text("{share:%}", "m h", share=share)
 
 
-def _arc(pen: Pen, src: Box, dest: Box, share: float, look: str) -> None:
+def _arc(pen: Pen, boxes: Boxes, src: int, dest: int, share: float, look: str) -> None:
     """An arc between the tops of two boxes, as thick as its share; the pen then stands over it."""
-    x, y, width = src
+    x, y, width = boxes[src]
     x += width / 2
-    u, v, width = dest
+    u, v, width = boxes[dest]
     u += width / 2
 
     # within a line, the wider it is, the higher; from line to line, it keeps below the next one
     reach = 12 if src == dest else 0
     rise = 26.0
-    pen.move(x, y - 0.35 * rise - 3)
+    pen.move(x, y - 12.1)
     if y == v:
         rise = min(34, 11 + 0.12 * abs(u - x))
         pen.move((x + u) / 2, y - 0.75 * rise - 3)
@@ -248,15 +242,11 @@ def _message(pen: Pen, facts: Facts) -> None:
     # the loss here, and over the whole text
     pen.y += ROW
     if facts["came"]:
-        name, loss, was = facts["came"]
-        words = "{verb} {name}, loss {loss:n}{was:before}"
         verb = "came" if facts["text"] else "right is"
-        pen.text(words, "s", verb=verb, name=name, loss=loss, was=was)
+        pen.text("{verb} {came[0]}, loss {came[1]:n}{came[2]:before}", "s", verb=verb, **facts)
         pen.y += 18
     if facts["mean"]:
-        loss, was = facts["mean"]
-        words = "mean loss of all positions {loss:n}{was:before} nats"
-        pen.text(words, "s", loss=loss, was=was)
+        pen.text("mean loss of all positions {mean[0]:n}{mean[1]:before} nats", "s", **facts)
 
 
 def _sources(pen: Pen, facts: Facts) -> None:
@@ -311,29 +301,29 @@ def _levels(pen: Pen, facts: Facts) -> None:
         pen.x = LEFT
 
     # the lengths of what heads add, in two columns; their title is drawn last
-    written = facts["written"]
-    longest = max([*written.values(), 1e-9])
-    pen.y += ROW
-    top = pen.y
-    for head in pen.columns(written, "c s", 20, -(-len(written) // 2)):
-        pen.share(34, 124, written[head] / longest, None, _ink(head))
-    bottom = pen.y
-    pen.y = top
+    longest = max([*facts["written"].values(), 1e-9])
+    lines = -(-len(facts["written"]) // 2)
+    top = pen.y + ROW
+    for at, (head, size) in enumerate(facts["written"].items()):
+        column, line = divmod(at, lines)
+        pen.move(LEFT + 226 * column, top + 20 * (line + 1))
+        pen.named(head, "c s", size)
+        pen.share(34, 124, size / longest, None, _ink(head))
+    pen.move(LEFT, top)
     pen.text("length of what each head adds", "s")
-    pen.y = bottom
+    pen.y += 20 * lines
 
 
 def _terms(pen: Pen, facts: Facts) -> None:
     """A logit as a sum of bars, to the right of zero or to its left."""
-    terms = facts["panel"]["terms"]
-    total, was = facts["panel"]["total"]
-    words = "The logit of {called}: {total:n} = the sum of all bars{was:before}"
-    pen.text(words, "b", total=total, was=was, **facts)
+    words = "The logit of {called}: {panel[total][0]:n} = the sum of all bars"
+    pen.text(words + "{panel[total][1]:before}", "b", **facts)
 
     # one scale for all of them: from the smallest value to the largest it is 100 wide
-    now = {name: value for name, value, _ in terms}
-    before = {name: value for name, _, value in terms}
-    values = [0.0, *now.values(), *(value or 0.0 for value in before.values())]
+    terms = facts["panel"]["terms"]
+    values = [0.0]
+    for _, now, was in terms:
+        values += [now, was or 0.0]
     low = min(values)
     unit = 100 / max(1e-9, max(values) - low)
 
@@ -341,10 +331,15 @@ def _terms(pen: Pen, facts: Facts) -> None:
     lines = len(terms)
     if lines > 10:
         lines = -(-lines // 2)
-    for name in pen.columns(now, "c", ROW, lines):
+    top = pen.y
+    for at, (name, now, was) in enumerate(terms):
+        column, line = divmod(at, lines)
+        pen.move(LEFT + 226 * column, top + ROW * (line + 1))
+        pen.named(name, "c", now)
         pen.x += 54
         pen.x -= low * unit  # here is zero
-        pen.bar(0, unit, now[name], before[name], _ink(name))
+        pen.bar(0, unit, now, was, _ink(name))
+    pen.y = top + ROW * lines
 
 
 def _doors(pen: Pen, facts: Facts) -> None:
