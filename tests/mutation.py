@@ -439,7 +439,7 @@ def _passes(module: str, source: str) -> bool:
     ]
     own = pytest.main([*options, *(str(TESTS / file) for file in UNIT[module])])
     return not own and not pytest.main(
-        [*options, str(TESTS / "test_arguments.py"), "-k", f"{module}."]
+        [*options, str(TESTS / "test_arguments.py"), "-k", f"[{module}]"]
     )
 
 

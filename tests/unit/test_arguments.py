@@ -605,25 +605,29 @@ def test_the_table_knows_every_public_function():
     assert public - without_arguments - PERSONAL == set(GOOD)
 
 
-def _name(function):
-    return f"{function.__module__.split('.')[-1]}.{function.__name__}"
+BY_MODULE = {}  # the functions of each module, by its name
+for _function in GOOD:
+    BY_MODULE.setdefault(_function.__module__.split(".")[-1], []).append(_function)
+of_a_module = pytest.mark.parametrize("functions", BY_MODULE.values(), ids=BY_MODULE)
 
 
-def test_good_calls_are_good(subtests):
-    for function, arguments in GOOD.items():
-        with subtests.test(_name(function)), torch.random.fork_rng():
+@of_a_module
+def test_good_calls_are_good(subtests, functions):
+    for function in functions:
+        with subtests.test(function.__name__), torch.random.fork_rng():
             if function in (plots.show, plots.picture):
                 plots.bars(**GOOD[plots.bars])
-            function(**arguments)
+            function(**GOOD[function])
 
 
-def test_bad_input_is_one_clear_sentence(subtests):
-    for function, arguments in GOOD.items():
-        for name, value in arguments.items():
+@of_a_module
+def test_bad_input_is_one_clear_sentence(subtests, functions):
+    for function in functions:
+        for name, value in GOOD[function].items():
             for wrong, bad in _bad(name, value).items():
                 if not _is_allowed(function, name, wrong):
-                    with subtests.test(f"{_name(function)}, {name}: {wrong}"):
-                        _is_refused(function, arguments | {name: bad})
+                    with subtests.test(f"{function.__name__}, {name}: {wrong}"):
+                        _is_refused(function, GOOD[function] | {name: bad})
 
 
 def _is_refused(function, arguments):

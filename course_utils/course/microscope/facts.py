@@ -1,7 +1,6 @@
 """What the microscope shows, in numbers, names and words; in a page, `engine.js` makes the same."""
 
 import re
-from collections.abc import Callable
 from functools import cache, cached_property
 from itertools import groupby
 from string import Formatter
@@ -80,6 +79,7 @@ class Source:
         """All that the page draws of this state."""
         cfg = self.model.cfg
         i = state["position"]
+        cut = bool(state["cuts"])
         base = self.run()
         now = self.run(*state["cuts"])
 
@@ -95,9 +95,9 @@ class Source:
         was = answers.losses(self.model, base)
         came = mean = None
         if right[i] >= 0:
-            came = [self.called(right[i]), *_compared(loss[i], was[i], now)]
+            came = [self.called(right[i]), loss[i].item(), was[i].item() if cut else None]
         if not loss.isnan().all():
-            mean = _compared(loss.nanmean(), was.nanmean(), now)
+            mean = [loss.nanmean().item(), was.nanmean().item() if cut else None]
 
         # the likeliest tokens, the likeliest before the cut, and those that are asked for
         p = now.logits[i].softmax(-1)
@@ -108,12 +108,13 @@ class Source:
         for t in dict.fromkeys(listed):
             if t >= 0:
                 row = {"token": t, "name": self.called(t)}
-                row["p"], row["before"] = _compared(p[t], before[t], now)
+                row["p"] = p[t].item()
+                row["before"] = before[t].item() if cut else None
                 row["right"] = t == right[i]
                 rows.append(row)
 
         # the best guesses, their probabilities, and whether they are right
-        best: list[list] = []
+        best = []
         for t, share, should in zip(guesses.tolist(), shares.tolist(), right, strict=True):
             is_right = t == should
             best.append([self.called(t), share, is_right if should >= 0 else None])
@@ -142,8 +143,8 @@ class Source:
             "written": dict(zip(glance, lengths, strict=True)),
             "curves": {name: self._curve(name, now, state["weighted"]) for name in state["open"]},
         }
-        panel: Callable = getattr(self, f"_{state['view']}")
-        return {**found, "panel": panel(found, now)}
+        view = getattr(self, f"_{state['view']}")
+        return {**found, "panel": view(found, now)}
 
     def _curve(self, name: str, now: Run, weighted: bool) -> dict:
         """Where a head looks from each position, and the value that is drawn darkest."""
@@ -162,7 +163,8 @@ class Source:
         if not facts["open"]:
             return None
         i = facts["position"]
-        head = cut_of(facts["open"][-1])
+        name = facts["open"][-1]
+        head = cut_of(name)
         scores = now.scores[head][i]  # [src]
         share = now.pattern[head][i]
         gives = now.value_weighted[head][i]
@@ -188,7 +190,7 @@ class Source:
             at = i + 1 + int(scores[i + 1 :].argmax())
             masked = {"at": at, "name": facts["names"][at], "score": scores[at].item()}
             masked["count"] = count
-        return {"head": facts["open"][-1], "rows": rows, "rest": rest, "masked": masked}
+        return {"head": name, "rows": rows, "rest": rest, "masked": masked}
 
     def _stream(self, facts: Facts, now: Run) -> list[dict]:
         """What the model would expect next if it stopped here, level by level."""
@@ -207,16 +209,18 @@ class Source:
     def _paths(self, facts: Facts, now: Run) -> dict:
         """The asked logit as a sum, and of two layers, what later heads' values were made of."""
         base = self.run()
+        cut = bool(facts["cuts"])
         asked = facts["position"], facts["token"]
         before = paths.terms(self.model, base, *asked)
         terms = []
         for name, value in paths.terms(self.model, now, *asked).items():
-            terms.append([name, value, before.get(name, 0.0) if now.cuts else None])
+            terms.append([name, value, before.get(name, 0.0) if cut else None])
 
         pairs = None
         if facts["layers"] == 2 and not facts["norm"]:
             pairs = paths.pairs(self.model, now, *asked).tolist()
-        total = _compared(now.logits[asked], base.logits[asked], now)
+        was = base.logits[asked].item() if cut else None
+        total = [now.logits[asked].item(), was]
         return {"terms": terms, "total": total, "pairs": pairs}
 
     def _doors(self, facts: Facts, now: Run) -> dict:
@@ -237,11 +241,6 @@ class Source:
             scores[path] = table[:layer, :, layer, head].flatten().tolist()
         shut = [one for one in facts["cuts"] if re.search(f"[qkv]{reader}$", one)]
         return {"reader": reader, "scores": scores, "shut": shut}
-
-
-def _compared(now: Tensor, before: Tensor, run: Run) -> list[float | None]:
-    """A number, and what it was before the cut, if the run has one."""
-    return [now.item(), before.item() if run.cuts else None]
 
 
 def rounded(found: Any, digits: int = 4) -> Any:
@@ -268,29 +267,19 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def short(name: str, most: int = 11) -> str:
-    """A name as it is shown where there is room for so many letters."""
-    if len(name) > most:
-        name = name[: most - 1] + "…"
-    return name
-
-
-def _before(was: float | None) -> str:
-    if was is None:
-        return ""
-    return f" (before {number(was)})"
-
-
 class _Sentence(Formatter):
     """A format with facts in it: {x:n} a number, {x:%} a share, {x:11} a name of 11 letters."""
 
     def format_field(self, value: Any, spec: str) -> str:
-        if spec.isdigit():
-            return short(value, int(spec))
-        shown = {"n": number, "%": percent, "before": _before}
-        if spec in shown:
-            return shown[spec](value)
-        return format(value, spec)
+        if spec == "n":
+            return number(value)
+        if spec == "%":
+            return percent(value)
+        if spec == "before":
+            return "" if value is None else f" (before {number(value)})"
+        if spec.isdigit() and len(value) > int(spec):
+            return value[: int(spec) - 1] + "…"
+        return value if spec.isdigit() else format(value, spec)
 
 
 said = _Sentence().format

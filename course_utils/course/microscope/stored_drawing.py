@@ -3,7 +3,7 @@
 from html import escape
 from typing import Any
 
-from course_utils.course.microscope.facts import Facts, said, short
+from course_utils.course.microscope.facts import Facts, said
 from course_utils.interventions import head_name
 
 WIDTH, MARGIN = 860, 16
@@ -30,8 +30,7 @@ CSS = (
 def svg(facts: Facts) -> str:
     """The whole picture, as the text of an SVG."""
     pen = Pen()
-    boxes = _boxes(facts)
-    _tokens(pen, facts, boxes)
+    boxes = _tokens(pen, facts)
     _arcs(pen, facts, boxes)
 
     # below the text, what is expected stands at the left, and the view at the right
@@ -114,25 +113,10 @@ def _ink(name: str) -> str:
     return "var(--two)" if int(name[0]) % 2 else "var(--one)"
 
 
-def _boxes(facts: Facts) -> Boxes:
-    """A box for each token, line below line, with room for arcs above each line."""
-    boxes: Boxes = []
-    x, y = MARGIN, 48
-    for name in facts["names"]:
-        width = max(26, LETTER * len(short(name)) + 12)
-        if x + width > WIDTH - MARGIN:
-            x = MARGIN
-            y += 68
-        boxes.append((x, y, width))
-        x += width + 4
-    return boxes
-
-
-def _tokens(pen: Pen, facts: Facts, boxes: Boxes) -> None:
-    """Each token in its box, and what the model expects after it."""
-    position = facts["position"]
-
+def _tokens(pen: Pen, facts: Facts) -> Boxes:
+    """Each token in its box, and what the model expects after it; where the boxes stand."""
     # a box is as dark as the attention that it gets from the head opened last
+    position = facts["position"]
     ink = ""
     shares = {}
     for head in facts["open"][-1:]:
@@ -141,9 +125,18 @@ def _tokens(pen: Pen, facts: Facts, boxes: Boxes) -> None:
         for src, value in enumerate(curve["now"][position]):
             shares[src] = value / curve["most"]
 
-    for at, (x, y, width) in enumerate(boxes):
-        # the box, with a thick edge where we look from
+    boxes: Boxes = []
+    x, y = MARGIN, 48
+    for at, name in enumerate(facts["names"]):
+        # line below line, with room for arcs above each
+        width = max(26, LETTER * min(11, len(name)) + 12)
+        if x + width > WIDTH - MARGIN:
+            x = MARGIN
+            y += 68
+        boxes.append((x, y, width))
         pen.move(x, y)
+
+        # the box, with a thick edge where we look from
         edge = 'stroke="var(--line)"'
         if at == position:
             edge = 'stroke="var(--fg)" stroke-width="2"'
@@ -155,12 +148,12 @@ def _tokens(pen: Pen, facts: Facts, boxes: Boxes) -> None:
 
         # the token, and below it the best guess at the next one, with its probability as a bar
         guess, p, right = facts["best"][at]
-        guess = short(guess, int(width / 7))
+        room = int(width / 7)
         pen.y += 17
-        pen.text("{name:11}", "c m", width / 2, name=facts["names"][at])
+        pen.text("{name:11}", "c m", width / 2, name=name)
         pen.y += 15
         pen.parts.append('<g font-size="11">')
-        pen.text("{guess}", "c m s", width / 2, guess=guess)
+        pen.text("{guess:{room}}", "c m s", width / 2, guess=guess, room=room)
         pen.parts.append("</g>")
         look = 'fill="var(--fg)" ' if right else 'fill="var(--soft)" '
         pen.rect(4, 3, (width - 8) * p, 3, look)
@@ -170,6 +163,8 @@ def _tokens(pen: Pen, facts: Facts, boxes: Boxes) -> None:
             start = _n(x + 3, y + 20)
             line = f'd="M{start}h{_n(width - 6)}" stroke="var(--fg)" stroke-width="2"'
             pen.parts.append(f"<path {line}/>")
+        x += width + 4
+    return boxes
 
 
 def _arcs(pen: Pen, facts: Facts, boxes: Boxes) -> None:
@@ -214,7 +209,7 @@ def _arc(pen: Pen, boxes: Boxes, src: int, dest: int, share: float, look: str) -
 
 def _message(pen: Pen, facts: Facts) -> None:
     """What the model expects after the position, with a cut beside what it expected before."""
-    cut = bool(facts["cuts"])
+    cut = facts["cuts"]
     name = facts["names"][facts["position"]]
     pen.text("After {name} the model expects", "b", name=name)
     if cut:
@@ -258,10 +253,8 @@ def _sources(pen: Pen, facts: Facts) -> None:
     ink = _ink(panel["head"])
     pen.text("Head {head}: its largest sources", "b", **panel)
     pen.y += ROW
-    pen.text("score", "s e", 160)
-    pen.text("attention", "s e", 290)
-    pen.text("× length", "s e", 366)
-    pen.text("gives", "s e", 444)
+    for right, words in ((160, "score"), (290, "attention"), (366, "× length"), (444, "gives")):
+        pen.text(words, "s e", right)
     for row in panel["rows"]:
         pen.line("{name:11} {at}", "c", **row)
         pen.text("{score:n}", "e", 160, **row)
@@ -301,10 +294,11 @@ def _levels(pen: Pen, facts: Facts) -> None:
         pen.x = LEFT
 
     # the lengths of what heads add, in two columns; their title is drawn last
-    longest = max([*facts["written"].values(), 1e-9])
-    lines = -(-len(facts["written"]) // 2)
+    written = facts["written"]
+    longest = max([*written.values(), 1e-9])
+    lines = -(-len(written) // 2)
     top = pen.y + ROW
-    for at, (head, size) in enumerate(facts["written"].items()):
+    for at, (head, size) in enumerate(written.items()):
         column, line = divmod(at, lines)
         pen.move(LEFT + 226 * column, top + 20 * (line + 1))
         pen.named(head, "c s", size)
@@ -350,15 +344,16 @@ def _doors(pen: Pen, facts: Facts) -> None:
         return
     pen.text("The doors of head {reader}: composition scores", "b", **panel)
 
-    most = max(map(max, panel["scores"].values()))
+    scores = panel["scores"]
+    most = max(map(max, scores.values()))
     start = LEFT + 62
-    wide = (WIDTH - MARGIN - start) / len(panel["scores"]["q"])
+    wide = (WIDTH - MARGIN - start) / len(scores["q"])
     y = pen.y
     for path, words in {"q": "queries", "k": "keys", "v": "values"}.items():
         y += 36
         pen.move(LEFT, y + 4)
         pen.text(words)
-        for at, score in enumerate(panel["scores"][path]):
+        for at, score in enumerate(scores[path]):
             head = head_name(divmod(at, facts["heads"]))
             door = f"{head}{path}{panel['reader']}"
             pen.move(start + wide * at, y - 20)
