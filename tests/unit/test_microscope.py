@@ -1,6 +1,4 @@
-"""The microscope: every number that it draws is the package's, and a cut does what the hooks of
-TransformerLens do.
-"""
+"""The microscope: its numbers are the package's, and it cuts as TransformerLens's hooks do."""
 
 import base64
 import json
@@ -63,9 +61,8 @@ def test_the_loss_is_that_of_the_model_or_of_the_task(name):
     loss = answers.losses(model, paths.run(model, tokens))
     if name != "max-of-list":
         assert loss[-1].isnan()
-        torch.testing.assert_close(
-            loss[:-1], model(tokens[None], return_type="loss", loss_per_token=True)[0], **EXACT
-        )
+        expected = model(tokens[None], return_type="loss", loss_per_token=True)[0]
+        torch.testing.assert_close(loss[:-1], expected, **EXACT)
         return
     assert answers.answers(model, tokens).tolist() == [-1, 60, 60, 61, 61, 61] and loss[0].isnan()
     expected = -model(tokens[None])[0].log_softmax(-1)[range(1, 6), [60, 60, 61, 61, 61]]
@@ -73,27 +70,13 @@ def test_the_loss_is_that_of_the_model_or_of_the_task(name):
 
 
 def test_a_model_of_64_tokens_is_not_taken_for_max_of_list():
-    """As lesson 08's models are: what is right in a document is the next token, not the largest
-    number so far.
-    """
-    config = {
-        "n_layers": 2,
-        "d_model": 8,
-        "n_heads": 2,
-        "d_head": 4,
-        "n_ctx": 9,
-        "d_vocab": 64,
-        "seed": 0,
-    }
-    model = models.initial(config | {"attn_only": True, "normalization_type": None}).requires_grad_(
-        False
-    )
+    """Lesson 08's models have as many: in a document the next token is right, not the largest."""
+    config = {"n_layers": 2, "d_model": 8, "n_heads": 2, "d_head": 4, "n_ctx": 9, "d_vocab": 64}
+    config |= {"seed": 0, "attn_only": True, "normalization_type": None}
+    model = models.initial(config).requires_grad_(False)
     assert answers.answers(model, torch.tensor([0, 59, 3, 7])).tolist() == [59, 3, 7, -1]
-    assert answers.answers(load("max-of-list/seed-1"), torch.tensor([0, 59, 3])).tolist() == [
-        -1,
-        59,
-        59,
-    ]
+    trained = load("max-of-list/seed-1")
+    assert answers.answers(trained, torch.tensor([0, 59, 3])).tolist() == [-1, 59, 59]
 
 
 def test_a_model_with_mlps_is_refused():
@@ -137,14 +120,11 @@ def test_the_sources_go_from_score_to_value(name):
     assert [row["at"] for row in panel["rows"]] == run.pattern[0, 0, 4, :5].topk(5).indices.tolist()
     for row in panel["rows"]:
         at = row["at"]
-        close(
-            [row["score"], row["share"]],
-            torch.stack([run.scores[0, 0, 4, at], run.pattern[0, 0, 4, at]]),
-        )
+        close(row["score"], run.scores[0, 0, 4, at])
+        close(row["share"], run.pattern[0, 0, 4, at])
         close([row["gives"], row["share"] * row["length"]], run.value_weighted[0, 0, 4, [at, at]])
-    assert sum(row["share"] for row in panel["rows"]) + panel["rest"][1] == pytest.approx(
-        1, abs=1e-5
-    )
+    shares = [row["share"] for row in panel["rows"]]
+    assert sum(shares) + panel["rest"][1] == pytest.approx(1, abs=1e-5)
     assert panel["masked"]["at"] == 5 + int(run.scores[0, 0, 4, 5:].argmax())
 
 
@@ -164,40 +144,31 @@ def test_the_bars_of_a_logit_are_its_terms_and_sum_to_it(name):
 @every
 def test_the_stream_is_read_off_with_the_unembedding(name):
     model, tokens = model_of(name), tokens_of(name)
+    run = paths.run(model, tokens)
     facts, (_, cache) = facts_of(name, "stream"), model.run_with_cache(tokens)
     assert len(facts["panel"]) == model.cfg.n_layers + 1
     for level, found in enumerate(facts["panel"]):
-        x = (
-            cache["resid_post", level - 1][0, -1]
-            if level
-            else paths.run(model, tokens).stream[0, -1]
-        )
+        x = cache["resid_post", level - 1][0, -1] if level else run.stream[0, -1]
         normed = model.ln_final(x[None, None]) if name == "one-layer-ln" else x[None, None]
         p = model.unembed(normed)[0, 0].softmax(-1)
         close(found["length"], x.norm())
         close([share for _, share in found["top"]], p.topk(3).values)
-    close(
-        list(facts["written"].values()),
-        paths.run(model, tokens).written[:, :, -1].norm(dim=-1).flatten(),
-    )
+    close(list(facts["written"].values()), run.written[:, :, -1].norm(dim=-1).flatten())
 
 
 def test_the_doors_show_the_composition_scores():
     panel = facts_of("two-layer", "doors", heads=[(1, 6)], cut=[((0, 5), "k", (1, 6))])["panel"]
     assert (panel["reader"], panel["shut"]) == ("1.6", ["0.5k1.6"])
     for path in "qkv":
-        close(
-            panel["scores"][path],
-            composition.scores(model_of("two-layer"), path.upper())[0, :, 1, 6],
-        )
+        scores = composition.scores(model_of("two-layer"), path.upper())
+        close(panel["scores"][path], scores[0, :, 1, 6])
 
 
 def test_a_cut_stands_beside_what_was():
     cut, tokens = [((0, 5), "k", (1, 6)), (0, 3), 4], tokens_of("two-layer")
     figure = figure_of("two-layer", heads=[(1, 6)], cut=cut)
-    now, before = (
-        paths.run(model_of("two-layer"), tokens, *cuts).logits[-1].softmax(-1) for cuts in (cut, [])
-    )
+    runs = (paths.run(model_of("two-layer"), tokens, *cuts) for cuts in (cut, []))
+    now, before = (run.logits[-1].softmax(-1) for run in runs)
     for row in figure.facts["rows"]:
         close([row["p"], row["before"]], torch.stack([now[row["token"]], before[row["token"]]]))
     curve = figure.facts["curves"]["1.6"]
@@ -212,10 +183,8 @@ def test_every_head_may_be_cut(view):
     cut = [(layer, head) for layer in range(2) for head in range(8)]
     figure, model = figure_of("two-layer", view, cut=cut), model_of("two-layer")
     direct = (model.W_E[tokens_of("two-layer")[-1]] @ model.W_U).softmax(-1)
-    close(
-        [row["p"] for row in figure.facts["rows"]],
-        direct[[row["token"] for row in figure.facts["rows"]]],
-    )
+    rows = figure.facts["rows"]
+    close([row["p"] for row in rows], direct[[row["token"] for row in rows]])
     assert "nan" not in figure.svg.lower() and "NaN" not in json.dumps(figure.facts)
 
 
@@ -223,11 +192,10 @@ def test_a_press_is_answered_with_the_facts_of_another_run():
     figure = figure_of("two-layer", heads=[(0, 5), (1, 6)])
     live = Microscope(figure.source, figure.facts)
     found = live.answer({**figure.facts, "cuts": ["0.5"], "view": "doors"})
-    assert found == facts_of("two-layer", "doors", heads=[(0, 5), (1, 6)], cut=[(0, 5)]) | {
-        "token": found["token"]
-    }
+    expected = facts_of("two-layer", "doors", heads=[(0, 5), (1, 6)], cut=[(0, 5)])
+    assert found == {**expected, "token": found["token"]}
     assert live.answer({**figure.facts, "token": None, "position": 7})["position"] == 7
-    (kind,) = live.view()
+    (kind,) = scripts.view(live)
     assert kind == "application/vnd.jupyter.widget-view+json"
 
 
@@ -245,35 +213,35 @@ def test_a_still_picture_shows_the_numbers_of_the_facts(name, view):
     if view == "paths":
         expected = [number(value) for _, value, _ in panel["terms"]] + [number(panel["total"][0])]
     elif view == "stream":
-        expected = [number(level["length"]) for level in panel] + [
-            number(size) for size in figure.facts["written"].values()
-        ]
+        expected = [number(level["length"]) for level in panel]
+        expected += [number(size) for size in figure.facts["written"].values()]
+    elif not panel:
+        expected = ["No head is open here."]
+    elif "why" in panel:
+        expected = [panel["why"]]
     elif view == "doors":
-        expected = (
-            [panel["why"]]
-            if "why" in panel
-            else [number(s) for row in panel["scores"].values() for s in row]
-        )
+        expected = [number(score) for row in panel["scores"].values() for score in row]
     else:
-        expected = (
-            [number(row[key]) for row in panel["rows"] for key in ("score", "gives")]
-            if panel
-            else []
-        )
+        expected = [number(row[key]) for row in panel["rows"] for key in ("score", "gives")]
     assert not [one for one in expected if one not in shown]
-    assert "<script" not in figure.svg and "http" not in figure.svg.replace(
-        "http://www.w3.org/2000/svg", ""
-    )
+    outside = figure.svg.replace("http://www.w3.org/2000/svg", "")
+    assert "<script" not in outside and "http" not in outside
+
+
+def test_a_text_with_braces_is_shown_as_it_is():
+    """What a picture says is filled in by `str.format`'s rules; a text is never read by them."""
+    source = "{x} {0} {name:8} }}{{"
+    page = BeautifulSoup(microscope.figure(model_of("two-layer"), source).svg, "html.parser")
+    shown = "".join(found.text for found in page.select("text.c.m:not(.s)"))
+    assert source.replace(" ", "") in shown.replace("·", "").replace(" ", "")
 
 
 def test_a_figure_is_small_and_the_same_every_time():
-    first, second = (
-        figure_of("two-layer", heads=[(0, 5), (1, 6)])._repr_mimebundle_() for _ in range(2)
-    )
+    heads = [(0, 5), (1, 6)]
+    first, second = (figure_of("two-layer", heads=heads)._repr_mimebundle_() for _ in range(2))
     assert first == second and len(first["text/html"]) < 100_000
-    long = microscope.figure(
-        model_of("two-layer"), text.repeated_tokens(21, 1, 3)[0], heads=[(0, 5), (1, 6)]
-    )
+    tokens = text.repeated_tokens(21, 1, 3)[0]
+    long = microscope.figure(model_of("two-layer"), tokens, heads=heads)
     assert len(long._repr_mimebundle_()["text/html"]) < 350_000
 
 
@@ -282,42 +250,34 @@ def test_the_stored_html_is_a_picture_with_words_facts_and_folded_answers():
     page = BeautifulSoup(figure._repr_mimebundle_()["text/html"], "html.parser")
     pictures = page.find_all("img")
     assert pictures[0]["alt"] == figure.alt == figure._repr_mimebundle_()["text/plain"]
-    assert (
-        base64.b64decode(pictures[0]["src"].split(",")[1]).decode()
-        == figure.svg
-        == stored_drawing.svg(figure.facts)
-    )
+    picture = base64.b64decode(pictures[0]["src"].split(",")[1]).decode()
+    assert picture == figure.svg == stored_drawing.svg(figure.facts)
     assert [found.text for found in page.find_all("summary")] == list(figure.answers)
     assert list(figure.answers) == ["What if head 0.5 is cut?", "What if head 1.6 is cut?"]
     stored = json.loads(base64.b64decode(page.div["data-facts"]))
-    assert [found["cuts"] for found in stored] == [[], ["0.5"], ["1.6"]] and stored[0][
-        "model"
-    ] == "two-layer"
-    without = (
-        paths.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5)).logits[-1].softmax(-1)
-    )
-    assert stored[1]["rows"][0]["p"] == pytest.approx(without.max().item(), abs=1e-3)
+    assert [found["cuts"] for found in stored] == [[], ["0.5"], ["1.6"]]
+    assert stored[0]["model"] == "two-layer"
+    without = paths.run(model_of("two-layer"), tokens_of("two-layer"), (0, 5))
+    p = without.logits[-1].softmax(-1)
+    assert stored[1]["rows"][0]["p"] == pytest.approx(p.max().item(), abs=1e-3)
 
 
 def test_only_the_bundled_weights_are_taken_for_a_bundled_model():
-    assert (
-        figure_of("one-layer").facts["model"] == "one-layer"
-        and figure_of("max-of-list").facts["model"] is None
-    )
+    assert figure_of("one-layer").facts["model"] == "one-layer"
+    assert figure_of("max-of-list").facts["model"] is None
     assert microscope.figure(load("two-layer", step=600), TEXT).facts["model"] is None
 
 
 def test_a_bundled_model_is_there_before_torch():
     code = (
-        "import sys; from course_utils import microscope; from "
-        "course_utils.course.microscope.live_in_page import InPage; "
+        "import sys; from course_utils import microscope; "
+        "from course_utils.course.microscope.live_in_page import InPage; "
         "InPage('two-layer', 'x', {}); print('torch' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "False\n"
-    with pytest.raises(
-        ValueError, match="The page computes 'one-layer' and 'two-layer', not 'gpt2'"
-    ):
+    sentence = "The page computes 'one-layer' and 'two-layer', not 'gpt2'"
+    with pytest.raises(ValueError, match=sentence):
         scripts.model("gpt2")
 
 
@@ -349,11 +309,13 @@ def test_a_model_of_numbers_reads_no_text():
 # legible
 
 
+def _linear(part):
+    return part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+
+
 def _luminance(colour):
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)] if len(colour) == 7 else [1.0] * 3
-    linear = [
-        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
-    ]
+    linear = [_linear(part) for part in parts]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
@@ -372,21 +334,15 @@ def _mixed(one, other, share):
 
 
 def _themes():
-    stored = [
-        {name: theme[name] for name in stored_drawing.COLOURS}
-        for theme in (stored_drawing.LIGHT, stored_drawing.DARK)
-    ]
-    live = re.findall(r"--bg: ([^}]*?);\s*(?:container|\})", scripts.style())
-    live = [
-        dict(
-            entry.split(": ")
-            for entry in f"bg: {one}".replace("--", "").split("; ")
-            if "#" in entry
-        )
-        for one in live
-    ]
-    assert len(live) == 4 and live[0] == live[2] == stored[0] and live[1] == live[3] == stored[1]
-    return stored
+    light, dark = (
+        dict(re.findall(r"--(\w+):(#\w+);", colours))
+        for colours in (stored_drawing.LIGHT, stored_drawing.DARK)
+    )
+    live = []
+    for colours in re.findall(r"(--bg: [^}]*?);\s*(?:container|\})", scripts.style()):
+        live.append(dict(re.findall(r"--(\w+): (#\w+)", colours)))
+    assert live == [light, dark, light, dark]
+    return light, dark
 
 
 def test_text_stands_out_from_its_ground_in_light_and_dark():
@@ -397,8 +353,5 @@ def test_text_stands_out_from_its_ground_in_light_and_dark():
             assert _contrast(theme[ink], theme["bg"]) > 3  # what is no text
             for share, ground in ((0.34, "card"), (0.42, "bg")):  # words in shaded boxes and doors
                 assert _contrast(theme["fg"], _mixed(theme[ink], theme[ground], share)) > 4.5
-    assert not [
-        size
-        for size in re.findall(r"font(?:-size)?:[^;]*?(\d+)px", scripts.style())
-        if int(size) < 11
-    ]
+    sizes = re.findall(r"font(?:-size)?:[^;]*?(\d+)px", scripts.style())
+    assert sizes and min(map(int, sizes)) >= 11

@@ -61,7 +61,6 @@ def show(
         opened = [f"{layer}.{head}" for layer, head in heads or []]
         first = {"view": view, "open": opened, "press": press and f"{press[0]}.{press[1]}"}
         display(scripts.view(InPage(model, str(text), first)), raw=True)
-
         # the live one stands; this takes seconds, and is for the still picture alone
         from course_utils.models import load
 

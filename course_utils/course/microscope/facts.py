@@ -79,9 +79,9 @@ class Source:
         """All that the page draws of this state."""
         cfg = self.model.cfg
         i = state["position"]
-        cut = bool(state["cuts"])
+        cuts = state["cuts"]
         base = self.run()
-        now = self.run(*state["cuts"])
+        now = self.run(*cuts)
 
         # the best guess at each position; of the one here the logit is taken apart, or as asked
         shares, guesses = now.logits.softmax(-1).max(-1)
@@ -95,9 +95,9 @@ class Source:
         was = answers.losses(self.model, base)
         came = mean = None
         if right[i] >= 0:
-            came = [self.called(right[i]), loss[i].item(), was[i].item() if cut else None]
+            came = [self.called(right[i]), loss[i].item(), was[i].item() if cuts else None]
         if not loss.isnan().all():
-            mean = [loss.nanmean().item(), was.nanmean().item() if cut else None]
+            mean = [loss.nanmean().item(), was.nanmean().item() if cuts else None]
 
         # the likeliest tokens, the likeliest before the cut, and those that are asked for
         p = now.logits[i].softmax(-1)
@@ -109,7 +109,7 @@ class Source:
             if t >= 0:
                 row = {"token": t, "name": self.called(t)}
                 row["p"] = p[t].item()
-                row["before"] = before[t].item() if cut else None
+                row["before"] = before[t].item() if cuts else None
                 row["right"] = t == right[i]
                 rows.append(row)
 
@@ -134,7 +134,7 @@ class Source:
             "heads": cfg.n_heads,
             "text": self.model.tokenizer is not None,
             "norm": cfg.normalization_type is not None,
-            "words": [interventions.in_words(cut_of(one)) for one in state["cuts"]],
+            "words": [interventions.in_words(cut_of(one)) for one in cuts],
             "best": best,
             "rows": rows,
             "came": came,
@@ -169,7 +169,6 @@ class Source:
         share = now.pattern[head][i]
         gives = now.value_weighted[head][i]
         before = self.run().pattern[head][i]
-
         # from the score to what is given
         largest = share[: i + 1].topk(min(5, i + 1)).indices.tolist()
         largest = [at for at in largest if share[at] > 0]
@@ -180,7 +179,6 @@ class Source:
             row |= {step: value[at].item() for step, value in steps.items()}
             row["before"] = before[at].item() if now.cuts else None
             rows.append(row)
-
         # the other sources, and of the later positions the one with the largest score
         others = [at for at in range(i + 1) if at not in largest]
         rest = [len(others), share[others].sum().item()]
@@ -209,19 +207,17 @@ class Source:
     def _paths(self, facts: Facts, now: Run) -> dict:
         """The asked logit as a sum, and of two layers, what later heads' values were made of."""
         base = self.run()
-        cut = bool(facts["cuts"])
+        cut = facts["cuts"]
         asked = facts["position"], facts["token"]
         before = paths.terms(self.model, base, *asked)
         terms = []
         for name, value in paths.terms(self.model, now, *asked).items():
             terms.append([name, value, before.get(name, 0.0) if cut else None])
-
         pairs = None
         if facts["layers"] == 2 and not facts["norm"]:
             pairs = paths.pairs(self.model, now, *asked).tolist()
         was = base.logits[asked].item() if cut else None
-        total = [now.logits[asked].item(), was]
-        return {"terms": terms, "total": total, "pairs": pairs}
+        return {"terms": terms, "total": [now.logits[asked].item(), was], "pairs": pairs}
 
     def _doors(self, facts: Facts, now: Run) -> dict:
         """How much a head reads of each earlier one, by each of its doors, and which are shut."""
@@ -229,7 +225,6 @@ class Source:
             return {"why": "With fewer than two layers, no head reads what another one wrote."}
         if facts["norm"]:
             return {"why": "With LayerNorm, no door can be shut by itself."}
-
         # the reader is the head opened last, among those that have a layer before them
         reader = "1.0"
         for name in facts["open"]:
@@ -276,10 +271,13 @@ class _Sentence(Formatter):
         if spec == "%":
             return percent(value)
         if spec == "before":
-            return "" if value is None else f" (before {number(value)})"
-        if spec.isdigit() and len(value) > int(spec):
-            return value[: int(spec) - 1] + "…"
-        return value if spec.isdigit() else format(value, spec)
+            if value is None:
+                return ""
+            return f" (before {number(value)})"
+        if spec.isdigit():
+            most = int(spec)
+            return value if len(value) <= most else value[: most - 1] + "…"
+        return format(value, spec)
 
 
 said = _Sentence().format
@@ -289,7 +287,6 @@ def in_words(facts: Facts, before: Facts) -> str:
     """What the picture shows, for those who do not see it; `before` are the facts without cuts."""
     i = facts["position"]
     names = facts["names"]
-
     # the model, the text, and what is expected
     layers = facts["layers"]
     heads = layers * facts["heads"]
@@ -299,7 +296,6 @@ def in_words(facts: Facts, before: Facts) -> str:
     words = [f"A model with {size}, on {len(names)} tokens."]
     expected = "After {} at position {} it expects {} with probability {:.2f}."
     words.append(said(expected, names[i], i, *facts["best"][i]))
-
     # where heads look
     if facts["view"] == "attention" and not facts["weighted"]:
         for head, curve in facts["curves"].items():
@@ -307,14 +303,12 @@ def in_words(facts: Facts, before: Facts) -> str:
             src = curve["now"][i].index(share)
             most = "From there, head {} looks most at {}, position {}: {:.2f}."
             words.append(said(most, head, names[src], src, share))
-
     # what a logit is the sum of
     if facts["view"] == "paths":
         largest = sorted(facts["panel"]["terms"], key=lambda term: -abs(term[1]))
         terms = [said("{} {:n}", *term) for term in largest[:3]]
         logit = "The logit of {called} is {panel[total][0]:n}; largest terms: {}."
         words.append(said(logit, ", ".join(terms), **facts))
-
     # what was cut
     if facts["cuts"]:
         cuts = ", ".join(facts["words"])

@@ -23,11 +23,10 @@ from course_utils.models import require_head
 
 MOST = 64  # positions that the drawing has room for, in engine.js as well
 Text = str | Sequence[int] | Int[Tensor, " pos"]
-# JupyterLab shows an error for a widget whose kernel is gone; beside the still picture, hide it
+# JupyterLab shows an error for a widget whose kernel is gone: hidden beside the still picture
 DEAD = ".jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro))"
-STILL = ".jp-OutputArea-child:has(.microscope-still)"
 BEFORE = f"{DEAD}:has(+.jp-OutputArea-child .microscope-still)"
-HIDE = f"<style>{STILL}+{DEAD},{BEFORE}{{display:none}}</style>"
+HIDE = f"<style>.jp-OutputArea-child:has(.microscope-still)+{DEAD},{BEFORE}{{display:none}}</style>"
 
 
 class Figure:
@@ -51,8 +50,8 @@ class Figure:
         """An <img>, which untrusted notebooks and GitHub show too; the answers unfold below it."""
         stored = [rounded(found) for found in (self.facts, *self.answers.values())]
         words = json.dumps(stored, ensure_ascii=False, separators=(",", ":"))
-        html = f'<div class="microscope-still" data-facts="{_encoded(words)}">'
-        html += _image(self.svg, self.alt)
+        picture = _image(self.svg, self.alt)
+        html = f'<div class="microscope-still" data-facts="{_encoded(words)}">{picture}'
         for question, found in self.answers.items():
             picture = _image(stored_drawing.svg(found), in_words(found, self.facts))
             html += f"<details><summary>{escape(question)}</summary>{picture}</details>"
@@ -87,16 +86,13 @@ def figure(
     tokens = _tokens(model, text)
     source = Source(model, tokens)
     logits = source.run().logits
-
     # the position, and the token whose logit is taken apart
     last = len(tokens) - 1
     position, token = ask if isinstance(ask, tuple | list) else (ask, None)
-    if position is None:
-        position = last
+    position = last if position is None else position
     if not 0 <= position <= last:
         raise ValueError(f"The text has the positions 0 to {last}, and {position} is none of them.")
     asked = int(logits[position].argmax()) if token is None else _token(model, token)
-
     # the heads that are open
     if heads is None:
         heads = source.strongest(position, asked)
@@ -105,7 +101,6 @@ def figure(
             pairs = "heads must be a list of pairs (layer, head), as [(0, 5)]"
             raise TypeError(f"{pairs}, and {head!r} is no pair.")
         require_head(model, *head)
-
     state = {
         "tokens": tokens.tolist(),
         "view": view,

@@ -8,7 +8,8 @@ from course_utils.interventions import head_name
 
 WIDTH, MARGIN = 860, 16
 LEFT = 400  # where the view begins, beside the message
-ROW, LETTER = 24, 8.5  # the height of a line, the width of a letter
+ROW = 24  # the height of a line
+LETTER = 8.5  # the width of a letter
 Boxes = list[tuple[float, float, float]]  # where tokens stand: left, top, width
 
 # colours as in micro.css; of texts, s is soft, c code, e ends here, m has its middle here
@@ -41,7 +42,6 @@ def svg(facts: Facts) -> str:
     pen.move(LEFT, y + 64)
     views = {"attention": _sources, "stream": _levels, "paths": _terms, "doors": _doors}
     views[facts["view"]](pen, facts)
-
     height = _n(max(lowest, pen.y) + MARGIN)
     size = f'width="{WIDTH}" height="{height}"'
     return (
@@ -110,7 +110,9 @@ def _ink(name: str) -> str:
     """A colour for the heads of each layer; what is no head has none."""
     if not name[0].isdigit():
         return "var(--soft)"
-    return "var(--two)" if int(name[0]) % 2 else "var(--one)"
+    if int(name[0]) % 2:
+        return "var(--two)"
+    return "var(--one)"
 
 
 def _tokens(pen: Pen, facts: Facts) -> Boxes:
@@ -126,13 +128,13 @@ def _tokens(pen: Pen, facts: Facts) -> Boxes:
             shares[src] = value / curve["most"]
 
     boxes: Boxes = []
-    x, y = MARGIN, 48
+    x: float = MARGIN
+    y = 48
     for at, name in enumerate(facts["names"]):
-        # line below line, with room for arcs above each
         width = max(26, LETTER * min(11, len(name)) + 12)
         if x + width > WIDTH - MARGIN:
             x = MARGIN
-            y += 68
+            y += 68  # the next line, with room for arcs above it
         boxes.append((x, y, width))
         pen.move(x, y)
 
@@ -190,7 +192,6 @@ def _arc(pen: Pen, boxes: Boxes, src: int, dest: int, share: float, look: str) -
     x += width / 2
     u, v, width = boxes[dest]
     u += width / 2
-
     # within a line, the wider it is, the higher; from line to line, it keeps below the next one
     reach = 12 if src == dest else 0
     rise = 26.0
@@ -198,7 +199,6 @@ def _arc(pen: Pen, boxes: Boxes, src: int, dest: int, share: float, look: str) -
     if y == v:
         rise = min(34, 11 + 0.12 * abs(u - x))
         pen.move((x + u) / 2, y - 0.75 * rise - 3)
-
     start = _n(x, y - 1)
     bend = _n(x - reach, y - rise, u + reach, v - rise)
     end = _n(u, v - 1)
@@ -214,7 +214,6 @@ def _message(pen: Pen, facts: Facts) -> None:
     pen.text("After {name} the model expects", "b", name=name)
     if cut:
         pen.text("now, before", "s e", 334)
-
     # a line for each token; the first one, in large letters, needs more room
     for place, row in enumerate(facts["rows"]):
         if place == 0:
@@ -226,14 +225,11 @@ def _message(pen: Pen, facts: Facts) -> None:
         pen.text("{p:%}", "e b", 280, **row)
         if cut:
             pen.text("{before:%}", "e s", 334, **row)
-
     # what became of the token that was expected before the cut
     if cut:
         was = max(facts["rows"], key=lambda row: row["before"])
         pen.line("{name}  {before:%} → {p:%}", "c big b", 40, **was)
-        words = ", ".join(facts["words"])
-        pen.line("without {words:50}", "s", 20, words=words)
-
+        pen.line("without {words:50}", "s", 20, words=", ".join(facts["words"]))
     # the loss here, and over the whole text
     pen.y += ROW
     if facts["came"]:
@@ -262,14 +258,12 @@ def _sources(pen: Pen, facts: Facts) -> None:
         pen.text("{share:%}", "e", 290, **row)
         pen.text("{length:n}", "e", 366, **row)
         pen.text("{gives:n}", "e", 444, **row)
-
     # the other sources, all together
     count, share = panel["rest"]
     if count:
         words = "{count} others" if count > 1 else "{count} other"
         pen.line(words, "s", count=count)
         pen.text("{share:%}", "e s", 290, share=share)
-
     # what the mask hides: the largest score, and of how many
     masked = panel["masked"]
     if masked:
@@ -292,7 +286,6 @@ def _levels(pen: Pen, facts: Facts) -> None:
             pen.text("{p:%}", "e s", 236, p=p)
             pen.x += 104
         pen.x = LEFT
-
     # the lengths of what heads add, in two columns; their title is drawn last
     written = facts["written"]
     longest = max([*written.values(), 1e-9])
@@ -312,7 +305,6 @@ def _terms(pen: Pen, facts: Facts) -> None:
     """A logit as a sum of bars, to the right of zero or to its left."""
     words = "The logit of {called}: {panel[total][0]:n} = the sum of all bars"
     pen.text(words + "{panel[total][1]:before}", "b", **facts)
-
     # one scale for all of them: from the smallest value to the largest it is 100 wide
     terms = facts["panel"]["terms"]
     values = [0.0]
@@ -320,7 +312,6 @@ def _terms(pen: Pen, facts: Facts) -> None:
         values += [now, was or 0.0]
     low = min(values)
     unit = 100 / max(1e-9, max(values) - low)
-
     # more than ten stand in two columns
     lines = len(terms)
     if lines > 10:
@@ -343,7 +334,6 @@ def _doors(pen: Pen, facts: Facts) -> None:
         pen.text("{why}", "s", **panel)
         return
     pen.text("The doors of head {reader}: composition scores", "b", **panel)
-
     scores = panel["scores"]
     most = max(map(max, scores.values()))
     start = LEFT + 62
@@ -359,7 +349,6 @@ def _doors(pen: Pen, facts: Facts) -> None:
             pen.move(start + wide * at, y - 20)
             if path == "q":  # the first line has the heads' names above it
                 pen.text(head, "c m s", wide / 2)
-
             # as dark as its score, and with a thick edge where it is shut
             pen.y = y + 5
             shade = f'fill="{_ink(head)}" opacity="{0.45 * score / most:.2f}"'
