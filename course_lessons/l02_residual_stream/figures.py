@@ -63,16 +63,16 @@ def where_and_what() -> None:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
     _, axes = plt.subplots(figsize=(11, 3.1))
     axes.axis("off")
-    shares = [[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]
-    A = np.tril(np.array(shares))
+    weights = [[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]
+    A = np.tril(np.array(weights))
     rows = np.arange(24).reshape(4, 6) % 7 / 7
     OV = rows.T @ rows
     where = "$A$  [dest, src]\nWHERE: mixes positions"
-    stream = "$x$  [src, d_model]\nthe stream, a row per position"
+    between = "$x$  [src, d_model]\nthe stream, a row per position"
     what = "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"
     for x, width, height, matrix, cmap, label in (
         (0.5, 1.4, 1.4, A, "Blues", where),
-        (2.6, 2.1, 1.4, rows, "Purples", stream),
+        (2.6, 2.1, 1.4, rows, "Purples", between),
         (5.4, 1.6, 1.6, OV, "Greens", what),
     ):
         extent = (x, x + width, 0.75, 0.75 + height)

@@ -114,7 +114,7 @@ NOW = {
     "from course_utils.programs": "from course_lessons.programs",
     "from course_utils.composition": "from course_lessons.l06_composition.null",
     "import writing": "import sampling as writing",
-    "import today": "import llama as today",
+    "import today": "import small_llama as today",
     "l12_questions.keys": "l12_questions.answer_key",
     "course_utils.lessons": "course_lessons",
 }

@@ -75,6 +75,27 @@ class Source:
             found.append(max(heads, key=lambda head: terms[head_name(head)]))
         return found
 
+    def _losses(self, right: int, i: int, now: Run, base: Run | None) -> tuple[Any, Any]:
+        """What the right answer costs here, and all of them on average; before the cuts, too."""
+        loss = answers.losses(self.model, now)
+        was = None if base is None else answers.losses(self.model, base)
+        came = mean = None
+        if right >= 0:
+            came = [self.called(right), loss[i].item(), None if was is None else was[i].item()]
+        if not loss.isnan().all():
+            mean = [loss.nanmean().item(), None if was is None else was.nanmean().item()]
+        return came, mean
+
+    def _row(self, token: int, p: Tensor, before: Tensor | None, right: int) -> dict:
+        """A token that may come next: its probability, and what it was before the cuts."""
+        return {
+            "token": token,
+            "name": self.called(token),
+            "p": p[token].item(),
+            "before": None if before is None else before[token].item(),
+            "right": token == right,
+        }
+
     def facts(self, state: State) -> Facts:
         """All that the page draws of this state."""
         cfg = self.model.cfg
@@ -91,27 +112,18 @@ class Source:
 
         # what should be said (−1: nothing), and what the answers cost
         right = answers.answers(self.model, self.tokens).tolist()
-        loss = answers.losses(self.model, now)
-        was = answers.losses(self.model, base)
-        came = mean = None
-        if right[i] >= 0:
-            came = [self.called(right[i]), loss[i].item(), was[i].item() if cuts else None]
-        if not loss.isnan().all():
-            mean = [loss.nanmean().item(), was.nanmean().item() if cuts else None]
+        came, mean = self._losses(right[i], i, now, base if cuts else None)
 
         # the likeliest tokens, the likeliest before the cut, and those that are asked for
         p = now.logits[i].softmax(-1)
         before = base.logits[i].softmax(-1)
         listed = p.topk(min(3, len(p))).indices.tolist()
         listed += [int(before.argmax()), right[i], token]
-        rows = []
-        for t in dict.fromkeys(listed):
-            if t >= 0:
-                row = {"token": t, "name": self.called(t)}
-                row["p"] = p[t].item()
-                row["before"] = before[t].item() if cuts else None
-                row["right"] = t == right[i]
-                rows.append(row)
+        rows = [
+            self._row(t, p, before if cuts else None, right[i])
+            for t in dict.fromkeys(listed)
+            if t >= 0
+        ]
 
         # the best guesses, their probabilities, and whether they are right
         best = []
