@@ -92,6 +92,14 @@ EXPLAINED = {
     ): "every size gives the same numbers; it is chosen for speed",
     (
         "circuits.full_qk",
+        "«@validated",
+    ): "qk, which it calls first, checks all in the same words",
+    (
+        "circuits.full_qk",
+        "«model: ",
+    ): "qk, which it calls first, checks the model in the same words",
+    (
+        "circuits.full_qk",
         "«layer: int",
     ): "qk, which it calls first, checks the layer in the same words",
     (
@@ -117,16 +125,12 @@ EXPLAINED = {
     ("circuits.self_rate", "table.shape[-«2 → (1)"): "the table is square",
     (
         "circuits.row_maxima",
-        "maxima.split(SIDE)))»",
+        "views))»",
     ): "both are split alike, so they are always equally many",
     (
         "circuits.row_maxima",
         "strict=«True → False",
     ): "both are split alike, so they are always equally many",
-    (
-        "circuits.top_entries",
-        "→ (torch.empty(0, dtype=torch.long))»",
-    ): "counts on a GPU only; there is none in CI",
     ("circuits.top_entries", "max(«1 → (2)»"): "every size of the pieces gives the same numbers",
     (
         "circuits.top_entries",
@@ -149,10 +153,6 @@ EXPLAINED = {
     ): "qk, which it calls first, checks the model in the same words",
     (
         "composition.scores",
-        "«mode: str → mode»",
-    ): "_reading, which it calls first, refuses what is no mode",
-    (
-        "composition.null",
         "«mode: str → mode»",
     ): "_reading, which it calls first, refuses what is no mode",
     (
@@ -225,40 +225,9 @@ EXPLAINED = {
         "run_with_cache(some, return_type=None))»",
     ): "saves memory; other entries are not read",
     ("heads.prefix_matching_score", "shape[-«1 → (2)»"): "the pattern is square",
-    ("heads.score_parts", "allowed.sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
-    ("heads.score_parts", "strict=«True → False»"): "a layer has as many queries as keys",
-    ("heads.score_parts", "model.W_K[0]))»:"): "a layer has as many queries as keys",
-    (
-        "composition.find_and_copy",
-        "«@validated",
-    ): "match_matrix, which it calls first, checks all in the same words",
-    (
-        "composition.find_and_copy",
-        "«model: ",
-    ): "match_matrix, which it calls first, checks the model in the same words",
-    (
-        "composition.find_and_copy",
-        "«later: ",
-    ): "match_matrix, which it calls first, checks it in the same words",
-    (
-        "composition.find_and_copy",
-        "«earlier: ",
-    ): "match_matrix, which it calls first, checks it in the same words",
-    ("composition.find_and_copy_null", "(zip(sizes, drawn))»"): "there is a matrix for each size",
-    ("composition.find_and_copy_null", "strict=«True → False»"): "there is a matrix for each size",
     ("paths.of_tables", "QK.shape[«-1 → (1)»]"): "each table is square",
     ("paths.of_tables", "QK.shape[-«1 → (2)»]"): "each table is square",
     ("paths.of_tables", "scores[«0 → (-1)»]"): "all heads have scores of one shape",
-    ("paths.to_logit", "[:, :, «0 → (-1)»]"): "there is one text: the first is the last",
-    ("paths.to_logit", "model.W_U.mean(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
-    (
-        "paths.to_logit",
-        "(x @ read)[..., «0 → (-1)»]",
-    ): "the axis has the length one: the first is the last",
-    (
-        "paths.to_logit",
-        "read[..., «0 → (-1)»])",
-    ): "the axis has the length one: the first is the last",
     (
         "paths.run",
         "*«cuts: Cut",
@@ -276,8 +245,6 @@ EXPLAINED = {
         "stream[«-1 → (1)»",
     ): "without LayerNorm the direction is the same at every stream",
     ("paths.pairs", "stream[-«1 → "): "without LayerNorm the direction is the same at every stream",
-    ("paths.path_terms", "[«0 → (-1)», :, 0]"): "the model has one layer: the first is the last",
-    ("paths.path_terms", "[0, :, «0 → (-1)»]"): "there is one text: the first is the last",
 }
 
 

@@ -15,7 +15,7 @@ from nbval.plugin import get_sanitize_patterns
 
 ROOT = Path(__file__).resolve().parents[2]
 SANITIZE = ROOT / "tests" / "nbval_sanitize.cfg"
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.beside
 TIMEOUT = 3  # seconds for one cell of these notebooks
 
 

@@ -36,7 +36,7 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("path", chosen, ids=lesson_of)
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     record = tmp_path / "statements"
     notebook = authoring.read_notebook(path)

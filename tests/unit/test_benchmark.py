@@ -57,7 +57,7 @@ def _complete(results):
         assert math.isfinite(curve["exponent"]) and curve["expected"] > 0
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_a_quick_run_from_end_to_end(tmp_path, capsys, monkeypatch):
     programs = []
     monkeypatch.setattr(
@@ -121,7 +121,7 @@ def test_wrong_numbers_stop_the_benchmark(monkeypatch, module, function, work):
         work(TINY)
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_a_wrong_gradient_stops_the_benchmark(monkeypatch):
     right = train.OnText.loss
 
@@ -181,7 +181,7 @@ def test_the_naive_ways_are_right():
     assert benchmark.copying_loop(model)[1] == pytest.approx(expected.item(), abs=1e-4)
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_peak_memory_is_this_processs_own():
     def peak():
         return float(

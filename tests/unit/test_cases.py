@@ -185,7 +185,7 @@ def many(request):
     return request.config.getoption("--boxes")
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_true_hypotheses_pass_and_false_ones_fail_on_boxes_made_for_it(many):
     found = [verdicts(seed, new) for seed, new in some(many)]
     assert len({new.way for _, new in some(many)}) >= 10
@@ -227,7 +227,7 @@ def costly(model, hypotheses):
     return [one for one in hypotheses if all(name == best[int(name[0])] for name in one)]
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 @pytest.mark.parametrize("informed", [False, True], ids=["blind", "knows whose cut costs most"])
 def test_a_search_solves_at_most_one_box_in_ten_while_there_are_points(informed, many):
     """Four tries: after so many false ones no points are left."""

@@ -137,7 +137,7 @@ def test_a_claim_holds_with_all_and_is_ours_alone_with_none(monkeypatch):
     assert found["all"]["siblings"] == rows["all"]["siblings"]
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_a_lesson_runs_on_a_sibling(tmp_path):
     sibling = tmp_path / "sibling"
     data = tmp_path / "data"
@@ -245,7 +245,7 @@ def test_what_earlier_siblings_said_stays_while_our_number_does(tmp_path, monkey
     }
 
 
-@pytest.mark.slow
+@pytest.mark.beside
 def test_a_sibling_says_again_what_the_stored_table_has_of_it(tmp_path):
     sibling, lesson = DATA / "max-of-list" / "seed-1", "05_max_of_list"
     replicate.course_data("max-of-list", sibling, tmp_path / "data")
