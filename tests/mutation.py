@@ -148,13 +148,25 @@ EXPLAINED = {
     ("circuits.leads", "sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     ("circuits.leads", "B.mean(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     (
+        "composition.reading",
+        "«mode: str → mode»",
+    ): "what is no mode is refused in one sentence without it, too",
+    (
+        "composition.scores",
+        "«@validated",
+    ): "reading, which it calls first, checks both in the same words",
+    (
+        "composition.scores",
+        "«model: ",
+    ): "reading, which it calls first, checks the model in the same words",
+    (
         "composition.match_matrix",
         "«model: ",
     ): "qk, which it calls first, checks the model in the same words",
     (
         "composition.scores",
         "«mode: str → mode»",
-    ): "_reading, which it calls first, refuses what is no mode",
+    ): "reading, which it calls first, refuses what is no mode",
     (
         "composition.scores",
         "range(«n_layers - 1 → (n_layers",
