@@ -7,6 +7,7 @@ notebooks that must fail.
 """
 
 import functools
+import itertools
 import os
 import tempfile
 import time
@@ -123,9 +124,8 @@ def pytest_collection_modifyitems(config, items):
             if item.path.parent == warm.LESSONS:
                 item.add_marker("copies")
     if config.getoption("--open-only"):
-        folded = [item for item in items if _is_folded(item)]
-        config.hook.pytest_deselected(items=folded)
-        items[:] = [item for item in items if item not in folded]
+        config.hook.pytest_deselected(items=list(filter(_is_folded, items)))
+        items[:] = itertools.filterfalse(_is_folded, items)
     order = ("tests/course", "notebooks", "tests/unit", "")
 
     def place(item):
@@ -194,9 +194,8 @@ class GuardedKernel(nbval.plugin.RunningKernel):
         return self.kc.execute(cell_input, allow_stdin=allow_stdin, stop_on_error=False)
 
     def stop(self):
-        if (
-            "COVERAGE_RUN" in os.environ
-        ):  # nbval kills kernels, and what they had counted would be lost
+        # nbval kills kernels, and what they had counted would be lost
+        if "COVERAGE_RUN" in os.environ:
             self.km.shutdown_kernel()
         super().stop()
 

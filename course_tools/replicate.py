@@ -31,12 +31,15 @@ from torch.nn.functional import normalize
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
+import course_lessons
 from course_lessons import replication
 from course_tools import authoring, runner
 from course_utils import heads, models, text
 from course_utils._files import DATA, write_checksums, write_text
 from course_utils.course import claims, utf8_output
 from course_utils.training import train
+
+course_lessons.import_all()  # the tables of all lessons are read here
 
 SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were trained too
     "zero-layer": ("seed-1", "seed-2", "seed-3", "seed-4"),

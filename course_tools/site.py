@@ -21,11 +21,14 @@ import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
+import course_lessons
 from course_tools import authoring, bet_source, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, write_text
 from course_utils.course import bets, claims, microscope, utf8_output
 from course_utils.course.microscope import scripts
 from course_utils.models import load
+
+course_lessons.import_all()  # the tables of all lessons are read here
 
 TEXT = "lantern_keeper = 3\nprint(lantern_kee"  # what the first page opens with, as lesson 00
 TEXTS = {  # what stands after the lessons: the name of the page → its file

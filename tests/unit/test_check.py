@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-import course_lessons
 from course_lessons.l11_final_case.checks import Case
 from course_tools import authoring
 from course_utils.course import check, saved_notebook, solutions
@@ -15,7 +14,6 @@ from course_utils.course.exercises import EXERCISES, each_case, each_mistake
 from course_utils.course.expectations import same
 
 FOLDER = Path(__file__).parents[1] / "answers"
-course_lessons.import_all()
 ANSWERS = [
     importlib.import_module(f"tests.answers.{file.stem}") for file in sorted(FOLDER.glob("l*.py"))
 ]

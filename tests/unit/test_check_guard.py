@@ -9,13 +9,11 @@ import pytest
 import torch
 from transformer_lens import ActivationCache, FactoredMatrix
 
-import course_lessons
 from course_lessons.fixtures import tiny_model
 from course_lessons.l01_transformer.checks import Operations
 from course_utils.course import check, exercises, guard, solutions
 from course_utils.course.expectations import Unfit, Wrong, number, pair, tensor
 
-course_lessons.import_all()
 TABLE = torch.ones(3, 3)  # stands for what a notebook defines outside the function
 CACHE = {"not": "data"}
 BLANK = 'def answer(x):\n    raise NotImplementedError("your code here")'

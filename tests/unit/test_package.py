@@ -55,6 +55,14 @@ def test_an_unknown_name_is_an_attribute_error():
         from course_utils import modles  # noqa: F401
 
 
+@pytest.mark.parametrize("tool", ["replicate", "site"])
+def test_a_tool_that_reads_all_tables_registers_all_lessons(tool):
+    """Asked in a process of its own: in ours, tests/conftest.py has registered them."""
+    code = "from course_utils.course import registry; print(*sorted(registry.folders))"
+    registered = _python(f"import course_tools.{tool}; {code}").split()
+    assert registered == sorted(path.name[1:] for path in (ROOT / "course_lessons").glob("l*_*"))
+
+
 def test_data_fits_its_budget():
     assert sum(file.stat().st_size for file in DATA_FILES) <= 60e6
 
