@@ -71,7 +71,7 @@ def basis(frequencies: Frequencies, n: Count) -> Float[Tensor, "n dim"]:
 @validated
 def projected(W: Float[Tensor, "n column"], frequencies: Frequencies) -> Float[Tensor, "n column"]:
     """The nearest sum of a constant and waves of these frequencies, by least squares."""
-    Q = basis(frequencies, len(W))  # [n, dim]
+    Q = basis(frequencies, len(W)).to(W)  # [n, dim]
     return Q @ (Q.T @ W)
 
 
@@ -83,7 +83,7 @@ def explained(
 
     At whole frequencies this is `power`.
     """
-    Q = _orthonormal(_columns(frequencies, len(W)))  # [freq, n, 3]
+    Q = _orthonormal(_columns(frequencies, len(W))).to(W)  # [freq, n, 3]
     # how far each column goes along the directions
     along = Q.transpose(1, 2) @ (W - W.mean(0))  # [freq, 3, column]
     return (along**2).sum(1) / len(W)

@@ -47,7 +47,11 @@ def heard(folder: Path) -> dict[str, Said]:
             print(f"{inside} is passed over: {wanted}.")
             continue
         try:
-            said = saved_notebook.read(path).said
+            notebook = saved_notebook.read(path)
+            said = notebook.locked
+            if said is None:
+                said = notebook.said
+                print(f"{inside} has none of nbgrader's locked cells: its own cells were read.")
         except ValueError:
             unread = (WRONG, "the file is no notebook that can be read.")
             said = dict.fromkeys(exercises[lesson], unread)

@@ -35,7 +35,7 @@ import course_lessons
 from course_lessons import replication
 from course_tools import authoring, runner
 from course_utils import heads, models, text
-from course_utils._files import DATA, write_checksums, write_text
+from course_utils._files import DATA, entries, write_checksums, write_text
 from course_utils.course import claims, utf8_output
 from course_utils.training import train
 
@@ -292,10 +292,9 @@ def _kept(notebook: Path, data: Path, folder: Path) -> dict[str, Any]:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{notebook.stem}.json"
     source = notebook.read_text(encoding="utf-8")
-    if file.is_file():
-        found = json.loads(file.read_text(encoding="utf-8"))
-        if found["lesson"] == source:
-            return found["values"]
+    found = entries(file)
+    if found.get("lesson") == source and "values" in found:
+        return found["values"]
     values = measured(notebook, data, folder / f"{notebook.stem}.record")
     write_text(file, json.dumps({"lesson": source, "values": values}))
     return values

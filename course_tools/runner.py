@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from jupyter_core.utils import run_sync
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, CellTimeoutError, DeadKernelError
 from nbformat import NotebookNode
@@ -64,8 +65,7 @@ def run(
         # stderr: the kernel's own log; what cells print there is kept
         with client.setup_kernel(stderr=subprocess.DEVNULL, env=variables):
             if first:
-                kernel: Any = client.kc  # whose blocking methods its type does not know
-                kernel.execute(first, store_history=False, reply=True, timeout=CELL_TIMEOUT)
+                _run_first(client.kc, first)
             for number, cell in enumerate(notebook.cells):
                 count = client.code_cells_executed + 1
                 try:
@@ -75,6 +75,18 @@ def run(
                     shown = f"{cell.source}\n" if isinstance(error, DeadKernelError) else ""
                     raise CellFailed(f"{where(number, cell)} failed.\n{shown}{error}") from error
     return notebook
+
+
+def _run_first(kernel: Any, code: str) -> None:
+    """Run code before the cells, and wait for its end. Raises CellFailed if it fails."""
+
+    async def executed() -> Any:
+        return await kernel.execute(code, store_history=False, reply=True, timeout=CELL_TIMEOUT)
+
+    answer = run_sync(executed)()["content"]
+    if answer["status"] != "ok":
+        reason = f"{answer.get('ename')}: {answer.get('evalue')}"
+        raise CellFailed(f"What was to run before the cells failed.\n{code}\n{reason}")
 
 
 def where(number: int, cell: NotebookNode) -> str:

@@ -52,8 +52,8 @@ class _Markdown(IPythonRenderer):
 
 
 @cache
-def _rendered(source: str) -> str:
-    renderer = _Markdown(escape=False, exclude_anchor_links=True)
+def _rendered(source: str, escape: bool = False) -> str:
+    renderer = _Markdown(escape=escape, exclude_anchor_links=True)
     return MarkdownWithMath(renderer).render(links.without_terms(source))
 
 
@@ -64,8 +64,10 @@ def markdown(source: str) -> list[Tag]:
 
 
 def inline(source: str) -> str:
-    """Markdown of one paragraph as HTML without the paragraph."""
-    return "".join(block.decode_contents() for block in markdown(source))
+    """Markdown of one paragraph as HTML without the paragraph; HTML in it is shown as it stands."""
+    page = BeautifulSoup(_rendered(source, escape=True), "html.parser")
+    blocks = [block for block in page.contents if isinstance(block, Tag)]
+    return "".join(block.decode_contents() for block in blocks)
 
 
 def code(source: str) -> str:

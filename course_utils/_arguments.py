@@ -2,24 +2,29 @@
 
 `@validated` holds a function's arguments to what its signature says, and its result too where
 somebody asks for it, as our tests do: see `hold_result`. `require_tokens` says what a signature
-can't: that numbers are tokens of this model's.
+can't: that numbers are tokens of this model's. `plain` makes numbers Python's own.
 """
 
 import functools
 import inspect
+import itertools
 import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Annotated, Any, ParamSpec, TypeVar, Union, get_args, get_origin
 
+import numpy as np
 import torch
 from annotated_types import Ge
 from jaxtyping import AbstractArray, Bool, Float, Int, jaxtyped
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
+from course_utils import _torch_state
+
 Count = Annotated[int, Ge(1)]
 NotNegative = Annotated[int, Ge(0)]
+SMALL = (torch.int8, torch.uint8, torch.int16, torch.uint16, torch.int32)  # whole numbers, not long
 NUMBERS: dict[Any, str] = {
     Float: "floating-point numbers",
     Int: "whole numbers",
@@ -60,14 +65,21 @@ def validated(function: Callable[Params, Result]) -> Callable[Params, Result]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
+        several = {
+            name for name, one in signature.parameters.items() if one.kind is one.VAR_POSITIONAL
+        }
+        for name, value in given.items():
+            annotation = annotations[name]
+            if name in several:
+                given[name] = tuple(_plain(item, annotation) for item in value)
+            else:
+                given[name] = _plain(value, annotation)
         # within it an axis name means one length: in all arguments, and in the result
-        with jaxtyped("context"):
+        with jaxtyped("context"), _torch_state.made_like(*_place(given)):
             for name, value in given.items():
-                several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
-                for item in value if several else [value]:
+                for item in value if name in several else [value]:
                     _check(name, item, annotations[name])
-            _check_devices(given)
-            result = function(*args, **kwargs)
+            result = function(*bound.args, **bound.kwargs)
             if hold_result is not None:
                 hold_result(result, signature.return_annotation)
         return result
@@ -75,8 +87,31 @@ def validated(function: Callable[Params, Result]) -> Callable[Params, Result]:
     return guarded
 
 
+def plain(value: Any) -> Any:
+    """Numbers of numpy and torch as Python's, and lists of them as tuples, as keys need them."""
+    if isinstance(value, Tensor | np.ndarray | np.generic):
+        value = value.tolist()
+    return tuple(map(plain, value)) if isinstance(value, list | tuple) else value
+
+
+def _plain(value: Any, annotation: Any) -> Any:
+    """A number or a pair of numpy's or torch's as Python's own, where that is asked for.
+
+    Small whole numbers, as int8, become long: torch reads some of them as a mask.
+    """
+    if not isinstance(value, Tensor | np.ndarray | np.generic):
+        return value
+    asked = get_args(annotation) if _is_union(annotation) else [annotation]
+    if isinstance(value, Tensor) and value.dtype in SMALL:
+        are_asked = any(_is_tensor(one) and _numbers(one) == NUMBERS[Int] for one in asked)
+        return value.long() if are_asked else value
+    kinds = {_kind(one) for one in asked}
+    fits = {int, float, bool, str} if value.ndim == 0 else {tuple}
+    return plain(value) if fits & kinds else value
+
+
 def _check(name: str, value: Any, annotation: Any) -> None:
-    if get_origin(annotation) in (Union, types.UnionType):
+    if _is_union(annotation):
         options = get_args(annotation)
         fitting = [option for option in options if _fits(value, option)]
         tensors = [option for option in options if _is_tensor(option)]
@@ -90,7 +125,7 @@ def _check(name: str, value: Any, annotation: Any) -> None:
     elif isinstance(value, FactoredMatrix):
         for side in (value.A, value.B):
             _check_numbers(name, side)
-    elif isinstance(value, Real) and not isinstance(value, bool):
+    elif annotation is not Any and isinstance(value, Real) and not isinstance(value, bool):
         least = _least(annotation)
         if value != value or (least is not None and value < least):
             raise ValueError(f"{name} must be {_wanted(annotation)}, not {value!r}.")
@@ -114,21 +149,33 @@ def _check_tensor(name: str, value: Any, annotation: Any) -> None:
 
 
 def _check_numbers(name: str, value: Any) -> None:
-    if (value != value).any():
+    if not getattr(value, "is_meta", False) and (value != value).any():
         raise ValueError(f"{name} holds values that are not a number (NaN).")
 
 
-def _check_devices(given: dict[str, Any]) -> None:
+def _place(given: dict[str, Any]) -> tuple[torch.device, torch.dtype]:
+    """The device that all arguments are on, and what their fractions are: what is made joins them.
+
+    Raises ValueError if they are not on one.
+    """
     devices = {}
+    dtype = torch.float32
     for name, value in given.items():
-        if isinstance(value, Tensor):
-            devices[name] = value.device.type
-    for name, value in given.items():
-        if isinstance(value, HookedTransformer):
-            devices[name] = torch.device(value.cfg.device or "cpu").type
-    if len(set(devices.values())) > 1:
-        places = ", ".join(f"{name} on {device}" for name, device in devices.items())
+        for tensor in itertools.islice(_tensors(value), 1):
+            devices[name] = tensor.device
+            dtype = tensor.dtype if tensor.is_floating_point() else dtype
+    if len({device.type for device in devices.values()}) > 1:
+        places = ", ".join(f"{name} on {device.type}" for name, device in devices.items())
         raise ValueError(f"Everything must be on one device, and this is not: {places}.")
+    return next(iter(devices.values()), torch.device("cpu")), dtype
+
+
+def _tensors(value: Any) -> Iterable[Tensor]:
+    if isinstance(value, HookedTransformer):
+        return value.parameters()
+    if isinstance(value, FactoredMatrix):
+        return (value.A, value.B)
+    return (value,) if isinstance(value, Tensor) else ()
 
 
 def require_tokens(
@@ -149,6 +196,8 @@ def require_tokens(
                 "take a part."
             )
 
+    if tokens.is_meta:
+        return  # it has a shape, and no numbers
     if d_vocab is None:
         ids = "token ids, which start at 0"
         wrong = tokens[tokens < 0]
@@ -157,6 +206,10 @@ def require_tokens(
         wrong = tokens[(tokens < 0) | (tokens >= d_vocab)]
     if len(wrong):
         raise ValueError(f"{name} must hold {ids}; {wrong[0].item()} is not one of them.")
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, types.UnionType)
 
 
 def _is_tensor(annotation: Any) -> bool:

@@ -1,10 +1,16 @@
 """The course's folders, and the files under `data/`, which are checked whenever they are read."""
 
+import contextlib
+import errno
+import glob
 import hashlib
+import json
 import os
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 PACKAGE = Path(__file__).resolve().parent
 # a wheel carries data/, docs/ and notebooks/ inside the package, a checkout beside it
@@ -103,6 +109,37 @@ def write_checksums(folder: Path) -> None:
     write_text(folder / CHECKSUMS, "".join(lines))
 
 
+def entries(path: Path) -> dict[str, Any]:
+    """What a JSON file of named entries holds; nothing where there is no file.
+
+    A damaged file is set aside, and a sentence names it. Raises OSError for what can't be read.
+    """
+    if not os.path.lexists(path):
+        return {}
+    if not path.is_file():
+        fault = "it is no file, or a link to one that is away"
+        raise FileNotFoundError(errno.ENOENT, fault, str(path))
+    try:
+        found = json.loads(path.read_bytes())
+    except (MemoryError, RecursionError, ValueError):
+        found = None
+    if isinstance(found, dict):
+        return found
+    aside = set_aside(path)
+    print(f"{path} is damaged. It is kept beside it, as {aside.name}, and a new one begins.")
+    return {}
+
+
+def set_aside(path: Path, why: str = "damaged") -> Path:
+    """Rename a file to `name.damaged.json` or, if that is taken, `name.damaged-2.json` …"""
+    number = 1
+    aside = path.with_name(f"{path.stem}.{why}{path.suffix}")
+    while os.path.lexists(aside):
+        number += 1
+        aside = path.with_name(f"{path.stem}.{why}-{number}{path.suffix}")
+    return path.rename(aside)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text as UTF-8 with LF, on every system, as `write_atomically` does."""
     write_atomically(path, lambda temporary: temporary.write_bytes(text.encode()))
@@ -111,6 +148,11 @@ def write_text(path: Path, text: str) -> None:
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     """Let `write` fill a temporary file, move it to `path`: readers see all of it or nothing."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    # A killed process may have left one; a younger one may be somebody's who writes now.
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????"):
+        with contextlib.suppress(OSError):
+            if time.time() - left.stat().st_mtime > 3600:
+                left.unlink()
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     os.close(handle)
     try:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table, a line per row.
 
-    A cell is what `str` makes of it; bars in it that are not escaped yet are escaped.
+    A cell is what `str` makes of it, on one line; bars in it that are not escaped yet are escaped,
+    and so is what would be HTML.
     """
     rule = "|---" * len(heads) + "|"
     return "\n".join([_row(heads), rule, *map(_row, rows)])
@@ -16,7 +17,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 def _row(cells: Sequence[object]) -> str:
     line = "|"
     for cell in cells:
-        text = re.sub(r"(?<!\\)\|", r"\\|", str(cell))
+        text = re.sub(r"(?<!\\)\|", r"\\|", " ".join(str(cell).splitlines()))
+        text = re.sub(r"<(?=[A-Za-z/!?])", "&lt;", text)
         line += f" {text} |" if text else " |"
     return line
 

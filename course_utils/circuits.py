@@ -34,7 +34,6 @@ def ov(model: HookedTransformer, layer: int, head: int) -> FactoredMatrix:
     return FactoredMatrix(model.W_V[layer, head], model.W_O[layer, head])
 
 
-@validated
 def full_qk(model: HookedTransformer, layer: int, head: int) -> FactoredMatrix:
     """W_E QK W_Eᵀ / √d_head, [d_vocab, d_vocab] as [dest, src]: scores from the tokens alone.
 
@@ -77,7 +76,6 @@ def _eigenvalues(small: Float[Tensor, "... d d"]) -> Complex[Tensor, "... d"]:
     return torch.linalg.eigvals(small)
 
 
-@validated
 def copying_score(matrix: FactoredMatrix) -> float:
     """Σλ / Σ|λ| over the eigenvalues, from −1 to 1: near 1, tokens mostly raise their own logit.
 
@@ -119,7 +117,8 @@ def copying_null(
     W_UE = model.W_U @ model.W_E  # [d_model, d_model]
     null = []
     for _ in range(samples):
-        W_V, W_O = torch.randn(2, d_model, d_head, generator=generator)  # W_O transposed
+        drawn = torch.randn(2, d_model, d_head, generator=generator, device="cpu")
+        W_V, W_O = drawn.to(W_UE)  # W_O transposed
         # W_E W_V W_O W_U and W_V (W_O W_U W_E) have the same eigenvalues but for zeros
         circuit = FactoredMatrix(W_V, W_O.T @ W_UE)  # [d_model, d_model]
         null.append(copying_score(circuit))
@@ -143,7 +142,6 @@ def self_rate(table: FactoredMatrix | Float[Tensor, "V V"], k: Count = 1) -> flo
     return hits / n_tokens
 
 
-@validated
 def lead(matrix: FactoredMatrix, pairs: Int[Tensor, "pair 2"] | None = None) -> float:
     """The mean of `leads` over tokens or pairs.
 

@@ -32,7 +32,6 @@ def reading(model: HookedTransformer, mode: str) -> tuple[Tensor, Tensor]:
     return model.W_V, model.W_O.mT  # OV
 
 
-@validated
 def scores(model: HookedTransformer, mode: str) -> Float[Tensor, "layer1 head1 layer2 head2"]:
     """‖OV₁ C₂‖ / (‖OV₁‖ ‖C₂‖) of all pairs of heads, C₂ being QK₂ ("Q"), QK₂ᵀ ("K") or OV₂ ("V").
 

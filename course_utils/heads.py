@@ -29,7 +29,6 @@ def patterns(
     return torch.stack(by_layer)
 
 
-@validated
 def value_weighted(
     model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
 ) -> Float[Tensor, "layer head batch dest src"]:

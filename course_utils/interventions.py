@@ -17,7 +17,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_utils._arguments import require_tokens, validated
+from course_utils._arguments import plain, require_tokens, validated
 from course_utils.models import all_heads, require_head
 
 Head = tuple[int, int]  # (layer, head)
@@ -68,7 +68,7 @@ def cut(
     """
     heads, doors, ends, positions = _sorted(model, cuts)
     writers = {door[0] for door in doors} | {*ends}
-    stand_in = instead or {}
+    stand_in = {plain(part): values for part, values in (instead or {}).items()}
     # what stands in for a writer less what it writes, [batch, pos, d_model]
     change: dict[Writer, Tensor] = {}
 
@@ -131,9 +131,9 @@ def _sorted(
     doors: list[Any] = []
     ends: list[Writer] = []
     positions: list[int] = []
-    for one in cuts:
+    for one in map(plain, cuts):
         match one:
-            case int() if not isinstance(one, bool) and 0 <= one < model.cfg.n_ctx:
+            case int() if 0 <= one < model.cfg.n_ctx:
                 positions.append(one)
             case (int(), int()):
                 heads.append(one)
@@ -148,14 +148,13 @@ def _sorted(
                 )
 
     # every head that is named is one of the model's
-    writers = [door[0] for door in doors]
-    readers = [door[2] for door in doors]
-    for head in [*heads, *ends, *writers, *readers]:
+    sides = [side for writer, _, reader in doors for side in (writer, reader)]
+    for head in [*heads, *ends, *sides]:
         if head != "embed":
             require_head(model, *head)
 
     # and doors lead from an earlier layer, through a stream that is a plain sum
-    for writer, reader in zip(writers, readers, strict=True):
+    for writer, _, reader in doors:
         if writer != "embed" and writer[0] >= reader[0]:
             raise ValueError(
                 f"Head {head_name(writer)} writes too late for {head_name(reader)}: "
@@ -191,12 +190,13 @@ def all_but(model: HookedTransformer, *kept: Edge) -> list[Edge]:
             if isinstance(writer, str) or writer[0] < reader[0]:
                 doors += [(writer, path, reader) for path in "qkv"]
 
-    for one in {*kept} - {*doors}:
+    keep = {*map(plain, kept)}
+    for one in keep - {*doors}:
         _sorted(model, [one])  # it may know better what is wrong
         raise ValueError(
             f'Only doors can be kept, as ((0, 5), "k", (1, 6)) or ((1, 6), "logits"), not {one!r}.'
         )
-    return [door for door in doors if door not in kept]
+    return [door for door in doors if door not in keep]
 
 
 @contextmanager

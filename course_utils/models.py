@@ -5,11 +5,10 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from numbers import Integral
 from pathlib import Path
 
 import torch
-from huggingface_hub import constants
+from huggingface_hub import close_session, constants
 from huggingface_hub.errors import HTTPError
 from huggingface_hub.utils import get_session
 from jaxtyping import Float
@@ -25,8 +24,9 @@ from transformer_lens.loading_from_pretrained import (
 from transformer_lens.utilities.hf_utils import download_file_from_hf
 
 from course_utils import text
-from course_utils._arguments import Count, validated
+from course_utils._arguments import Count, plain, validated
 from course_utils._files import DATA, get_back, verified, write_atomically
+from course_utils._torch_state import tell, usual
 
 HUB = ("attn-only-1l", "attn-only-2l", "gpt2")
 
@@ -52,6 +52,14 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     Raises ValueError for an unknown name, step or device, FileNotFoundError or OSError for a
     missing or damaged file, ConnectionError when the hub can't be reached.
     """
+    with usual() as odd:
+        model = _loaded(name, step, device)
+    tell(*odd)
+    return model
+
+
+def _loaded(name: str | Path, step: int | None, device: str) -> HookedTransformer:
+    """See `load`."""
     try:
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError, TypeError):
@@ -150,6 +158,7 @@ def save_weights(model: HookedTransformer, path: Path) -> None:
     write_atomically(path, lambda temporary: save_file(weights, temporary))
 
 
+@usual()
 @validated
 def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     """The untrained model of a configuration: fields of `HookedTransformerConfig`, with a seed.
@@ -175,100 +184,6 @@ def initial(config: dict, device: str = "cpu") -> HookedTransformer:
     return model
 
 
-@validated
-def from_circuits(
-    QK: Float[Tensor, "layer d_model d_model"],
-    OV: Float[Tensor, "layer d_model d_model"],
-    d_vocab: Count,
-    n_ctx: Count,
-    positions: str = "shortformer",
-) -> HookedTransformer:
-    """An attention-only model made by hand: one head in each layer, its circuits as given.
-
-    The score of source y for destination x is x QK yᵀ, without a division, and what is moved is
-    y OV. Of the stream's dimensions the first `d_vocab` hold the token, one-hot, the next `n_ctx`
-    are for its position, one-hot, and the rest is empty. `positions` says who sees them: queries
-    and keys alone ("shortformer"), or the stream too ("standard"). A token's logit is 10 times what
-    stands at its dimension in the end. Raises ValueError if d_model has no room.
-    """
-    if positions not in ("shortformer", "standard"):
-        raise ValueError(f'positions must be "shortformer" or "standard", not {positions!r}.')
-    n_layers, d_model, _ = QK.shape
-    if d_model < d_vocab + n_ctx:
-        raise ValueError(
-            f"{d_vocab} tokens and {n_ctx} positions need more than the {d_model} dimensions of QK."
-        )
-    config = {
-        "n_layers": n_layers,
-        "n_heads": 1,
-        "d_model": d_model,
-        "d_head": d_model,
-        "n_ctx": n_ctx,
-        "d_vocab": d_vocab,
-        "attn_only": True,
-        "normalization_type": None,
-        "positional_embedding_type": positions,
-        "seed": 0,
-    }
-    model = initial(config).eval().requires_grad_(False)
-
-    # tokens, positions and logits in dimensions of their own
-    eye = torch.eye(d_model)
-    model.embed.W_E.copy_(eye[:d_vocab])
-    model.pos_embed.W_pos.data = eye[d_vocab : d_vocab + n_ctx].clone()
-    model.unembed.W_U.copy_(10 * eye[:, :d_vocab])
-
-    # a circuit whole in one matrix, and the identity in the other
-    for block, qk, ov in zip(model.blocks, QK, OV, strict=True):
-        block.attn.W_Q[0] = qk * d_model**0.5  # scores are divided by √d_head
-        block.attn.W_K[0] = eye
-        block.attn.W_V[0] = ov
-        block.attn.W_O[0] = eye
-    return model
-
-
-@validated
-def from_neurons(
-    curves: Float[Tensor, "value neuron"], votes: Float[Tensor, "neuron value"]
-) -> HookedTransformer:
-    """A model of two tokens made by hand: a head that mixes them half and half, and these neurons.
-
-    At the second position a neuron receives the mean of what the two tokens have in its column of
-    `curves`, and adds its row of `votes` to the logits if that is above 0. The stream holds the
-    token, one-hot, then the mixture, then the logits, and nothing else reaches the logits.
-    """
-    n, d_mlp = curves.shape
-    config = {
-        "n_layers": 1,
-        "n_heads": 1,
-        "d_model": 3 * n,
-        "d_head": n,
-        "d_mlp": d_mlp,
-        "n_ctx": 2,
-        "d_vocab": n,
-        "act_fn": "relu",
-        "normalization_type": None,
-        "seed": 0,
-    }
-    model = initial(config).eval().requires_grad_(False)
-    for parameter in model.parameters():
-        parameter.zero_()  # all scores are 0: the second position looks at both alike
-
-    # three parts of the stream
-    token, mixture, logits = slice(0, n), slice(n, 2 * n), slice(2 * n, 3 * n)
-    block = model.blocks[0]
-    eye = torch.eye(n)
-    model.embed.W_E[:, token] = eye
-    # the head moves the token into the mixture
-    block.attn.W_V[0, token] = eye
-    block.attn.W_O[0, :, mixture] = eye
-    # neurons read there, and write into the logits
-    block.mlp.W_in[mixture] = curves
-    block.mlp.W_out[:, logits] = votes
-    model.unembed.W_U[logits] = eye
-    return model
-
-
 def all_heads(model: HookedTransformer) -> list[tuple[int, int]]:
     """Every head of a model as (layer, head), layer by layer."""
     cfg = model.cfg
@@ -281,7 +196,7 @@ def require_head(model: HookedTransformer, layer: int, head: int) -> None:
     if not cfg.n_layers:
         raise IndexError("This model has no layers, and so no heads.")
     for name, value, size in (("layer", layer, cfg.n_layers), ("head", head, cfg.n_heads)):
-        if not isinstance(value, Integral) or not 0 <= value < size:
+        if not isinstance(plain(value), int) or not 0 <= value < size:
             raise IndexError(
                 f"{name} must be a whole number from 0 to {size - 1} for this model, not {value!r}."
             )
@@ -306,7 +221,7 @@ def _hub_answers() -> bool:
     """
     try:
         get_session().head(constants.ENDPOINT, timeout=5)  # any answer will do
-    except (OSError, HTTPError):
+    except Exception:  # no network, or a proxy in the environment that no client can be made for
         return False
     return True
 
@@ -316,10 +231,19 @@ def _offline_unless_the_hub_answers() -> Iterator[None]:
     """Within this block the hub's client reads its cache alone, unless the hub can be reached."""
     before = constants.HF_HUB_OFFLINE
     constants.HF_HUB_OFFLINE = before or not _hub_answers()
+    kept = {}
+    if constants.HF_HUB_OFFLINE:
+        # to read its cache it makes a client, too, and none can be made for some proxies
+        proxies = [name for name in os.environ if name.lower().endswith("_proxy")]
+        kept = {name: os.environ.pop(name) for name in proxies}
+        close_session()
     try:
         yield
     finally:
         constants.HF_HUB_OFFLINE = before
+        os.environ.update(kept)
+        if kept:
+            close_session()  # the next client knows them again
 
 
 def _pretrained(name: str, device: str) -> HookedTransformer:

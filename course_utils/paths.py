@@ -8,7 +8,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import interventions
-from course_utils._arguments import require_tokens, validated
+from course_utils._arguments import plain, require_tokens, validated
 from course_utils.interventions import Cut
 from course_utils.models import all_heads
 
@@ -59,6 +59,7 @@ def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Ru
     `interventions.cut` does.
     """
     require_tokens(model, tokens)
+    cuts = plain(cuts)
     cfg = model.cfg
     if not cfg.attn_only:
         raise ValueError("The microscope shows attention-only models, and this one has MLPs.")
@@ -76,8 +77,8 @@ def run(model: HookedTransformer, tokens: Int[Tensor, " pos"], *cuts: Cut) -> Ru
         )
 
     if not cfg.n_layers:
-        none = torch.empty(0, cfg.n_heads, len(tokens), len(tokens))
-        nothing = torch.empty(0, cfg.n_heads, len(tokens), cfg.d_model)
+        none = model.W_E.new_empty(0, cfg.n_heads, len(tokens), len(tokens))
+        nothing = model.W_E.new_empty(0, cfg.n_heads, len(tokens), cfg.d_model)
         return Run(tokens, logits[0], none, none, none, nothing, cache["embed"], cuts)
 
     def stacked(part: str) -> Tensor:

@@ -23,16 +23,14 @@ from PIL import Image
 from torch import Tensor
 
 from course_utils._arguments import Count, validated
+from course_utils._style import COLOURS as COLOURS  # the lessons take them from here
+from course_utils._style import drawn_last, styled
 from course_utils._words import true_minus
 from course_utils.text import visible
 
 Matrix = Shaped[Tensor, "row column"] | Shaped[np.ndarray, "row column"]
 Pattern = Float[Tensor, "dest src"] | Float[np.ndarray, "dest src"]
 Patterns = Float[Tensor, "head dest src"] | Float[np.ndarray, "head dest src"]
-# At least 3 : 1 on white, and on a dark page, where DARK turns them round; ΔE (CIEDE2000) of 20
-# between any two, for people with any of the three kinds of colour-blindness, too (Machado et al.
-# 2009). A test measures both.
-COLOURS = ("#0078B4", "#E15A0F", "#694B5A", "#870000", "#0F000F", "#000F87", "#968787")
 DARK = (  # on a dark page light becomes dark and hues stay: in JupyterLab, in VS Code, on the site
     "<style>:is([data-jp-theme-light=false],.vscode-dark,[data-theme=dark]) img.figure"
     "{filter:invert(.9) hue-rotate(180deg)}</style>"
@@ -41,23 +39,6 @@ DARK = (  # on a dark page light becomes dark and hues stay: in JupyterLab, in V
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (9, 3)))
 MARKERS = "osD^v*P"
 HATCHES = ("", "///", "...", "xxx")
-plt.rcParams.update(
-    {
-        "axes.prop_cycle": plt.cycler(color=COLOURS),
-        "axes.spines.right": False,
-        "axes.spines.top": False,
-        "axes.titlelocation": "left",
-        "axes.titlesize": 11,
-        "figure.dpi": 100,
-        "figure.facecolor": "white",
-        "figure.figsize": (7, 3.6),
-        "figure.constrained_layout.use": True,
-        "font.size": 10,
-        "hatch.color": "white",
-        "legend.frameon": False,
-        "savefig.facecolor": "white",
-    }
-)
 
 
 @validated
@@ -84,16 +65,17 @@ def picture(alt: str, sharp: bool = True) -> dict[str, str]:
     Not `sharp` takes a quarter of the time, for a figure that is redrawn: the pictures on the way
     to the last one. Raises ValueError as `show` does.
     """
-    if not plt.get_fignums():
+    figure = drawn_last()
+    if figure is None:
         raise ValueError("There is no figure to show: draw one first.")
     if not alt.strip():
         raise ValueError("Say in a sentence what the figure shows.")
 
     # draw it, twice as large as it is shown
-    figure = plt.gcf()
     scale = 2 if sharp else 1
     file = io.BytesIO()
-    figure.savefig(file, dpi=scale * figure.dpi, bbox_inches="tight")
+    dpi = scale * figure.dpi
+    figure.savefig(file, format="png", dpi=dpi, bbox_inches="tight", transparent=False)
     plt.close(figure)
 
     # 112 colours, chosen with care (k-means), take a third of the bytes, and no reader sees it
@@ -116,6 +98,12 @@ def written(value: float, spec: str = ".2f") -> str:
     return true_minus(f"{value:{spec}}")
 
 
+def _array(values: Any) -> np.ndarray:
+    """Numbers as matplotlib takes them, from a GPU too, or from a tensor that wants a gradient."""
+    return np.asarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+
+
+@styled
 @validated
 def bars(
     values: Mapping[str, float],
@@ -137,6 +125,7 @@ def bars(
     return axes
 
 
+@styled
 @validated
 def grouped_bars(
     groups: Mapping[str, Sequence[float] | Float[Tensor, " place"]],
@@ -161,7 +150,7 @@ def grouped_bars(
             raise ValueError(f'"{name}" has {len(values)} values for {len(places)} places.')
         at = np.arange(len(places)) + (i - middle) * width
         style: Any = {"label": name, "color": COLOURS[i], "hatch": HATCHES[i % len(HATCHES)]}
-        drawn = axes.bar(at, np.asarray(values), width, **style)
+        drawn = axes.bar(at, _array(values), width, **style)
         if numbers:
             axes.bar_label(drawn, fmt=written, fontsize=7)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
@@ -169,6 +158,7 @@ def grouped_bars(
     return axes
 
 
+@styled
 @validated
 def curves(
     by_name: Mapping[str, Any],
@@ -204,13 +194,14 @@ def curves(
         dash = LINES[i % len(LINES)] if lines else "none"
         marker = MARKERS[i % len(MARKERS)] if markers else ""
         style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": size}
-        axes.plot(np.asarray(at), np.asarray(heights), linestyle=dash, marker=marker, **style)
+        axes.plot(_array(at), _array(heights), linestyle=dash, marker=marker, **style)
     if legend and len(by_name) > 1:
         axes.legend()
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel, **settings)
     return axes
 
 
+@styled
 @validated
 def panels(
     named: Mapping[str, Any],
@@ -235,6 +226,7 @@ def panels(
     return list(zip(grid.flat, named.values(), strict=False))
 
 
+@styled
 @validated
 def heatmap(
     matrix: Matrix,
@@ -261,7 +253,7 @@ def heatmap(
     centred; without `bar` no colour bar stands beside it. Raises ValueError for names that do not
     fit the matrix.
     """
-    matrix = np.asarray(matrix)
+    matrix = _array(matrix)
     if matrix.shape != (len(rows), len(columns)):
         raise ValueError(
             f"A matrix of shape {list(matrix.shape)} can't take {len(rows)} row "
@@ -295,6 +287,7 @@ def heatmap(
     return axes
 
 
+@styled
 @validated
 def attention(
     pattern: Pattern, tokens: Sequence[str], title: str, axes: Axes | None = None
@@ -328,6 +321,8 @@ def attention_heads(
     # what CircuitsVis draws; its own repr would ask the network first
     names = [f"Head {head}" if layer is None else f"{layer}.{head}" for head in range(n_heads)]
     drawn = render(tokens=list(tokens), attention=patterns, attention_head_names=names).local_src
+    listed = json.dumps(list(tokens))  # as it stands in a script, which "</script>" would end
+    drawn = drawn.replace(listed, listed.replace("<", r"\u003c"))
 
     # on a white ground, opened on one head
     (place,) = re.findall(r'id="(circuits-vis-[^"]*)"', drawn)
@@ -365,111 +360,3 @@ _OPEN = """<style>
     head.parentElement.click();
   }}, 50);
 }})();</script>"""
-
-
-@validated
-def score_to_logit(
-    sources: Sequence[str],
-    score: Mapping[str, Float[Tensor, " src"]],
-    effects: Float[Tensor, " src"],
-    head: str,
-    others: Mapping[str, float],
-    logit: str,
-) -> None:
-    """From a head's scores for one destination to one logit, a column for each source.
-
-    From top to bottom: `score` holds the parts of each score, by name; their sum goes through the
-    softmax. `effects` is what a source says about the logit if it gets all the attention, and
-    `others` what other paths add to it.
-    """
-    whole = torch.stack([*score.values()]).sum(0)  # [src]
-    looks = whole.softmax(0)  # [src]
-    rows = {  # what stands in each row, by the name of its parts
-        "score": score,
-        "attention\n(softmax of the row)": {"": looks},
-        "what it says\n(OV)": {"": effects},
-        "attention ×\nwhat it says": {"": looks * effects},
-    }
-    _, grid = plt.subplots(4, 2, figsize=(10, 5.6), sharex="col", width_ratios=[5, 2])
-    for (name, parts), axes in zip(rows.items(), grid[:, 0], strict=True):
-        _stacked_bars(axes, parts)
-        axes.set_ylabel(name, rotation=0, ha="right", va="center")
-        axes.set(yticks=[])
-        axes.margins(y=0.3)
-        axes.axhline(0, color="black", lw=0.6)
-    if len(score) > 1:
-        grid[0, 0].legend(fontsize=8, loc="upper right", ncols=len(score))
-    grid[3, 0].set_xticks(range(len(sources)), sources, family="monospace", parse_math=False)
-
-    # beside the last row its sum, and the rest of the logit
-    for axes in grid[:3, 1]:
-        axes.axis("off")
-    added = {head: float((looks * effects).sum())} | dict(others)
-    totals = added | {logit: sum(added.values())}
-    bars(totals, "the sum of the row, and the rest", "", [head], grid[3, 1])
-    grid[3, 1].set_position([0.8, 0.11, 0.15, 0.27])
-
-
-def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> None:
-    """A bar at each place, its parts on one another, up and down from zero, their sum on top."""
-    whole = torch.stack([*parts.values()]).sum(0)  # [place]
-    top = torch.zeros_like(whole)  # of what stands above zero so far, [place]
-    bottom = torch.zeros_like(whole)  # of what hangs below it
-    for i, (part, heights) in enumerate(parts.items()):
-        is_up = heights > 0
-        style: Any = {"color": COLOURS[6 if i else 0], "hatch": HATCHES[i], "label": part}
-        axes.bar(range(len(heights)), heights, 0.6, torch.where(is_up, top, bottom), **style)
-        top = top + heights * is_up
-        bottom = bottom + heights * ~is_up
-    style = {"ha": "center", "va": "bottom", "fontsize": 8}
-    for place, value in enumerate(whole.tolist()):
-        axes.text(place, float(top[place]), f" {written(value)}", **style)
-
-
-@validated
-def box(axes: Axes, x: float, y: float, label: str, colour: str = "white") -> None:
-    """Draw a token in its box."""
-    frame = {"boxstyle": "round,pad=0.4", "facecolor": colour, "edgecolor": "black"}
-    style: Any = {"ha": "center", "va": "center", "family": "monospace", "parse_math": False}
-    axes.text(x, y, label, bbox=frame, **style)
-
-
-@validated
-def arrow(
-    axes: Axes,
-    start: tuple[float, float],
-    end: tuple[float, float],
-    colour: str,
-    line: str = "-",
-    bend: float = 0,
-) -> None:
-    """Draw an arrow; a dashed `line` is for one that only looks, and `bend` makes it an arc."""
-    style = {"arrowstyle": "-|>", "color": colour, "lw": 2, "linestyle": line}
-    style |= {"shrinkA": 5, "shrinkB": 5, "connectionstyle": f"arc3,rad={bend}"}
-    axes.annotate("", end, start, arrowprops=style)
-
-
-@validated
-def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
-    """Draw the streams of three positions, j, j + 1 and n, as columns through two layers.
-
-    `to_come` is what is to be predicted at n.
-    """
-    axes = plt.subplots(figsize=(9.6, height))[1]
-    centred: Any = {"ha": "center", "va": "center"}
-
-    # the streams, each from its token upwards
-    for x, token, place in zip((1, 3.4, 8), tokens, ("j", "j + 1", "n"), strict=True):
-        axes.plot([x, x], [0.35, 5], color="#d9d9d9", lw=9, zorder=0, solid_capstyle="round")
-        box(axes, x, 0, token)
-        axes.text(x, -0.55, f"position {place}", fontsize=9, **centred)
-    box(axes, 8, 5.2, f"{to_come} ?", "#ffe9d6")
-    axes.text(5.7, 0, "· · ·", **centred)
-
-    # the layers, across them
-    for y, layer in ((1.3, "layer 0"), (3.7, "layer 1")):
-        axes.axhspan(y - 0.95, y + 1.05, color="#f6f6f6", zorder=-1)
-        axes.text(-0.35, y, layer, fontsize=9, rotation=90, color="#555555", **centred)
-    axes.set(xlim=(-0.6, 9.4), ylim=(-0.85, 5.65))
-    axes.axis("off")
-    return axes

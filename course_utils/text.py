@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import platform
+import re
 import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -67,6 +68,25 @@ def corpus_manifest() -> dict:
 
 
 @validated
+def require_whole_characters(words: str) -> None:
+    """Raise ValueError, in one sentence, for a text with a half of a character in it."""
+    if re.search(r"[\ud800-\udfff]", words):
+        raise ValueError(
+            "This text holds half of a character (a surrogate), which no token stands for."
+        )
+
+
+def _whole(documents: Iterable[str]) -> Iterator[str]:
+    """The documents, once each is known to be a text that can be encoded."""
+    for document in documents:
+        if not isinstance(document, str):
+            kind = type(document).__name__
+            raise TypeError(f"documents must be a list of strings; one of these is {kind}.")
+        require_whole_characters(document)
+        yield document
+
+
+@validated
 def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB) -> Tokenizer:
     """A byte-level BPE tokenizer with `d_vocab` entries, the start token being number 0."""
     from tokenizers import decoders, models, pre_tokenizers, processors, trainers
@@ -81,7 +101,7 @@ def train_tokenizer(documents: Iterable[str], d_vocab: Count = D_VOCAB) -> Token
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
-    made.train_from_iterator(documents, trainer)
+    made.train_from_iterator(_whole(documents), trainer)
     made.post_processor = processors.TemplateProcessing(
         single=f"{START} $A", special_tokens=[(START, 0)]
     )
@@ -109,7 +129,9 @@ def encode(documents: Iterable[str]) -> Int[Tensor, " pos"]:
     """Documents as one stream of token ids, each document opened by the start token."""
     # not the shared one: that keeps the padding and truncation that `to_tokens` last set
     own = Tokenizer.from_file(str(verified(DATA / "tokenizer.json")))
-    encodings = own.encode_batch(list(documents))
+    encodings = own.encode_batch([*_whole(documents)])
+    if not encodings:
+        raise ValueError("There is no document to encode: the list is empty.")
     ids = [np.asarray(encoding.ids, dtype=np.int64) for encoding in encodings]
     return torch.from_numpy(np.concatenate(ids))
 
@@ -199,7 +221,7 @@ def repeated_tokens(
     """
     if weights is None:
         weights = torch.ones(d_vocab)
-    weights = torch.as_tensor(weights, dtype=torch.float).clone()
+    weights = torch.as_tensor(weights, dtype=torch.float, device="cpu").clone()
     if weights.shape != (d_vocab,):
         raise ValueError(
             f"weights must have one number per token, shape [{d_vocab}], not {list(weights.shape)}."
@@ -209,5 +231,5 @@ def repeated_tokens(
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.multinomial(weights, batch * length, replacement=True, generator=generator)
     block = drawn.view(batch, length)
-    start = torch.zeros(batch, 1, dtype=torch.long)
+    start = torch.zeros_like(block[:, :1])  # [batch, 1]
     return torch.cat([start, block.repeat(1, repeats)], dim=1)

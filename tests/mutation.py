@@ -91,22 +91,6 @@ EXPLAINED = {
         "BLOCK = 2**«22",
     ): "every size gives the same numbers; it is chosen for speed",
     (
-        "circuits.full_qk",
-        "«@validated",
-    ): "qk, which it calls first, checks all in the same words",
-    (
-        "circuits.full_qk",
-        "«model: ",
-    ): "qk, which it calls first, checks the model in the same words",
-    (
-        "circuits.full_qk",
-        "«layer: int",
-    ): "qk, which it calls first, checks the layer in the same words",
-    (
-        "circuits.full_qk",
-        "«head: int",
-    ): "qk, which it calls first, checks the head in the same words",
-    (
         "circuits.full_ov",
         "«layer: int",
     ): "ov, which it calls first, checks the layer in the same words",
@@ -114,14 +98,6 @@ EXPLAINED = {
         "circuits.full_ov",
         "«head: int",
     ): "ov, which it calls first, checks the head in the same words",
-    (
-        "circuits.copying_score",
-        "«@validated",
-    ): "eigenvalues, which it calls first, checks the matrix in the same words",
-    (
-        "circuits.copying_score",
-        "«matrix: ",
-    ): "eigenvalues, which it calls first, checks the matrix in the same words",
     ("circuits.self_rate", "table.shape[-«2 → (1)"): "the table is square",
     (
         "circuits.row_maxima",
@@ -136,15 +112,6 @@ EXPLAINED = {
         "circuits.top_entries",
         "→ (BLOCK % n_columns)»",
     ): "every size of the pieces gives the same numbers",
-    ("circuits.lead", "«@validated"): "leads, which it calls first, checks both in the same words",
-    (
-        "circuits.lead",
-        "«matrix: ",
-    ): "leads, which it calls first, checks the matrix in the same words",
-    (
-        "circuits.lead",
-        "«pairs: ",
-    ): "leads, which it calls first, checks the pairs in the same words",
     ("circuits.leads", "sum(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     ("circuits.leads", "B.mean(«-1 → (1)»)"): "a matrix has two axes: the last is number 1",
     (
@@ -152,21 +119,9 @@ EXPLAINED = {
         "«mode: str → mode»",
     ): "what is no mode is refused in one sentence without it, too",
     (
-        "composition.scores",
-        "«@validated",
-    ): "reading, which it calls first, checks both in the same words",
-    (
-        "composition.scores",
-        "«model: ",
-    ): "reading, which it calls first, checks the model in the same words",
-    (
         "composition.match_matrix",
         "«model: ",
     ): "qk, which it calls first, checks the model in the same words",
-    (
-        "composition.scores",
-        "«mode: str → mode»",
-    ): "reading, which it calls first, refuses what is no mode",
     (
         "composition.scores",
         "range(«n_layers - 1 → (n_layers",
@@ -185,24 +140,12 @@ EXPLAINED = {
     ): "saves memory; other entries are not read",
     (
         "heads.value_weighted",
-        "«@validated",
-    ): "patterns, which it calls first, checks the tokens in the same words",
-    (
-        "heads.value_weighted",
-        "«tokens: ",
-    ): "patterns, which it calls first, checks the tokens in the same words",
-    (
-        "heads.value_weighted",
         "run_with_cache(tokens, names_filter",
     ): "saves the time for the logits, not used here",
     (
         "heads.value_weighted",
         "run_with_cache(tokens, return_type=None))»",
     ): "saves memory; other entries are not read",
-    (
-        "heads.value_weighted",
-        "«model: ",
-    ): "patterns, which it calls first, checks the model in the same words",
     (
         "interventions.module",
         "ROWS = «4 → ",
@@ -219,7 +162,10 @@ EXPLAINED = {
         "interventions.hide",
         "«return scores → return None",
     ): "scores are changed in place, and TransformerLens keeps them",
-    ("interventions._check_cut", "«return → return None»"): "both return None",
+    (
+        "interventions.all_but",
+        "*«kept: Edge",
+    ): "what is no door is refused in one sentence without it, too",
     (
         "interventions.stand_ins",
         "«@torch.no_grad()",
@@ -230,11 +176,11 @@ EXPLAINED = {
     ): "only the layer is in question",
     (
         "interventions.stand_ins",
-        "run_with_cache(some, names_filter",
+        "run_with_cache(rows, names_filter",
     ): "saves the time for the logits, not used here",
     (
         "interventions.stand_ins",
-        "run_with_cache(some, return_type=None))»",
+        "run_with_cache(rows, return_type=None))»",
     ): "saves memory; other entries are not read",
     ("heads.prefix_matching_score", "shape[-«1 → (2)»"): "the pattern is square",
     ("paths.of_tables", "QK.shape[«-1 → (1)»]"): "each table is square",
@@ -246,11 +192,11 @@ EXPLAINED = {
     ): "a cut of a wrong kind is refused in one sentence without it, too",
     (
         "paths.run",
-        "run_with_cache(tokens[None], names_filter",
+        "run_with_cache( tokens[None], names_filter",
     ): "saves memory; other entries are not read",
     ("paths.run", "logits[«0 → (-1)»], none"): "there is one text: the first is the last",
     ("paths.run", "logits=logits[«0 → (-1)»]"): "there is one text: the first is the last",
-    ("paths.terms", "«zip(_heads(model)"): "there are as many heads as there are rows",
+    ("paths.terms", "«zip(all_heads(model)"): "there are as many heads as there are rows",
     ("paths.terms", "strict=«True → False»"): "there are as many heads as there are rows",
     (
         "paths.pairs",

@@ -20,8 +20,9 @@ def _of_shapes(advice: str) -> Callable[..., Said]:
         shapes = " and ".join(str([*value.shape]) for value in given)
         return {
             f"an index does not fit the shape {shapes}: {advice}": isinstance(outcome, IndexError),
-            f"PyTorch can't combine the arguments' shapes, here {shapes}: {advice}": isinstance(
-                outcome, RuntimeError
+            # not what Python derives from it, as RecursionError
+            f"PyTorch can't combine the arguments' shapes, here {shapes}: {advice}": (
+                type(outcome) is RuntimeError
             ),
         }
 

@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn import functional as F
 
+from course_lessons import drawings
 from course_utils import bigrams, plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
@@ -60,7 +62,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
                 zorder=1,
             )
             axes.plot([x + side / 2] * 2, [y - 0.93, y - 0.57], **norm)
-            plots.arrow(axes, (x + side, y + 0.75), (x, y + 0.75), "black")
+            drawings.arrow(axes, (x + side, y + 0.75), (x, y + 0.75), "black")
             axes.text(
                 x, y + 0.75, "+", ha="center", va="center", fontsize=13, fontweight="bold", zorder=4
             )
@@ -69,7 +71,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     for (i, src), (j, dest) in combinations(enumerate(columns), 2):
         over = j - i > 1  # over the boxes between
         reach, y = (0.2, 2.73) if over else (0.3, 2.5)
-        plots.arrow(
+        drawings.arrow(
             axes, (src + side + reach, y), (dest + side - reach, y), ORANGE, bend=-0.13 * over
         )
     notes = {
@@ -406,3 +408,6 @@ def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes
     axes.set_title("Where do the texts lie that each way writes?")
     axes.legend(loc="lower right", fontsize=8)
     return axes
+
+
+draws_in_style(__name__)

@@ -205,7 +205,7 @@ def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[
 
     It is the same on every processor for the same state of the generator.
     """
-    draws = torch.rand(len(p), 1, generator=generator, dtype=p.dtype)
+    draws = torch.rand(len(p), 1, generator=generator, dtype=p.dtype, device="cpu").to(p.device)
     # the first token at which the running sum passes the draw
     passed = (p.cumsum(-1) <= draws).sum(-1, keepdim=True)
     return passed.clamp(max=p.shape[-1] - 1)  # a sum may be rounded to less than 1

@@ -11,7 +11,9 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_lessons import drawings
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
@@ -35,8 +37,8 @@ def stream() -> Axes:
         "mutation_scale": 24,
     }
     axes.annotate("", (8.15, 0.6), (0.8, 0.6), arrowprops=channel)
-    plots.box(axes, 0.6, 0.6, "W_E", "#FFF2CC")
-    plots.box(axes, 8.4, 0.6, "W_U", "#FFF2CC")
+    drawings.box(axes, 0.6, 0.6, "W_E", "#FFF2CC")
+    drawings.box(axes, 8.4, 0.6, "W_U", "#FFF2CC")
     for start, layer, names in (
         (1.7, 0, ("0.0", "0.1", "… 0.7")),
         (4.9, 1, ("1.0", "1.1", "… 1.7")),
@@ -49,9 +51,9 @@ def stream() -> Axes:
         axes.plot([start - 0.2, start - 0.2, start + 1.95], [0.7, 2, 2], "k--", linewidth=1.2)
         for number, name in enumerate(names):
             x = start + 0.25 + 0.9 * number
-            plots.arrow(axes, (x - 0.1, 1.95), (x - 0.1, 2.45), "black", "--")
-            plots.arrow(axes, (x + 0.1, 2.45), (x + 0.1, 0.65), "black")
-            plots.box(axes, x, 2.55, name, "#DDEBF7")
+            drawings.arrow(axes, (x - 0.1, 1.95), (x - 0.1, 2.45), "black", "--")
+            drawings.arrow(axes, (x + 0.1, 2.45), (x + 0.1, 0.65), "black")
+            drawings.box(axes, x, 2.55, name, "#DDEBF7")
             axes.text(x - 0.09, 0.85, "+", fontsize=14)
     axes.text(
         4.5, 0.15, "the residual stream: one vector of 256 numbers at every position", ha="center"
@@ -161,3 +163,6 @@ def three_ways(
         axes.label_outer()
     panels[0][0].figure.supxlabel("nats of logit; ▸ the head worth most by this method", fontsize=9)
     return panels[0][0]
+
+
+draws_in_style(__name__)

@@ -10,7 +10,9 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from course_lessons import drawings
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
 GREY, BLUE, ORANGE, GREEN = COLOURS[6], "#ddebf7", "#ffe9d6", "#dff0e6"  # of lines, and of boxes
@@ -141,8 +143,11 @@ def turn_and_back() -> None:
     axes = _schematic(2.4, 2.0, "Who notices, if the stream is turned?")
     for y, label in ((1.5, "x"), (0.4, "x Q")):
         _flow(axes, (1.55, y), (8.45, y))
-        plots.box(axes, 1.2, y, "writes x", BLUE)
-        plots.box(axes, 8.8, y, "reads x", GREEN)
+        drawings.box(axes, 1.2, y, "writes x", BLUE)
+        drawings.box(axes, 8.8, y, "reads x", GREEN)
         axes.text(5, y + 0.08, f"in the stream: {label}", ha="center", va="bottom")
-    plots.box(axes, 3, 0.4, "Q", ORANGE)
-    plots.box(axes, 7, 0.4, "Qᵀ", ORANGE)
+    drawings.box(axes, 3, 0.4, "Q", ORANGE)
+    drawings.box(axes, 7, 0.4, "Qᵀ", ORANGE)
+
+
+draws_in_style(__name__)

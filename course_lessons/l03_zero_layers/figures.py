@@ -15,6 +15,7 @@ from torch import Tensor
 from course_lessons.l03_zero_layers import thin_tables
 from course_utils import plots
 from course_utils._arguments import Count, validated
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
@@ -533,3 +534,6 @@ def density(
     plt.colorbar(drawn, ax=axes, label="pairs")
     axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
     return axes
+
+
+draws_in_style(__name__)

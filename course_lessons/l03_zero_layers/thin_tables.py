@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from course_utils._arguments import Count, validated
+from course_utils._torch_state import usual
 
 
 @validated
@@ -17,6 +18,7 @@ def pair_loss(logits: Float[Tensor, "V V"], pairs: Float[Tensor, "V V"]) -> Floa
     return -(pairs * logits.log_softmax(1)).sum()
 
 
+@usual()
 @validated
 def fit(
     logits_of: Callable[..., Tensor],
@@ -37,6 +39,7 @@ def fit(
     return logits_of(*weights).detach()
 
 
+@usual()
 @validated
 def train_factors(N: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
     """Logits [current, next] of two thin factors trained on the counts N of pairs.
@@ -44,8 +47,9 @@ def train_factors(N: Float[Tensor, "V V"], rank: Count) -> Float[Tensor, "V V"]:
     The factors, [V, rank] and [rank, V], begin small and random.
     """
     generator = torch.Generator().manual_seed(0)
-    E = torch.nn.Parameter(0.1 * torch.randn(len(N), rank, generator=generator))
-    U = torch.nn.Parameter(0.1 * torch.randn(rank, len(N), generator=generator))
+    E = torch.randn(len(N), rank, generator=generator, device="cpu")
+    U = torch.randn(rank, len(N), generator=generator, device="cpu")
+    E, U = (torch.nn.Parameter(0.1 * factor.to(N)) for factor in (E, U))
     return fit(torch.matmul, [E, U], N / N.sum())
 
 

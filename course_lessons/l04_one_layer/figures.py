@@ -9,7 +9,9 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_lessons import drawings
 from course_utils import plots, text
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS, MARKERS, Patterns
 
 ALT = plots.alt_texts(__file__)
@@ -24,7 +26,9 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
     words, last = [source, *between, dest, out], len(between) + 1
     named = {0: "source", last: "destination", last + 1: "out"}
     for i, word in enumerate(words):
-        plots.box(axes, i, 0, word, "#fbe9df" if i > last else "#e8f1f8" if i in named else "white")
+        drawings.box(
+            axes, i, 0, word, "#fbe9df" if i > last else "#e8f1f8" if i in named else "white"
+        )
         axes.text(i, -0.75, named.get(i, ""), ha="center", fontsize=9)
     looks = "QK: how strongly the destination looks for the source"
     says = "OV: what the source says about the next token"
@@ -32,7 +36,7 @@ def one_head(source: str, between: Sequence[str], dest: str, out: str) -> None:
         (last, 0, 0.3, 0.35, COLOURS[0], "-", 2.0, looks),
         (0, last + 1, -0.3, 0.25, COLOURS[1], "--", -2.15, says),
     ):
-        plots.arrow(axes, (start, y), (end, y), colour, line, bend)
+        drawings.arrow(axes, (start, y), (end, y), colour, line, bend)
         axes.text((start + end) / 2, at, said, ha="center", color=colour)
     axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
     axes.axis("off")
@@ -292,9 +296,9 @@ def turned(toys: Mapping[str, Float[Tensor, "src out"]]) -> None:
         for name, place, adds in zip(names, places, table @ places, strict=True):
             end = adds / adds.norm()
             x, y = (1.4 * place).tolist()
-            plots.box(below, x, y, name)
+            drawings.box(below, x, y, name)
             colour = COLOURS[0 if place @ end > 0.9 else 1]
-            plots.arrow(below, (0, 0), (*(1.1 * end).tolist(),), colour)
+            drawings.arrow(below, (0, 0), (*(1.1 * end).tolist(),), colour)
             beside = 0.6 * end + (0.22 if n == 2 else 0.4) * torch.stack([-end[1], end[0]]) * (
                 -1 if end[0] < 0 else 1
             )
@@ -346,3 +350,6 @@ def sinks(
     for axes in (left, right):
         axes.legend(fontsize=8)
     plots.show(ALT["sinks"])
+
+
+draws_in_style(__name__)

@@ -10,6 +10,7 @@ from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS, HATCHES, written
 
 ALT = plots.alt_texts(__file__)
@@ -156,3 +157,6 @@ def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) 
         for title, (told, came, _) in found.items()
     }
     times(panels, "times in the new text")
+
+
+draws_in_style(__name__)

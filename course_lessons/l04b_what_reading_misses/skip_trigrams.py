@@ -14,6 +14,7 @@ from transformer_lens import HookedTransformer
 
 from course_utils import models
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
+from course_utils._torch_state import usual
 from course_utils.text import D_VOCAB
 
 Logits = Float[Tensor, "*text out"]
@@ -35,6 +36,7 @@ def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
     return 0.2 / 16 + 0.8 * torch.nn.functional.one_hot(favourite, 16)
 
 
+@usual()
 @validated
 def fit(
     weights: Sequence[Tensor],
@@ -58,6 +60,7 @@ def fit(
     return loss.item() + (p * p.log()).sum(-1).mean().item()
 
 
+@usual()
 @validated
 def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
     """Nats above the optimum of a trained one-layer transformer.
@@ -116,8 +119,8 @@ def count(stream: Stream, table: Square, window: Count = 16, least: Count = 2_00
     came = before(pair[current, following], torch.arange(len(b)))  # a … b c
     expected = before(current, b) * (table / total)[b, c]  # of a … b, whatever follows
     places = window * torch.bincount(current, minlength=d_vocab)[:, None]
-    usual = torch.bincount(following, minlength=d_vocab)[c] / len(following)
-    likes = before(following, c) >= usual * places  # a … c
+    base_rate = torch.bincount(following, minlength=d_vocab)[c] / len(following)
+    likes = before(following, c) >= base_rate * places  # a … c
     likes[0] = False
     return Triples(b, c, expected, came, likes)
 

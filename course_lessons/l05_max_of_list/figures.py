@@ -9,6 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
 Values = Float[Tensor, " value"]
@@ -344,3 +345,6 @@ def danger(step: Values, voice: Values, errors: Int[Tensor, " value"], room: int
             f"{M + 1}", (*shown[M].tolist(),), (*side.tolist(),), textcoords="offset points", **bold
         )
     plots.show(ALT["danger"])
+
+
+draws_in_style(__name__)

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from course_utils import plots
 from course_utils._arguments import Count
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern, written
 from course_utils.text import visible
 
@@ -309,3 +310,6 @@ def orders(losses: Mapping[str, float]) -> None:
     axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
     axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
     axes.margins(y=0.1)
+
+
+draws_in_style(__name__)

@@ -33,8 +33,9 @@ def null(
     result = torch.zeros(samples, n_layers, n_heads, n_layers, n_heads)
     for sample in result:
         # directions of layers 0, 1, …, and of layers 1, 2, …: reads[layer] is layer + 1
-        columns = torch.randn(2, n_layers - 1, n_heads, d_model, d_head, generator=generator)
-        writes, reads = _orthonormal(columns)
+        shape = (2, n_layers - 1, n_heads, d_model, d_head)
+        columns = torch.randn(shape, generator=generator, device="cpu")
+        writes, reads = _orthonormal(columns.to(A))
         for layer in range(n_layers - 1):
             for head in range(n_heads):
                 # [layer2, head2, d_head, d_head]

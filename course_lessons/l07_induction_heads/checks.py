@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 from transformer_lens import ActivationCache, HookedTransformer
 
+from course_lessons import by_hand
 from course_lessons.fixtures import passes, random, tiny_model
-from course_utils import models
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.expectations import Wrong, close, demand, four_circuits
 
@@ -83,7 +83,7 @@ def induction_by_hand(answer: Answer) -> None:
     for V, n_ctx, period in ((7, 13, 4), (9, 17, 8)):
         circuits = four_circuits(answer(V, n_ctx), 2 * V + n_ctx, "2 · V + n_ctx")
         tokens = passes(V, n_ctx, period)
-        built = models.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
+        built = by_hand.from_circuits(circuits[0::2], circuits[1::2], V, n_ctx)
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
         own, one, two = (first.diagonal(-back, 1, 2)[:, 2:].mean().item() for back in (0, 1, 2))

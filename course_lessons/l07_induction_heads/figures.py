@@ -8,7 +8,9 @@ from matplotlib.cm import ScalarMappable
 from matplotlib.colors import Normalize
 from torch import Tensor
 
+from course_lessons import drawings
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
@@ -22,11 +24,11 @@ Table = Float[Tensor, "dest src"]
 
 def circuit() -> None:
     """Show the induction circuit: an earlier A and B, the second A, the prediction."""
-    axes = plots.streams(("A", "B", "A"), "B")
+    axes = drawings.streams(("A", "B", "A"), "B")
     names = "1  fetch from one back", "2  “who came after A?”", "3  copy B"
     ends = (1, 3.4, 0.95), (8, 3.4, 3.05), (3.4, 8, 4.05)  # of each arrow: from, to, how high
     for i, (start, end, y) in enumerate(ends):
-        plots.arrow(axes, (start, y), (end, y), COLOURS[i], "--" if i == 1 else "-")
+        drawings.arrow(axes, (start, y), (end, y), COLOURS[i], "--" if i == 1 else "-")
         axes.text(
             (start + end) / 2,
             y + 0.05,
@@ -135,6 +137,13 @@ def patterns(
     plots.show(ALT["patterns"])
 
 
+def page(pattern: Table, tokens: Sequence[str], title: str) -> None:
+    """Show one head's attention pattern on a page of text, large."""
+    axes = plt.subplots(figsize=(10, 8.5))[1]
+    plots.attention(pattern, tokens, title, axes)
+    plots.show(ALT["mystery"])
+
+
 def doors(by_door: Series, of: Sequence[int]) -> None:
     """Show the scores of the heads `of` layer 1, by the door that no longer lets 0.5 in."""
     bars = {
@@ -232,3 +241,6 @@ def missing(shares: Mapping[str, float], alone: float) -> None:
     axes = plots.bars(shares, "Which head does the drawing lack?", "share that is saved")
     axes.axvline(alone, color="black", ls="--", lw=1)
     plots.show(ALT["missing"])
+
+
+draws_in_style(__name__)

@@ -3,8 +3,9 @@
 import torch
 from torch import Tensor
 
+from course_lessons import by_hand
 from course_lessons.fixtures import passes
-from course_utils import heads, models
+from course_utils import heads
 from course_utils.course.exercises import Answer, judged
 from course_utils.course.expectations import Unfit, Wrong, demand, four_circuits
 
@@ -69,7 +70,7 @@ def pointers_by_hand(answer: Answer) -> None:
         tokens = passes(V, n_ctx, period)
         dest = torch.arange(period + 1, n_ctx)
         built, blind = (
-            models.from_circuits(QK, OV, V, n_ctx, seen) for seen in ("standard", "shortformer")
+            by_hand.from_circuits(QK, OV, V, n_ctx, seen) for seen in ("standard", "shortformer")
         )
         logits, (_, run) = built(tokens), built.run_with_cache(tokens)
         first, second = (run["pattern", layer][:, 0] for layer in (0, 1))

@@ -9,7 +9,9 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from course_lessons import drawings
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
@@ -21,7 +23,7 @@ def _text(tokens: Sequence[str], axes: Axes, colours: Mapping[str, str] | None =
         if token.startswith("·"):
             axes.text(x, 0, token, ha="center", va="center")
         else:
-            plots.box(axes, x, 0, token, (colours or {}).get(token, "white"))
+            drawings.box(axes, x, 0, token, (colours or {}).get(token, "white"))
     axes.axis("off")
 
 
@@ -52,7 +54,7 @@ def company(
         "share of 0.0's attention"
     )
     if question:
-        plots.arrow(axes, (again, -0.3), (B, -0.3), LOOKS, "--", -0.18)
+        drawings.arrow(axes, (again, -0.3), (B, -0.3), LOOKS, "--", -0.18)
         axes.text((again + B) / 2, -1.3, question, ha="center", color=LOOKS, fontsize=11)
     axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-1.5 if question else -0.35, 2.5))
     asked = (
@@ -133,14 +135,14 @@ def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
 
 def pointer() -> None:
     """Show induction by a pointer: streams of three positions, and the three steps between them."""
-    axes = plots.streams(("A", "B", "A"), "B", 4.2)
-    plots.box(axes, 8, 2.0, "“A stood at j”", "#dcebf5")
+    axes = drawings.streams(("A", "B", "A"), "B", 4.2)
+    drawings.box(axes, 8, 2.0, "“A stood at j”", "#dcebf5")
     for start, end, y, words, colour, line in (
         (1, 8, 0.95, "1  find the same token, fetch its position", COLOURS[0], "-"),
         (8, 3.4, 3.05, "2  look at j, moved one on", LOOKS, "--"),
         (3.4, 8, 4.05, "3  copy B", "#00654a", "-"),
     ):
-        plots.arrow(axes, (start, y), (end, y), colour, line)
+        drawings.arrow(axes, (start, y), (end, y), colour, line)
         axes.text(5.7, y + 0.1, words, ha="center", va="bottom", color=colour, fontsize=9)
     plots.show(ALT["pointer"])
 
@@ -160,7 +162,7 @@ def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[
     """Show the texts that were made for it, and the attention to B from each of the three."""
     _, (strip, axes) = plt.subplots(2, 1, figsize=(9, 5.6), height_ratios=[1, 3])
     _text(("· · ·", "name", "B", "· · ·", "Name"), strip)
-    plots.arrow(strip, (4, 0.2), (2, 0.2), LOOKS, "--", 0.25)
+    drawings.arrow(strip, (4, 0.2), (2, 0.2), LOOKS, "--", 0.25)
     strip.text(3, 1.5, "how much attention?", ha="center", color=LOOKS, fontsize=9)
     strip.set(xlim=(-0.5, 4.5), ylim=(-0.5, 2))
     words = "How much do 1.6 and 1.1 look at B?", "attention to B", "family"
@@ -178,7 +180,7 @@ def occurrences() -> None:
     parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
     _text(parts, axes, {"same": "#ffe9d6", "other": "#dcebf5"})
     for target, words in ((3, "the same company"), (7, "another, but nearer")):
-        plots.arrow(axes, (10, 0.3), (target, 0.3), LOOKS, "--", 0.3)
+        drawings.arrow(axes, (10, 0.3), (target, 0.3), LOOKS, "--", 0.3)
         axes.text(target, -0.8, f"after {words}", ha="center", va="top", fontsize=9)
     axes.text(10, -0.8, "the query", ha="center", va="top", fontsize=9)
     axes.text(6.5, 2.3, "which of the two?", ha="center", color=LOOKS, fontsize=9)
@@ -210,3 +212,6 @@ def scrubbed(kept: Mapping[str, Mapping[str, float]]) -> None:
     words = "How much do the words save?", "share that is saved", "what stands in for the rest"
     _bars(bars, list(next(iter(kept.values()))), *words).set_ylim(0, 1.35)
     plots.show(ALT["scrubbed"])
+
+
+draws_in_style(__name__)

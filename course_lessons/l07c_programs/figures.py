@@ -8,6 +8,7 @@ from torch import Tensor
 
 from course_lessons.programs import ProgramRun
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
@@ -132,3 +133,6 @@ def looks(attention: Mapping[str, Mapping[str, float]]) -> None:
         axes.set_ylim(0, 1.15)
         axes.legend(loc="upper left")
     plots.show(ALT["looks"])
+
+
+draws_in_style(__name__)

@@ -18,6 +18,7 @@ from course_lessons.programs import START
 from course_utils import interventions, models, text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils._files import DATA, write_checksums, write_text
+from course_utils._torch_state import usual
 
 # the start token and twelve letters; the longest text has two times eight of them
 D_VOCAB = 13
@@ -146,6 +147,7 @@ def attention(
     return found
 
 
+@usual()
 def trained(seed: int, steps: int, shut: Sequence[Any] = (), **sizes: int) -> HookedTransformer:
     """A model that was asked for the answers, and for nothing else.
 

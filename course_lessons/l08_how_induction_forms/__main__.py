@@ -30,14 +30,17 @@ def main(arguments: list[str] | None = None) -> None:
     )
     options = parser.parse_args(arguments)
     runs, parts = experiments.planned(options.arms), options.out / "runs"
-    if options.dask:
-        from dask.distributed import Client
+    try:
+        if options.dask:
+            from dask.distributed import Client
 
-        with Client(options.dask), joblib.parallel_config(backend="dask"):
-            results = sweep(runs, parts, jobs=-1)
-    else:
-        results = sweep(runs, parts, options.jobs)
-    file = experiments.write(results, options.out)
+            with Client(options.dask), joblib.parallel_config(backend="dask"):
+                results = sweep(runs, parts, jobs=-1)
+        else:
+            results = sweep(runs, parts, options.jobs)
+        file = experiments.write(results, options.out)
+    except OSError as error:
+        parser.error(str(error))
     print(f"{file}: {len(results)} runs")
 
 

@@ -1,5 +1,6 @@
 """The experiments of lesson 08: which runs there are, what they say, and how arms are compared."""
 
+import contextlib
 import itertools
 import json
 import math
@@ -13,7 +14,7 @@ from course_lessons.l08_how_induction_forms.events import chosen_head
 from course_lessons.l08_how_induction_forms.forward import PARTS
 from course_lessons.l08_how_induction_forms.runs import Run
 from course_utils._arguments import NotNegative, validated
-from course_utils._files import DATA, verified, write_checksums, write_text
+from course_utils._files import DATA, set_aside, verified, write_checksums, write_text
 
 Kept = dict[str, Any]  # what is stored of one run: see `runs.result` and `compact`
 Results = dict[str, list[Kept]]  # by arm, one for each seed
@@ -120,26 +121,40 @@ def compact(name: str, kept: Kept) -> Kept:
 def write(results: dict[str, Kept], folder: Path) -> Path:
     """Write what `stored` reads, a line for each run, numbers to four digits, and say where.
 
-    Arms that the folder's file already has, and that are not among the results, stay as they are.
+    Arms that the folder's file already has, and that are not among the results, stay as they are. A
+    damaged file is set aside and named.
     """
-    arms: dict[str, list[str]] = {}
-    if (folder / FILE).exists():
-        new = {name.rsplit(" ", 1)[0] for name in results}
-        arms = {
-            arm: [json.dumps(k) for k in kept]
-            for arm, kept in stored(folder).items()
-            if arm not in new
-        }
+    new = {name.rsplit(" ", 1)[0] for name in results}
+    arms = {
+        arm: [json.dumps(k) for k in kept]
+        for arm, kept in _before(folder).items()
+        if arm not in new
+    }
     for name, kept in results.items():
         made = json.dumps(compact(name, kept))
         rounded = json.loads(made, parse_float=lambda digits: float(f"{float(digits):.4g}"))
         arms.setdefault(name.rsplit(" ", 1)[0], []).append(json.dumps(rounded))
-    ordered = [
-        f"{json.dumps(arm)}: [\n" + ",\n".join(arms[arm]) + "\n]" for arm in ARMS if arm in arms
-    ]
+    order = [arm for arm in ARMS if arm in arms]
+    order += [arm for arm in arms if arm not in ARMS]
+    ordered = [f"{json.dumps(arm)}: [\n" + ",\n".join(arms[arm]) + "\n]" for arm in order]
     write_text(folder / FILE, "{\n" + ",\n".join(ordered) + "\n}\n")
     write_checksums(folder)
     return folder / FILE
+
+
+def _before(folder: Path) -> Results:
+    """What the folder's file has; nothing where there is none, or a damaged one."""
+    file = folder / FILE
+    if not file.exists():
+        return {}
+    with contextlib.suppress(OSError, RecursionError, ValueError):
+        before = json.loads(verified(file).read_text(encoding="utf-8"))
+        is_ours = isinstance(before, dict)
+        if is_ours and all(isinstance(kept, list) for kept in before.values()):
+            return before
+    aside = set_aside(file)
+    print(f"{file} is damaged. It is kept beside it, as {aside.name}, and a new one is written.")
+    return {}
 
 
 @validated

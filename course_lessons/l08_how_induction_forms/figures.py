@@ -10,7 +10,9 @@ from jaxtyping import Bool, Int
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from course_lessons import drawings
 from course_utils import plots
+from course_utils._style import draws_in_style, styled
 from course_utils.plots import COLOURS, LINES, MARKERS, written
 
 BLUE, ORANGE, PLUM, GREY = *COLOURS[:3], COLOURS[6]
@@ -41,7 +43,7 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> None
     height = -(-len(numbers) // a_row)
     _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.8 * height))
     for i, (token, hit) in enumerate(zip(numbers, [False, *known.tolist()], strict=True)):
-        plots.box(axes, i % a_row, -(i // a_row), f"{token:>2}", "#ffd9b8" if hit else "white")
+        drawings.box(axes, i % a_row, -(i // a_row), f"{token:>2}", "#ffd9b8" if hit else "white")
         axes.texts[-1].set(fontsize=9, fontweight="bold" if hit else "normal")
     for i, (words, name) in enumerate(
         zip(_names(numbers), ("one name", "the other"), strict=False)
@@ -149,11 +151,11 @@ def _arches(
     """
     _, axes = plt.subplots(figsize=(8.8, height))
     for x, token in enumerate(tokens):
-        plots.box(axes, x, 0, token, "#eeeeee" if token == "·" else "white")
+        drawings.box(axes, x, 0, token, "#eeeeee" if token == "·" else "white")
     for start, end, high, words, colour in arches:
         foot, align = (0.3, "bottom") if high > 0 else (-0.3, "top")
         axes.plot([start, start, end, end], [foot, high, high, 1.4 * foot], color=colour, lw=2)
-        plots.arrow(axes, (end, high), (end, foot), colour)
+        drawings.arrow(axes, (end, high), (end, foot), colour)
         axes.text(
             (start + end) / 2, 1.06 * high, words, ha="center", va=align, fontsize=9, color=colour
         )
@@ -208,11 +210,11 @@ def clamp() -> None:
         axes.text(-0.3, y, who, ha="right", va="center")
         axes.text(6.6, y, then, va="center", fontsize=9)
         for x, words in enumerate(parts):
-            plots.box(
+            drawings.box(
                 axes, 2.3 * x + 0.8, y, words, "white" if x != 1 else "#eeeeee" if y else "#ffe9d6"
             )
             axes.texts[-1].set(fontsize=8.5, color=GREY if x == 1 and y else "black")
-    plots.arrow(axes, (3.1, 0.4), (3.1, 1.2), "#a34700")
+    drawings.arrow(axes, (3.1, 0.4), (3.1, 1.2), "#a34700")
     axes.text(3.22, 0.8, "takes its place, at every step", va="center", fontsize=9, color="#a34700")
     axes.set(xlim=(-1.9, 9.6), ylim=(-0.6, 2.2))
     axes.axis("off")
@@ -294,6 +296,7 @@ class Race:
     def watch(self, name: str) -> Callable[[list[dict]], None]:
         """What draws one run as it goes, under this name."""
 
+        @styled
         def look(history: list[dict]) -> None:
             self.groups[name] = (
                 [row["step"] for row in history],
@@ -377,3 +380,6 @@ def law(
         axes.legend(fontsize=8)
     panels[0].set_ylabel("steps to half of the saving")
     panels[0].set_yticks([50, 100, 200, 400, 800], ["50", "100", "200", "400", "800"])
+
+
+draws_in_style(__name__)

@@ -118,7 +118,7 @@ def table_loss(tokens: Int[Tensor, "batch pos"]) -> float:
     It is counted in 5,000 others of seed 1 (add one).
     """
     require_tokens(None, tokens)
-    counts = bigrams.count(documents(5_000, 1).flatten(), D_VOCAB).to_dense().float()
+    counts = bigrams.count(documents(5_000, 1).flatten(), D_VOCAB).to_dense().to(tokens.device)
     counts[:, 0] = 0  # a document's start follows nothing
     return bigrams.table_loss(bigrams.add_alpha(counts, 1.0), tokens)
 

@@ -21,9 +21,9 @@ from course_lessons.l08_how_induction_forms.forward import held_logits, logits
 from course_lessons.l08_how_induction_forms.language import D_VOCAB, LENGTH, N_CTX, documents
 from course_utils import composition, measure, text
 from course_utils._arguments import Count, validated
-from course_utils._files import write_text
+from course_utils._files import entries, set_aside, write_text
 from course_utils.models import initial, sinusoids
-from course_utils.training.train import Optimizers, State, TextRecipe, loop
+from course_utils.training.train import Optimizers, State, TextRecipe, alone, loop
 
 PERIOD = 20  # of the repeated random tokens
 TOGETHER = 25  # steps whose documents are made together
@@ -281,8 +281,9 @@ def result(run: Run) -> dict[str, Any]:
 def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict[str, Any]]:
     """Train all runs, `jobs` at a time, and return the `result` of each.
 
-    What `folder` already holds is not redone. The work goes through joblib, so a cluster takes it
-    over with one line around the call, where `Client` is Dask's:
+    What `folder` already holds is not redone; what is damaged there, or another run's, is set aside
+    and named. Raises FileExistsError while another sweep is at work there. All goes through joblib,
+    so a cluster takes it over with one line around the call, where `Client` is Dask's:
 
         with Client("tcp://scheduler:8786"), joblib.parallel_config(backend="dask"):
 
@@ -290,13 +291,12 @@ def sweep(runs: dict[str, Run], folder: Path, jobs: int = 1) -> dict[str, dict[s
     here.
     """
     files = {name: folder / f"{name.replace(' ', '-')}.json" for name in runs}
-    missing = [
-        name for name in runs if not (files[name].exists() and _holds(files[name], runs[name]))
-    ]
-    work = (joblib.delayed(_named_result)(name, runs[name]) for name in missing)
-    made = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
-    for name, kept in tqdm(made, total=len(missing), unit="run"):
-        write_text(files[name], json.dumps(kept))
+    with alone(folder):
+        missing = [name for name in runs if not _holds(files[name], runs[name])]
+        work = (joblib.delayed(_named_result)(name, runs[name]) for name in missing)
+        made = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(work)
+        for name, kept in tqdm(made, total=len(missing), unit="run"):
+            write_text(files[name], json.dumps(kept))
     return {name: json.loads(files[name].read_text(encoding="utf-8")) for name in runs}
 
 
@@ -305,7 +305,16 @@ def _named_result(name: str, run: Run) -> tuple[str, dict[str, Any]]:
 
 
 def _holds(file: Path, run: Run) -> bool:
-    return as_stored(json.loads(file.read_text(encoding="utf-8"))["run"]) == as_stored(asdict(run))
+    """Whether a file has the result of this run; if it has anything else, it is set aside."""
+    kept = entries(file)
+    made = kept.get("run")
+    is_result = isinstance(kept.get("history"), list)
+    if is_result and isinstance(made, dict) and as_stored(made) == as_stored(asdict(run)):
+        return True
+    if file.exists():
+        aside = set_aside(file, "earlier")
+        print(f"{file} is of another run. It is kept beside it, as {aside.name}.")
+    return False
 
 
 def as_stored(run: dict[str, Any]) -> dict[str, Any]:

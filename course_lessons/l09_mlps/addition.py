@@ -1,6 +1,6 @@
 """A small model that adds two numbers, taken apart: its neurons as waves, and its rulers.
 
-The models are those of `tasks.TASKS["addition"]` and `models.from_neurons`: one layer, one head,
+The models are those of `tasks.TASKS["addition"]` and `by_hand.from_neurons`: one layer, one head,
 one MLP of ReLUs. All numbers below n = d_vocab are tokens, and the pairs are those whose sum is a
 token too, as `tasks.sequences(2, n)` has them. What a neuron receives is taken with attention at
 one half, where these models have it. Only `which_two` is about the model of
@@ -276,6 +276,7 @@ def _right(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> float
 
     The basis is orthonormal.
     """
+    basis = basis.to(model.W_out)
     kept = basis @ (basis.T @ curves(model))
     direct = _given(model) @ model.W_U  # past the neurons
     a, b = tasks.sequences(2, len(basis)).T
@@ -299,7 +300,8 @@ def right_with(
     whole = fourier.power(_mean_curves(model)).sum(1)
     rates = []
     for k in sizes:
-        chance = torch.linalg.qr(torch.randn(n, 1 + 2 * k, generator=generator)).Q
+        drawn = torch.randn(n, 1 + 2 * k, generator=generator, device="cpu")
+        chance = torch.linalg.qr(drawn).Q
         bases = fourier.basis(free[:k], n), fourier.basis(whole.topk(k).indices.tolist(), n), chance
         rates.append([_right(model, Q) for Q in bases])
     return torch.tensor(rates)
@@ -322,7 +324,7 @@ def which_two(
 
     for once in sequences:
         t = once.repeat(5, 1)
-        random = torch.randint(n, t.shape, generator=generator)
+        random = torch.randint(n, t.shape, generator=generator, device="cpu").to(t.device)
         noise = shares_of({"right": t[:, -2:].sum(1)}, torch.cat([random[:, :-2], t[:, -2:]], 1))
         # sequences whose new sum is below n: only such sums are tokens
         t = once[once[:, -1] + once[:, -3] < n]

@@ -10,13 +10,14 @@ from torch import Tensor
 
 from course_lessons.l09_mlps import addition
 from course_utils import plots
+from course_utils._style import draws_in_style, settings
 from course_utils.plots import COLOURS, HATCHES, MARKERS
 
 # few colours, so that a triangle of 8,256 pairs is stored in few bytes
 LEVELS = plt.get_cmap("viridis", 10)
 # Lines without shades at their edges take half of the bytes, and at twice the size nobody sees a
 # difference
-plain_lines: Any = plt.rc_context({"lines.antialiased": False})
+plain_lines: Any = settings({"lines.antialiased": False})
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 Numbers = Float[Tensor, " n"]
 Pairs = Int[Tensor, "pair 2"]
@@ -421,3 +422,6 @@ def attention_forced(
             hatch=hatch,
         )
     axes.legend()
+
+
+draws_in_style(__name__)

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
@@ -98,3 +99,6 @@ def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"
     ends: Any = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
     plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
+
+
+draws_in_style(__name__)

@@ -18,10 +18,11 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_lessons import fourier
+from course_lessons import by_hand, fourier
 from course_utils import models
 from course_utils._arguments import NotNegative, validated
 from course_utils._files import DATA, verified, write_checksums, write_text
+from course_utils._torch_state import usual
 from course_utils.training import tasks
 
 P = 53  # numbers on the clock face; a prime, so that every frequency passes through all of them
@@ -56,6 +57,7 @@ def is_train(seed: NotNegative) -> Tensor:
     return (order < SHARE * P * P).view(P, P)
 
 
+@usual()
 def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]]:
     """The trained model, and its tables at step 0, `every`, 2 `every`, …"""
     sizes = {
@@ -98,7 +100,7 @@ def table(model: HookedTransformer) -> Float[Tensor, "a b answer"]:
 @validated
 def losses(tables: Float[Tensor, "*time a b answer"]) -> Float[Tensor, "*time a b"]:
     """The loss of every pair, in nats."""
-    answers = SUMS.expand(tables.shape[:-1])
+    answers = SUMS.to(tables.device).expand(tables.shape[:-1])
     return cross_entropy(tables.flatten(0, -2), answers.flatten(), reduction="none").view(
         tables.shape[:-1]
     )
@@ -115,10 +117,12 @@ def loudness(one: Float[Tensor, "a b answer"]) -> Float[Tensor, "sum difference"
 
 @validated
 def by_sum(
-    one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"] = ALL
+    one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"] | None = None
 ) -> Float[Tensor, "sum answer"]:
-    """The mean logits of the pairs with the same a + b (mod 53), of those `where` names."""
-    return torch.stack([one[where & (total == SUMS)].mean(0) for total in range(P)])
+    """The mean logits of the pairs with the same a + b (mod 53), of all or of those in `where`."""
+    sums = SUMS.to(one.device)
+    pairs = torch.ones_like(sums).bool() if where is None else where
+    return torch.stack([one[pairs & (total == sums)].mean(0) for total in range(P)])
 
 
 @validated
@@ -156,6 +160,7 @@ def distance_irrelevance(right: Float[Tensor, " pair"], apart: Int[Tensor, " pai
     return (torch.stack(within).mean() / right.std(correction=0)).item()
 
 
+@usual()
 @validated
 def symmetricity(
     logits: Callable[[Float[Tensor, "case 2 d"]], Float[Tensor, "case answer"]],
@@ -168,12 +173,11 @@ def symmetricity(
     transformer it is `after_embedding`.
     """
     embedded = embedded.clone().requires_grad_()
-    with torch.enable_grad():
-        said = logits(embedded)
-        answers = torch.randint(
-            said.shape[1], (len(said), 1), generator=torch.Generator().manual_seed(0)
-        )
-        (gradient,) = torch.autograd.grad(said.gather(1, answers).sum(), embedded)
+    said = logits(embedded)
+    generator = torch.Generator().manual_seed(0)
+    answers = torch.randint(said.shape[1], (len(said), 1), generator=generator, device="cpu")
+    chosen = said.gather(1, answers.to(said.device))
+    (gradient,) = torch.autograd.grad(chosen.sum(), embedded)
     return cosine_similarity(gradient[:, 0], gradient[:, 1]).mean().item()
 
 
@@ -231,7 +235,7 @@ def pizza() -> tuple[Float[Tensor, "a b answer"], Place]:
     turn, crest = 2 * torch.pi * torch.arange(P) / P, 2 * torch.pi * torch.arange(9) / 9
     curves = torch.cat([(k * turn[:, None] - crest).cos() for k in FIVE], 1)  # [value, neuron]
     votes = torch.cat([(k * turn - 2 * crest[:, None]).cos() for k in FIVE])  # [neuron, answer]
-    model = models.from_neurons(curves, votes)
+    model = by_hand.from_neurons(curves, votes)
 
     def logits(two: Tensor) -> Tensor:  # only the first dimensions of its stream hold the token
         return after_embedding(model)(torch.nn.functional.pad(two, (0, 2 * P)))

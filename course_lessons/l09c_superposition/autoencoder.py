@@ -12,6 +12,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from course_utils._arguments import Count, NotNegative, validated
+from course_utils._torch_state import usual
 
 
 @dataclass
@@ -38,6 +39,7 @@ class Autoencoder:
         return (((self.back(x) - x) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()).item()
 
 
+@usual()
 @validated
 def train(
     x: Float[Tensor, "row d"],
@@ -55,7 +57,7 @@ def train(
     if on > features:
         raise ValueError(f"Of {features} features no {on} can be on at a time.")
     generator = torch.Generator().manual_seed(seed)
-    W_out = torch.randn(features, x.shape[1], generator=generator)
+    W_out = torch.randn(features, x.shape[1], generator=generator, device="cpu").to(x)
     W_out = W_out / W_out.norm(dim=1, keepdim=True)
     coder = Autoencoder(W_out.T.clone(), W_out, x.mean(0), on)
     spread = x.var(0).sum()
@@ -64,7 +66,7 @@ def train(
         weight.requires_grad_()
     optimizer = torch.optim.Adam(trained, lr=3e-3, betas=(0.9, 0.99))
     for step in range(steps):
-        rows = torch.randint(len(x), (batch,), generator=generator)
+        rows = torch.randint(len(x), (batch,), generator=generator, device="cpu")
         loss = ((coder.back(x[rows]) - x[rows]) ** 2).sum(1).mean() / spread
         optimizer.zero_grad()
         loss.backward()

@@ -13,6 +13,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS, HATCHES, LINES
 from course_utils.text import visible
 
@@ -413,3 +414,6 @@ def side_by_side(
     )
     lower.set_ylim(0, 1.35)
     lower.legend(fontsize=8, loc="upper right")
+
+
+draws_in_style(__name__)

@@ -23,7 +23,8 @@ def spikes(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[s
     generator, found, cache = torch.Generator().manual_seed(0), {}, model.run_with_cache(tokens)[1]
     for name in ("resid_mid", "pre", "post"):
         x = cache[name, 0][:, 1:].flatten(0, 1)
-        Q = torch.linalg.qr(torch.randn(x.shape[1], x.shape[1], generator=generator)).Q
+        drawn = torch.randn(x.shape[1], x.shape[1], generator=generator, device="cpu")
+        Q = torch.linalg.qr(drawn.to(x)).Q
         found[name] = [(((y - y.mean(0)) / y.std(0)) ** 4).mean(0) - 3 for y in (x, x @ Q)]
     return found
 
@@ -127,8 +128,9 @@ def along_random(
     x: Float[Tensor, "place neuron"], count: Count
 ) -> Float[Tensor, "place direction"]:
     """Activations, less their mean, along `count` directions drawn at random."""
-    directions = torch.randn(x.shape[1], count, generator=torch.Generator().manual_seed(0))
-    return (x - x.mean(0)) @ directions
+    generator = torch.Generator().manual_seed(0)
+    directions = torch.randn(x.shape[1], count, generator=generator, device="cpu")
+    return (x - x.mean(0)) @ directions.to(x)
 
 
 @validated

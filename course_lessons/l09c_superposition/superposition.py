@@ -14,6 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from course_utils._arguments import Count, NotNegative, validated
+from course_utils._torch_state import usual
 
 # cases with the same number of features on; where there are more (and more than pairs), so many at
 # random
@@ -64,7 +65,7 @@ def losses(
 
     It is one model's at all of them, or that of as many at one each.
     """
-    x = cases(W.shape[-2])
+    x = cases(W.shape[-2]).to(W)
     W, b = (part.expand(len(densities), *part.shape[-k:]) for part, k in ((W, 2), (b, 1)))
     return [
         (_errors(x, one, bias, relu) @ probabilities(x, density) / (density * len(one))).item()
@@ -83,6 +84,7 @@ def _errors(
     return ((x - (said.relu() if relu else said)) ** 2 * share).sum(-1)
 
 
+@usual()
 @validated
 def train(
     n: Count,
@@ -109,7 +111,8 @@ def train(
         small, weight = 0.1, torch.full((len(densities), len(x)), 1 / n)
     share = torch.ones(len(densities), 1, n)
     share[..., 1:] = torch.tensor(counts or [1.0])[:, None, None]
-    start = torch.randn(copies, len(densities), n, m, generator=torch.Generator().manual_seed(seed))
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(copies, len(densities), n, m, generator=generator, device="cpu").to(x)
     W = (small * start).requires_grad_()
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)

@@ -18,6 +18,7 @@ from transformer_lens.hook_points import HookPoint
 from course_lessons.programs import Head, Program, back, both, compiled, unless, where
 from course_utils import composition, interventions, text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
+from course_utils._torch_state import usual
 from course_utils.interventions import Door
 from course_utils.interventions import Head as Place
 from course_utils.models import all_heads
@@ -117,6 +118,7 @@ class Recorded(NamedTuple):
     z: dict[Place, Tensor]
 
 
+@usual()
 @validated
 def recorded(
     model: HookedTransformer, tokens: Texts, at: Float[Tensor, "batch pos d_model"] | None = None
@@ -133,7 +135,7 @@ def recorded(
         (f"blocks.{n}.attn.hook_{part}", keep) for n in layers for part in "qkvz"
     ]
     hooks += [("hook_embed", lambda x, hook: (x if at is None else at).detach().requires_grad_())]
-    with torch.enable_grad(), model.hooks(fwd_hooks=hooks):
+    with model.hooks(fwd_hooks=hooks):
         result = loss(model, tokens)
     reads = {(door, n): kept[f"blocks.{n}.attn.hook_{door}"] for n in layers for door in "qkv"}
     z = [kept[f"blocks.{n}.attn.hook_z"].detach().unbind(2) for n in layers]

@@ -11,8 +11,10 @@ import torch
 from matplotlib.axes import Axes
 from torch import Tensor
 
+from course_lessons import drawings
 from course_lessons.l10_reading_critically.boxes import Tried
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.interventions import Door, in_words
 from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
@@ -116,7 +118,7 @@ def graph(
     boxes |= {(n - 1, 1.1, f"0.{head}") for head, _ in large_0}
     boxes |= {(dest, 1.1, f"0.{first}") for _, first, dest, _ in large_both}
     for x, y, name in sorted(boxes):
-        plots.box(axes, x, y, name, "#dcebf5")
+        drawings.box(axes, x, y, name, "#dcebf5")
 
     # route: what each term adds, and where it passes
     routes: list[tuple[float, list[Point]]] = []
@@ -141,7 +143,7 @@ def graph(
         _edge(axes, start, end, weight)
     total = (direct + layer_0.sum() + layer_1.sum() + both.sum()).item()
     says = f"{visible(out)}: {plots.written(total, '+.1f')}"
-    plots.box(axes, logit[0], logit[1] + 0.1, says, "#ffe9d6")
+    drawings.box(axes, logit[0], logit[1] + 0.1, says, "#ffe9d6")
     rest = plots.written(total - sum(value for value, _ in routes), "+.1f")
     axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {rest}", fontsize=9)
     for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
@@ -176,3 +178,6 @@ def _edge(axes: Axes, start: Point, end: Point, weight: float) -> None:
     box = {"facecolor": "white", "edgecolor": "none", "pad": 0.8}
     said = plots.written(weight, "+.1f")
     axes.text(x, y, said, fontsize=9, ha="center", va="center", bbox=box)
+
+
+draws_in_style(__name__)

@@ -42,6 +42,7 @@ from course_lessons.programs import (
 from course_utils import models
 from course_utils._arguments import Count, NotNegative, validated
 from course_utils._files import DATA, write_checksums, write_text
+from course_utils._torch_state import usual
 
 N_HEADS = 4
 SIZES = {"n_heads": N_HEADS, "d_head": 44, "d_model": 112}
@@ -182,6 +183,7 @@ def stored(box: programs.Compiled) -> programs.Compiled:
 STEPS, BATCH = 1_000, 64  # of a trained model
 
 
+@usual()
 @validated
 def trained(seed: NotNegative, alive: Count, only: NotNegative = 0) -> HookedTransformer:
     """A model that learned from unrelated texts.

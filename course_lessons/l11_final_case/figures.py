@@ -6,7 +6,9 @@ import matplotlib.pyplot as plt
 from jaxtyping import Float
 from torch import Tensor
 
+from course_lessons import drawings
 from course_utils import plots
+from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS, LINES
 
 ALT = plots.alt_texts(__file__)
@@ -34,7 +36,7 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> None:
         axes.plot(
             [ends[1], ends[1], ends[0]], [0.42, height, height], LINES[n], color=COLOURS[n], lw=1.6
         )
-        plots.arrow(axes, (ends[0], height + 0.08), (ends[0], 0.32), COLOURS[n])
+        drawings.arrow(axes, (ends[0], height + 0.08), (ends[0], 0.32), COLOURS[n])
         ground = {"boxstyle": "square,pad=0.1", "fc": "white", "ec": "none"}
         # or left of it: a later arrow may come down on the right
         middle = 0.58 * ends[0] + 0.42 * ends[1]
@@ -83,3 +85,6 @@ def board(patterns: Float[Tensor, "layer head dest src"], title: str) -> None:
         shown, ax=[axes for axes, _ in drawn], label="attention, mean over the texts", shrink=0.7
     )
     plt.suptitle(title, x=0.01, ha="left", fontsize=11)
+
+
+draws_in_style(__name__)

@@ -7,10 +7,9 @@ and "because". Somebody who bets again when the truth is known keeps the bet mad
 """
 
 import itertools
-import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -20,8 +19,8 @@ import traitlets
 from IPython.display import display
 
 from course_utils._arguments import validated
-from course_utils._files import write_text
 from course_utils._words import true_minus
+from course_utils.course import keeping
 from course_utils.course.microscope import scripts
 from course_utils.course.values import is_recorded, shown
 
@@ -86,7 +85,9 @@ def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:
     bet = {**made, "truth": truth, "because": because}
     if "guess" in bet:
         bet["right"] = _is_right(bet, truth)
-        _keep(name, bet)
+        unkept = keeping.enter(PREDICTIONS, name, bet)
+        if card:
+            card.unkept = unkept
     if card:
         card.tell(bet)
     if "guess" not in bet:
@@ -117,8 +118,9 @@ def _choices(options: Sequence[str], bands: Sequence[float], unit: str) -> list[
 class Card(anywidget.AnyWidget):
     """A question on the page. `lock` does what the button does."""
 
-    _esm = HERE / "bet.js"
-    _css = HERE / "bet.css"
+    # as text: of a path, anywidget watches the file, and so keeps every card
+    _esm = (HERE / "bet.js").read_text(encoding="utf-8")
+    _css = (HERE / "bet.css").read_text(encoding="utf-8")
     asked = traitlets.Dict().tag(sync=True)  # what the form is made of
     state = traitlets.Dict().tag(sync=True)  # what has become of it
 
@@ -130,6 +132,7 @@ class Card(anywidget.AnyWidget):
         self.choices, self.edges = choices, edges
         self.unit, self.within = unit, within
         self.guesses = [choice["guess"] for choice in choices]
+        self.unkept = ""  # why the bet could not be written, as a sentence
         self.still: Any = None  # the handle of the output that is stored
 
         # What was kept under this name may be the bet of another question.
@@ -165,7 +168,7 @@ class Card(anywidget.AnyWidget):
                 new |= self.bet | {"right": _is_right(new, self.bet["truth"])}
             self.bet = new
             self.again = self.may_again = False
-            _keep(self.name, new)
+            self.unkept = keeping.enter(PREDICTIONS, self.name, new)
         self._draw()
 
     def _read(self, answer: str, confidence: str) -> dict:
@@ -227,7 +230,8 @@ class Card(anywidget.AnyWidget):
             if "confidence" in bet:
                 mine += f", {STEPS[bet['confidence'] - 1]}"
         if "truth" not in bet:
-            return f"<p>Locked: {mine}. Now run the next cells.</p>" if mine else ""
+            said = f"<p>Locked: {mine}. Now run the next cells.</p>" if mine else ""
+            return said + self._unkept()
 
         verdict = "You made no bet."
         if mine:
@@ -239,7 +243,10 @@ class Card(anywidget.AnyWidget):
             said += scale(bet, self.unit, self.edges)
         if bet.get("because"):
             said += f"<p>{markup(bet['because'])}</p>"
-        return said
+        return said + self._unkept()
+
+    def _unkept(self) -> str:
+        return f"<p>{escape(self.unkept, quote=False)}</p>" if self.unkept else ""
 
     def drawn(self) -> dict[str, str]:
         """The card where no kernel runs: what a stored notebook, GitHub and a printer show."""
@@ -377,15 +384,36 @@ def _plain_number(value: float, unit: str) -> str:
     return true_minus(f"{times * value:,.6g}")
 
 
+def _is_number(value: Any) -> bool:
+    """Whether a stored value can be drawn and compared: no whole number beyond a float's range."""
+    return isinstance(value, float) or (isinstance(value, int) and abs(value) < 1e300)
+
+
+def _is_band(value: Any) -> bool:
+    is_pair = isinstance(value, list) and len(value) == 2
+    return is_pair and all(end is None or _is_number(end) for end in value)
+
+
+def _is_bet(entry: Any) -> bool:
+    """Whether a stored entry has the form that a card needs; any of its fields may be missing."""
+    if not isinstance(entry, dict):
+        return False
+    forms: dict[str, Callable[[Any], bool]] = {
+        "question": lambda text: isinstance(text, str),
+        "guess": lambda guess: isinstance(guess, str) or _is_number(guess),
+        "confidence": lambda step: isinstance(step, int) and 1 <= step <= len(STEPS),
+        "between": _is_band,
+        "within": lambda off: off is None or _is_number(off),
+        "truth": lambda truth: not isinstance(truth, int) or _is_number(truth),
+        "because": lambda text: isinstance(text, str),
+        "first": _is_bet,
+    }
+    return all(fits(entry[field]) for field, fits in forms.items() if field in entry)
+
+
 def guesses() -> dict[str, dict]:
     """Your bets so far, by name; those of earlier versions have no confidence."""
-    path = Path(PREDICTIONS)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
-def _keep(name: str, bet: Mapping) -> None:
-    text = json.dumps(guesses() | {name: bet}, indent=1, ensure_ascii=False)
-    write_text(Path(PREDICTIONS), f"{text}\n")
+    return keeping.read(PREDICTIONS, _is_bet)
 
 
 def summary(bets: Mapping[str, Mapping]) -> str:
@@ -418,7 +446,7 @@ def mistakes(bets: Mapping[str, Mapping]) -> dict[str, str]:
         was_sure = first.get("confidence") == len(STEPS)
         was_wrong = not first.get("right", True)
         if was_sure and was_wrong and not bet.get("right"):
-            found[name] = first["question"]
+            found[name] = first.get("question", name)
     return found
 
 

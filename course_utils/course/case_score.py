@@ -1,9 +1,6 @@
 """What was tried on lesson 11's sealed models, and its cost: `my_cases.json` beside it."""
 
-import json
-from pathlib import Path
-
-from course_utils._files import write_text
+from course_utils.course import keeping
 from course_utils.course.values import is_recorded
 
 FILE = "my_cases.json"
@@ -13,8 +10,7 @@ PRICE = 3  # of a false hypothesis, in points
 
 def kept() -> dict[str, dict[str, str]]:
     """By box the digests of all hypotheses, and whether each was "false", "true" or "solved"."""
-    path = Path(FILE)
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    return keeping.read(FILE, lambda tried: isinstance(tried, dict))
 
 
 def add(box: str, digest: str, outcome: str) -> str:
@@ -26,7 +22,7 @@ def add(box: str, digest: str, outcome: str) -> str:
     tried = known.setdefault(box, {})
     tried.setdefault(digest, outcome)
     if not is_recorded():
-        write_text(Path(FILE), json.dumps(known, indent=1) + "\n")
+        keeping.enter(FILE, box, tried)
     return stands(tried)
 
 

@@ -6,17 +6,21 @@ function, else with ours: `direct_path = check.direct_path(direct_path)`.
 `check.hint("direct_path")` shows the next hint, `check.solution("direct_path")` our solution once
 the exercise has been attempted, and `check.reset("direct_path")` gives the blank back.
 
-The exercises are those of the lessons that were imported: see `course.registry`.
+The exercises are those of the lessons that were imported, and of all others once one is asked for
+that they do not have: see `course.registry`.
 """
 
 from typing import Any
 
+from course_utils.course import registry
 from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, solution
 
 __all__ = ["EXERCISES", "hint", "reset", "solution"]
 
 
 def __getattr__(name: str) -> Any:
+    if not name.startswith("_") and name not in {*EXERCISES, *BESIDE}:
+        registry.import_all()
     if name in EXERCISES:
         return EXERCISES[name]
     if name in BESIDE:

@@ -71,6 +71,7 @@ def table(lesson: str) -> dict[str, dict]:
     return json.loads(file.read_text(encoding="utf-8"))
 
 
+@validated
 def claim(
     statement: str, value: Any, unit: str = "", predicted: str = "", *, se: Number = None
 ) -> None:
@@ -239,8 +240,20 @@ def _by_key(items: dict | list) -> dict:
 
 
 def _distance(left: Any, right: Any) -> float:
-    """The largest difference of two numbers; 0 or infinity for anything else."""
+    """The largest difference of two numbers; 0 or infinity for anything else.
+
+    Raises ValueError where there is nothing to compare.
+    """
+    shapes = [[*side.shape] for side in (left, right) if isinstance(side, Tensor)]
+    for shape in shapes:
+        if 0 in shape:
+            raise ValueError(f"There is nothing to compare in a tensor of shape {shape}.")
     if isinstance(left, Tensor | float) and isinstance(right, Tensor | float):
+        try:
+            torch.broadcast_shapes(*shapes)
+        except RuntimeError:
+            sides = " and ".join(map(str, shapes))
+            raise ValueError(f"Tensors of shapes {sides} can't be equal.") from None
         difference = torch.as_tensor(left).double() - torch.as_tensor(right).double()
         return difference.abs().max().nan_to_num(math.inf).item()
     return 0.0 if _plain(left) == _plain(right) else math.inf

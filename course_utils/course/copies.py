@@ -1,18 +1,21 @@
 """A learner's own copies of the lessons: what is written in one stays, the others are renewed."""
 
+import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from course_utils._files import INSTALLED, NOTEBOOKS, ROOT, write_atomically, write_text
+from course_utils._files import INSTALLED, NOTEBOOKS, ROOT, entries, write_atomically, write_text
 
 FOLDER = "my_notebooks"
 RECORD = ".copies.json"  # in the folder: what each copy was when it was made
 PATTERNS = ("GLOSSARY.md", "[0-9]*.ipynb", "solutions/[0-9]*.ipynb")
+COPY = re.compile(r"GLOSSARY\.md|(solutions/)?[0-9][^/\\:\0]*\.ipynb")  # as names
 
 
 class Made(NamedTuple):
@@ -23,23 +26,51 @@ class Made(NamedTuple):
 
 
 def places() -> list[Path]:
-    """Where `my_notebooks` may be, best first: in the checkout, where we are, at home."""
-    return [*([] if INSTALLED else [ROOT]), Path.cwd(), Path.home()]
+    """Where `my_notebooks` may be: in the checkout, where we are, at home."""
+    found = [] if INSTALLED else [ROOT]
+    for place in (Path.cwd, Path.home):
+        with contextlib.suppress(OSError, RuntimeError):  # it is gone, or nobody's home
+            found.append(place())
+    return found
+
+
+def existing() -> Path | None:
+    """The folder of copies that there is: the one we are in, or the first of `places`.
+
+    One that can be written to comes first. Raises FileNotFoundError where there is only a link, and
+    what it leads to is away.
+    """
+    folders = [place / FOLDER for place in places()]
+    if os.path.isfile(RECORD):
+        folders.insert(0, Path.cwd())
+    found = [folder for folder in folders if os.path.isdir(folder)]
+    found.sort(key=lambda folder: not os.access(folder, os.W_OK))
+    away = [folder for folder in folders if os.path.islink(folder)]
+    if away and not found:
+        raise FileNotFoundError(
+            f"{away[0]} is a link to {os.readlink(away[0])}, which is away: bring it back, or name "
+            "another folder."
+        )
+    return found[0] if found else None
 
 
 def workplace() -> Path:
-    """The folder for the copies, made in the first place that can be written to.
+    """The folder for the copies: the one that there is, or else a new one.
 
-    Raises PermissionError when there is none.
+    It is made in the checkout or at home, where it is found again from everywhere, and only if
+    neither can be written to where we are. Raises PermissionError when it can't be made there.
     """
-    for place in places():
+    there = existing()
+    if there and os.access(there, os.W_OK):
+        return there
+    checkout = [place for place in places() if place == ROOT]
+    others = [place for place in places() if place != ROOT]
+    for place in [*checkout, *reversed(others)]:
         folder = place / FOLDER
-        try:
+        with contextlib.suppress(OSError):
             folder.mkdir(exist_ok=True)
-        except OSError:
-            continue
-        if os.access(folder, os.W_OK):
-            return folder
+            if os.access(folder, os.W_OK):
+                return folder
     named = ", ".join(dict.fromkeys(map(str, places())))
     raise PermissionError(
         f"No folder for your notebooks can be made in {named}: name one with --folder."
@@ -50,37 +81,106 @@ def renew(folder: Path, lessons: Path = NOTEBOOKS) -> list[str]:
     """Copy lessons, solutions and glossary into a folder; a later call brings what is new.
 
     A copy in which somebody has written something is left as it is, whatever becomes of its lesson;
-    one that was only run counts as unwritten. Returns the names of the copies left although their
-    lesson has changed, or although they can't be opened. Raises OSError where the folder can't be
-    written to.
+    one that was only run counts as unwritten. Returns the names of what was left although its
+    lesson has changed, or because it is no file of ours, or can't be read or written: `why` says
+    which. Raises OSError where nothing can be kept in the folder.
     """
+    folder.mkdir(parents=True, exist_ok=True)
+    left = []
     before = _record(folder)
     made = dict(before)
-    left = []
     paths = [path for pattern in PATTERNS for path in sorted(lessons.glob(pattern))]
     sources = {path.relative_to(lessons).as_posix(): path for path in paths}
+    refused = []
     for name, source in sources.items():
-        copy = folder / name
-        was = before.get(name)
-        mine = _made(copy) if copy.is_file() else None
-        now = _made(source)
-        is_untouched = mine and was and mine.file == was.file
-        if mine and not is_untouched and mine.written == now.written:
-            made[name] = now  # only run, and its outputs stay as long as the lesson does
-        elif mine is None or _is_unwritten(mine, was):
-            if mine is None or mine.file != now.file:
-                write_atomically(copy, partial(shutil.copyfile, source))
-            made[name] = now
-        elif was is None or was.written != now.written or not readable(copy):
+        now = None
+        try:
+            if not _is_odd(folder, name):
+                now = _renewed(folder / name, source, before.get(name))
+        except OSError as error:
+            refused.append(error)
+        if now is None:
             left.append(name)
-    for name in before.keys() - sources.keys():  # its lesson has another name now, or is gone
-        copy = folder / name
-        if not copy.is_file() or _is_unwritten(_made(copy), before[name]):
-            copy.unlink(missing_ok=True)
-            del made[name]
-    if made != before:
-        write_text(folder / RECORD, json.dumps(made, indent=1) + "\n")
+        else:
+            made[name] = now
+    if refused and len(refused) == len(sources):
+        raise refused[0]
+
+    # Copies whose lesson has another name now, or is gone.
+    for name in sorted(before.keys() - sources.keys()):
+        is_odd = _is_odd(folder, name)
+        try:
+            if is_odd or _is_removed(folder / name, before[name]):
+                del made[name]
+        except OSError:
+            is_odd = True
+        if is_odd:
+            left.append(name)
+
+    # The record.
+    try:
+        if _is_odd(folder, RECORD):
+            left.append(RECORD)
+        elif made != before:
+            write_text(folder / RECORD, json.dumps(made, indent=1) + "\n")
+    except OSError:
+        left.append(RECORD)
     return left
+
+
+def _is_odd(folder: Path, name: str) -> bool:
+    """Whether a name is none of ours, or leads to what is no plain file within the folder."""
+    copy = folder / name
+    if name != RECORD and not COPY.fullmatch(name):
+        return True
+    if os.path.islink(copy) or (copy.parent != folder and os.path.islink(copy.parent)):
+        return True
+    return os.path.lexists(copy) and not os.path.isfile(copy)
+
+
+def _renewed(copy: Path, source: Path, was: Made | None) -> Made | None:
+    """Bring one copy up to date. Returns what the record says of it; None where it is left."""
+    now = _made(source)
+    mine = _made(copy) if os.path.lexists(copy) else None
+    is_untouched = mine and was and mine.file == was.file
+    if mine and not is_untouched and mine.written == now.written:
+        return now  # only run, and its outputs stay as long as the lesson does
+    if mine is None or _is_unwritten(mine, was):
+        if mine is None or mine.file != now.file:
+            write_atomically(copy, partial(shutil.copyfile, source))
+        return now
+    is_newer = was is None or was.written != now.written
+    return None if is_newer or not readable(copy) else was
+
+
+def _is_removed(copy: Path, was: Made) -> bool:
+    """Remove a copy in which nobody has written; whether it is gone."""
+    if os.path.lexists(copy):
+        if not _is_unwritten(_made(copy), was):
+            return False
+        copy.unlink()
+    return True
+
+
+def why(folder: Path, name: str) -> str:
+    """What `renew` has left, and what to do, as a sentence."""
+    again = "and stays as it is: for a fresh one, rename it and start again."
+    if name != RECORD and not COPY.fullmatch(name):
+        return f"{name!r} in {RECORD} is no lesson of ours: what is there is left alone."
+    if _is_odd(folder, name):
+        return f"{name} is a link, or a folder, or no file at all, {again}"
+    try:
+        mine = _made(folder / name)
+        if not readable(folder / name):
+            return f"{name} can't be read as a notebook, {again}"
+        if name != RECORD and not _is_unwritten(mine, _record(folder).get(name)):
+            newer = "is newer in the course, and yours stays"
+            return f"{name} {newer}: to have both, rename yours and start again."
+    except (FileNotFoundError, NotADirectoryError):  # said below
+        pass
+    except OSError as error:
+        return f"{name} can't be read ({error.strerror}), {again}"
+    return f"{name} could not be written: is {folder} full, or can it only be read?"
 
 
 def _is_unwritten(mine: Made, was: Made | None) -> bool:
@@ -102,15 +202,17 @@ def _made(notebook: Path) -> Made:
         written = [
             [cell["cell_type"], "".join(cell["source"]), cell.get("attachments")] for cell in cells
         ]
-    except (ValueError, LookupError, TypeError):  # no notebook: everything in it may be meant
+    except (LookupError, RecursionError, TypeError, ValueError):  # no notebook: all may be meant
         return Made(file, file)
     return Made(file, hashlib.sha256(json.dumps(written).encode()).hexdigest())
 
 
 def _record(folder: Path) -> dict[str, Made]:
     """What is known of the copies in a folder; nothing where the record is no good."""
-    try:
-        known = json.loads((folder / RECORD).read_text(encoding="utf-8"))
-        return {name: Made(file, written) for name, (file, written) in known.items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
+    known = {}
+    with contextlib.suppress(OSError):
+        for name, made in entries(folder / RECORD).items():
+            with contextlib.suppress(TypeError, ValueError):
+                file, written = made
+                known[name] = Made(file, written)
+    return known

@@ -19,14 +19,14 @@ instead: see `judged`. tests/answers/ has other right answers and more wrong one
 import difflib
 import functools
 import re
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from IPython import get_ipython
 from IPython.display import Markdown, display
 
-from course_utils.course import guard, solutions
+from course_utils import _torch_state
+from course_utils.course import guard, registry, results, solutions
 from course_utils.course.expectations import Unfit, Wrong, converted, same
 
 Answer = Callable[..., Any]
@@ -54,6 +54,7 @@ class Exercise:
         self.attempted = False
         self.mark = ""  # of the last answer: ✓, ✗ or ○
         self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
+        self.odd: list[str] = []  # what the notebook has changed of torch
         self.hints_shown = 0
         if name in EXERCISES:
             raise ValueError(
@@ -81,9 +82,23 @@ class Exercise:
             elif self.unfit:
                 print(f"  It is right, but {self.unfit}.")
             else:
-                return _with_tensors(answer) if guarded.converted else answer
+                return self._as_the_lesson_needs_it(guarded, ours)
         print(f"  {WITH_OURS}")
         return ours
+
+    def _as_the_lesson_needs_it(self, answer: guard.Guarded, ours: Answer) -> Answer:
+        """The learner's function itself, or made to return what ours does where it differs."""
+        if answer.first is None:
+            return answer.function
+        args, kwargs, result = answer.first
+        with _torch_state.usual(), guard.randomness_kept():
+            try:
+                right = ours(*args, **kwargs)
+            except Exception:  # what the check gave cannot be given twice
+                right = None
+        if answer.converted or self.odd or results.as_ours(result, right) is not result:
+            return _made_to_return(answer.function, right)
+        return answer.function
 
     def _say(self, line: str) -> None:
         self.mark = line[0]
@@ -97,8 +112,9 @@ class Exercise:
             print(f"  It reads {few} of the notebook, {small}.")
 
     def _shown(self, answer: guard.Guarded) -> str:
-        """The verdict about a guarded answer, once what the answer printed is on the page."""
+        """The verdict about a guarded answer, once what else is to be said is on the page."""
         verdict = self.verdict(answer)
+        _torch_state.tell(*self.odd)
         if answer.printed:
             print(answer.printed, end="" if answer.printed.endswith("\n") else "\n")
         return verdict
@@ -108,9 +124,7 @@ class Exercise:
         self.unfit = ""
         line = f"✓ {self.name}"
         try:
-            with guard.randomness_kept(), warnings.catch_warnings():
-                # with more than two axes: a wall of text
-                warnings.filterwarnings("ignore", "The use of `x.T`")
+            with _torch_state.usual() as self.odd, guard.randomness_kept():
                 self.check(answer)
         except guard.Blank:
             return f"○ {self.name}: not attempted yet."
@@ -125,14 +139,16 @@ class Exercise:
         return guard.cut(" ".join(line.split()), guard.LINE)
 
 
-def _with_tensors(answer: Answer) -> Answer:
-    """The answer, but with tensors for numpy arrays and float32 for float64."""
+def _made_to_return(answer: Answer, right: Any) -> Answer:
+    """The answer, but its results are the kind of thing that `right` is: see `results`."""
 
     @functools.wraps(answer)
-    def with_tensors(*args: Any, **kwargs: Any) -> Any:
-        return guard.as_tensors(answer(*args, **kwargs))
+    def made(*args: Any, **kwargs: Any) -> Any:
+        with _torch_state.usual(_torch_state.DEFAULTS):
+            result = answer(*args, **kwargs)
+        return results.as_ours(results.as_tensors(result, (args, kwargs)), right)
 
-    return with_tensors
+    return made
 
 
 def judged(check: Callable[[Answer], None]) -> Exercise:
@@ -274,8 +290,10 @@ def reset(name: str) -> None:
 
 def _known(name: object) -> Exercise | None:
     """The exercise of that name; None, and a sentence with near names, if there is none."""
-    if name in EXERCISES:
-        return EXERCISES[str(name)]
+    if isinstance(name, str) and name not in EXERCISES:
+        registry.import_all()
+    if isinstance(name, str) and name in EXERCISES:
+        return EXERCISES[name]
     near = difflib.get_close_matches(str(name), EXERCISES, n=3, cutoff=0.5)
     meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     advice = "Give its name as the heading writes it, in quotation marks."

@@ -11,7 +11,6 @@ import dis
 import functools
 import inspect
 import io
-import operator
 import random
 import reprlib
 import threading
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 from transformer_lens import ActivationCache, FactoredMatrix
 
 from course_utils.course.expectations import Wrong
+from course_utils.course.results import as_tensors
 from course_utils.course.saved_notebook import BLANK
 
 SECONDS = 10.0  # of a processor's time that one call may take; ours take less than one
@@ -41,6 +41,7 @@ SWITCHES: dict[str, Callable[[], Any]] = {  # what sets each switch of torch →
     "set_default_device": torch.get_default_device,
     "set_num_threads": torch.get_num_threads,
     "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
+    "set_float32_matmul_precision": torch.get_float32_matmul_precision,
     "manual_seed": torch.initial_seed,  # `randomness_kept` sets back the whole generator
 }
 
@@ -60,7 +61,8 @@ class Guarded:
         functools.update_wrapper(self, function)
         self.function = function
         self.printed = ""  # by the first call that printed, or by one that failed
-        self.converted = False  # whether it returned numpy arrays or float64: see `as_tensors`
+        self.converted = False  # whether it returned something that `as_tensors` changes
+        self.first: tuple[tuple, dict[str, Any], Any] | None = None  # call: arguments and result
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         # What the function could change, as it is before.
@@ -90,8 +92,9 @@ class Guarded:
             raise Wrong(f"{still}: set it back, or do without.")
 
         # What it returned.
-        tensors = as_tensors(result)
+        tensors = as_tensors(result, (args, kwargs))
         self.converted |= tensors is not result
+        self.first = self.first or (args, kwargs, tensors)
         return tensors
 
     def _named(self, args: tuple, kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -105,24 +108,6 @@ class Guarded:
         except TypeError as error:
             call = f"the check calls your function with {len(args) + len(kwargs)} arguments"
             raise Wrong(f"{call}, and that fails: {error}.") from None
-
-
-def as_tensors(result: Any) -> Any:
-    """What an answer returned, as later cells need it: tensors for numpy's, float32 for float64."""
-    if isinstance(result, Tensor) and result.dtype == torch.float64:
-        return result.to(torch.get_default_dtype())
-    if isinstance(result, np.ndarray) and result.ndim and result.dtype.kind in "fiubc":
-        array = torch.from_numpy(np.array(result))
-        return array.to(torch.get_default_dtype()) if array.is_floating_point() else array
-    if type(result) is dict:
-        values = as_tensors([*result.values()])
-        is_same = all(map(operator.is_, values, result.values()))
-        return result if is_same else dict(zip(result, values, strict=True))
-    if type(result) in (tuple, list):
-        parts = [as_tensors(part) for part in result]
-        is_same = all(map(operator.is_, parts, result))
-        return result if is_same else type(result)(parts)
-    return result
 
 
 def notebook_data(function: Callable[..., Any]) -> list[str]:

@@ -23,8 +23,8 @@ def marks(folder: Path = NOTEBOOKS) -> Marks:
     """The mark of each exercise of each lesson: ✓ done, ✗ not yet right, ○ blank or never run.
 
     Every notebook of a lesson counts (`03_zero_layers.ipynb`, `03_mine.ipynb`): the best mark of an
-    exercise stands. Raises FileNotFoundError if there is no lesson in the folder, ValueError if a
-    file is no notebook.
+    exercise stands. Raises FileNotFoundError if there is no lesson in the folder, ValueError if
+    none can be read.
     """
     return _best(saved_notebook.read_all(folder))
 
@@ -41,11 +41,11 @@ def _best(notebooks: list[Notebook]) -> Marks:
 class Overview:
     """The progress in a folder as a page with links, and as text where there is no page."""
 
-    def __init__(self, folder: Path = Path()):
+    def __init__(self, folder: Path | None = None):
         # They bring torch, for which the command need not wait.
-        from course_utils.course import bets, case_score
+        from course_utils.course import bets, case_score, keeping
 
-        saved = saved_notebook.read_all(folder)
+        saved = saved_notebook.read_all(folder or keeping.folder())
         self.marks = _best(saved)
         self.notebooks: dict[str, Notebook] = {}  # each lesson's, the last saved; in that order
         for notebook in sorted(saved, key=lambda notebook: notebook.path.stat().st_mtime):
@@ -58,8 +58,11 @@ class Overview:
         self.mistakes = {name: bets.markup(question) for name, question in lost.items()}
         self.boxes = case_score.summary()
 
-    def next(self) -> tuple[Notebook, str]:
-        """Where to go on: what is not done in the lesson saved last, or else the next lesson."""
+    def next(self) -> tuple[Notebook, str] | None:
+        """Where to go on: what is not done in the lesson saved last, or else the next lesson.
+
+        None where no lesson with exercises can be read.
+        """
         lessons = sorted(self.notebooks)
         place = 0
         if self.begun:
@@ -70,7 +73,7 @@ class Overview:
             left = _left(self.marks[lesson])
             if left:
                 return notebook, left[0] if notebook.is_begun else ""
-        return self.notebooks[lessons[0]], ""
+        return (self.notebooks[lessons[0]], "") if lessons else None
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict, dict]:
         page = {"text/html": "\n".join(self._html()), "text/plain": repr(self)}
@@ -78,12 +81,13 @@ class Overview:
 
     def _html(self) -> Iterator[str]:
         # Where to go on.
-        notebook, exercise = self.next()
-        title = notebook.title
-        if exercise:
-            title += f" · {exercise}"
-        opening = "Go on where you stopped" if self.begun else "Begin here"
-        yield f"<p><b>{opening}: {_link(notebook, title, exercise)}</b></p>"
+        if place := self.next():
+            notebook, exercise = place
+            title = notebook.title
+            if exercise:
+                title += f" · {exercise}"
+            opening = "Go on where you stopped" if self.begun else "Begin here"
+            yield f"<p><b>{opening}: {_link(notebook, title, exercise)}</b></p>"
 
         # A row for each lesson.
         heads = _row("th", ["lesson", "exercises", "done"])
@@ -96,8 +100,8 @@ class Overview:
 
         # What the signs mean, and what has become of bets and boxes.
         legend = ", ".join(map(" ".join, IN_WORDS.items()))
-        boxes = escape(self.boxes)
-        yield f"</tbody></table><p>{legend}. {self.predictions} {boxes}</p>"
+        said = escape(f"{legend}. {self.predictions} {self.boxes}")
+        yield f"</tbody></table><p>{said}</p>"
         if self.mistakes:
             opening = "You were sure, and it came out otherwise. Run these again, and bet again:"
             again = ""
@@ -108,8 +112,10 @@ class Overview:
             yield f"<p>{opening}</p><ul>{again}</ul>"
 
     def __repr__(self) -> str:
-        notebook, exercise = self.next()
-        place = f"Go on: {notebook.path.name} {exercise}".strip()
+        place = ""
+        if found := self.next():
+            notebook, exercise = found
+            place = f"Go on: {notebook.path.name} {exercise}".strip()
         lines = [*_lines(self.marks), place, self.predictions, self.boxes]
         return "\n".join(filter(None, lines))
 
@@ -124,10 +130,10 @@ def _link(notebook: Notebook, text: str, exercise: str = "") -> str:
     target = quote(notebook.path.name)
     cell = notebook.exercises[exercise].cell if exercise else ""
     if cell:
-        target += f"#cell-id={cell}"
+        target += f"#cell-id={quote(cell, safe='')}"
     hint = ""
     if text in IN_WORDS:  # a sign alone, which says what it means
-        label = f"{exercise}: {IN_WORDS[text]}"
+        label = escape(f"{exercise}: {IN_WORDS[text]}")
         hint = f' title="{label}" aria-label="{label}"'
     return f'<a href="{target}"{hint}>{escape(text)}</a>'
 
@@ -157,15 +163,14 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m course_utils.course.progress", description=summary
     )
-    folders = [place / copies.FOLDER for place in copies.places()]
-    yours = next((folder for folder in folders if folder.is_dir()), NOTEBOOKS)
-    where = f"where your notebooks are ({yours})"
-    parser.add_argument("folder", nargs="?", type=Path, default=yours, help=where)
+    where = f"where your notebooks are (default: {copies.FOLDER})"
+    parser.add_argument("folder", nargs="?", type=Path, help=where)
+    options = parser.parse_args(arguments)
+    utf8_output()
     try:
-        lessons = marks(parser.parse_args(arguments).folder)
+        lessons = marks(options.folder or copies.existing() or NOTEBOOKS)
     except (FileNotFoundError, ValueError) as error:
         parser.error(str(error))
-    utf8_output()
     print(*_lines(lessons), sep="\n")
 
 

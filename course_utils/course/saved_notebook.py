@@ -20,7 +20,9 @@ SECTION = re.compile(r"^## (.+)", re.MULTILINE)
 EXERCISE = re.compile(r"(?ms)^### Exercise \d+ · `(\w+)`\D*?(●+)\D*(\d+) minutes.*?(?=^##|\Z)")
 HINT = re.compile(r"<details><summary>Hint \d+</summary>\s*(.*?)\s*</details>", re.DOTALL)
 VERDICT = re.compile(r"^([✓✗○]) (\w+)(?:: )?(.*)", re.MULTILINE)
+CALL = re.compile(r"\bcheck\.(\w+)\(\s*(\d*)")  # check.rope(rope), check.case(1, case_1)
 BEST_FIRST = "✓✗○"  # right, wrong, blank or never run
+Said = dict[str, tuple[str, str]]  # by exercise, what its check said: mark and sentence
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,8 @@ class Notebook:
     title: str
     code: list[str]  # of each code cell
     exercises: dict[str, Exercise]  # by name
-    said: dict[str, tuple[str, str]]  # by exercise, the last word of its check: mark and sentence
+    said: Said  # what the checks said
+    locked: Said | None  # what they said in nbgrader's locked cells; None where there are none
     is_begun: bool  # some cell of it was run
 
     @property
@@ -70,8 +73,10 @@ def read(path: Path) -> Notebook:
         texts = [(cell.get("id", ""), "".join(cell["source"])) for cell in prose]
         code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
         # what came of running it
-        outputs = [output for cell in cells for output in cell.get("outputs", [])]
-        printed = "\n".join("".join(output.get("text", "")) for output in outputs)
+        said = _said(cells)
+        marked = [(cell, cell.get("metadata", {}).get("nbgrader", {})) for cell in cells]
+        checks = [cell for cell, marks in marked if marks.get("locked") and marks.get("grade")]
+        locked = _said(checks, locked=True) if checks else None
         run = [cell.get("metadata", {}) for cell in cells if cell.get("execution_count")]
         # the first picture comes run
         is_begun = any("first-picture" not in cell.get("tags", []) for cell in run)
@@ -85,22 +90,57 @@ def read(path: Path) -> Notebook:
         for found in EXERCISE.finditer(text):
             name, dots, minutes = found.groups()
             exercises[name] = Exercise(name, found[0], len(dots), int(minutes), cell)
-    # the last word counts
-    said = {name: (mark, sentence) for mark, name, sentence in VERDICT.findall(printed)}
-    return Notebook(path, [*titles, path.stem][0], code, exercises, said, is_begun)
+    return Notebook(path, [*titles, path.stem][0], code, exercises, said, locked, is_begun)
+
+
+def _said(cells: list[dict], locked: bool = False) -> Said:
+    """What checks said: of each cell that calls one its last word, and of these words the best.
+
+    A `locked` cell that ended with an error has no ✓: its last line fails without that mark.
+    """
+    found: Said = {}
+    for cell in cells:
+        # whose checks it calls, and what it printed
+        called = CALL.findall("".join(cell["source"]))
+        names = {f"{name}_{number}".rstrip("_") for name, number in called}
+        outputs = cell.get("outputs", [])
+        printed = "\n".join("".join(output.get("text", "")) for output in outputs)
+        words = VERDICT.findall(printed)
+        if locked and any("ename" in output for output in outputs):
+            words = [word for word in words if word[0] != BEST_FIRST[0]]
+
+        # the last word here, unless there was a better one
+        here = {name: (mark, sentence) for mark, name, sentence in words if name in names}
+        for name, (mark, sentence) in here.items():
+            before, _ = found.get(name, (mark, ""))
+            if BEST_FIRST.index(mark) <= BEST_FIRST.index(before):
+                found[name] = (mark, sentence)
+    return found
 
 
 def read_all(folder: Path = NOTEBOOKS) -> list[Notebook]:
     """Every lesson in a folder by name, learners' own copies too, as `03_mine.ipynb`.
 
-    Raises FileNotFoundError if there is none, ValueError if a file is no notebook.
+    A file that is no notebook is named, and passed over. Raises FileNotFoundError if there is none
+    at all, ValueError if none can be read.
     """
     paths = sorted(folder.glob("[0-9][0-9]*_*.ipynb"))
     if not paths:
         raise FileNotFoundError(
             f"There is no lesson in {folder}: name the folder that your notebooks are in."
         )
-    return [read(path) for path in paths]
+    found = []
+    unread = []
+    for path in paths:
+        try:
+            found.append(read(path))
+        except ValueError as error:
+            unread.append(error)
+    if not found:
+        raise unread[0]
+    for fault in unread:
+        print(fault)
+    return found
 
 
 def blank(source: str) -> str:

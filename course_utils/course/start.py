@@ -12,6 +12,7 @@ from course_utils.course import copies, utf8_output
 
 FIRST = "00_start.ipynb"
 LAB = Path(__file__).resolve().parent / "lab"  # how JupyterLab looks, on this server alone
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 HIDDEN = ("solutions", "my_predictions.json", "my_cases.json")  # from its list; links open them
 
 
@@ -32,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     # The learner's copies.
     try:
         folder = (options.folder or copies.workplace()).resolve()
-    except PermissionError as error:
+    except OSError as error:
         parser.error(str(error))
     try:
         left = copies.renew(folder)
@@ -41,16 +42,17 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"{refused}: name another one with --folder.")
     print(f"Your notebooks are in {folder}. No update changes what you write there.")
     for name in left:
-        if copies.readable(folder / name):
-            kept = "is newer in the course, and yours stays: to have both, rename yours"
-        else:
-            kept = "can't be read as a notebook, and stays as it is: for a fresh one, rename it"
-        print(f"{name} {kept} and start again.")
+        print(copies.why(folder, name))
 
     # JupyterLab.
     if importlib.util.find_spec("jupyterlab") is None:
         install = f"{sys.executable} -m pip install jupyterlab"
         parser.error(f"JupyterLab is not installed in this Python: {install}")
+    proxies = leave_out_proxies()
+    if proxies:
+        names = " and ".join(proxies)
+        taken = "it takes http://127.0.0.1:7890, say, and in NO_PROXY names of hosts"
+        print(f"JupyterLab can't start with {names} as it is, and starts without: {taken}.")
     from jupyterlab.labapp import LabApp
 
     if not INSTALLED:
@@ -61,6 +63,27 @@ def main(arguments: list[str] | None = None) -> int:
     print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.", flush=True)
     LabApp.launch_instance([*settings(folder), *for_jupyterlab])
     return 0
+
+
+def leave_out_proxies() -> list[str]:
+    """Take out of the environment what JupyterLab's HTTP client can't be made with: its names."""
+    import httpx
+
+    proxies = {name: os.environ.pop(name) for name in [*os.environ] if name.lower() in PROXIES}
+    refused = []
+    for name, value in proxies.items():
+        is_address = value and name.lower() != "no_proxy"
+        if is_address and "://" not in value:
+            value = f"http://{value}"  # as other programs read it
+        os.environ[name] = value
+        try:
+            httpx.AsyncClient(verify=False)
+            if is_address:
+                httpx.AsyncHTTPTransport(verify=False, proxy=value)
+        except Exception:  # of many kinds, and each would end the start
+            refused.append(name)
+            del os.environ[name]
+    return refused
 
 
 def settings(folder: Path) -> Iterator[str]:

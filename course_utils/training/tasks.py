@@ -94,7 +94,8 @@ def is_held_out(task: Task, tokens: Int[Tensor, "batch length"]) -> Bool[Tensor,
     require_tokens(task.d_vocab, tokens)
     generator = torch.Generator().manual_seed(task.seed)
     pairs = (task.d_vocab, task.d_vocab)  # smaller, larger
-    chosen = torch.rand(pairs, generator=generator) < task.held_out
+    chosen = torch.rand(pairs, generator=generator, device="cpu") < task.held_out
+    chosen = chosen.to(tokens.device)
     last = tokens[:, -2:].sort(dim=1).values  # [batch, 2], the smaller one first
     return chosen[last[:, 0], last[:, 1]]
 

@@ -1,16 +1,20 @@
 """Training the course's models: `python -m course_utils.training.train two-layer`."""
 
 import argparse
+import contextlib
 import itertools
 import json
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
+from filelock import FileLock, Timeout
 from jaxtyping import Float, Int
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.nn import Parameter
 from tqdm import tqdm
@@ -19,6 +23,7 @@ from transformer_lens import HookedTransformer
 from course_utils import measure, text
 from course_utils._arguments import validated
 from course_utils._files import write_atomically, write_checksums, write_text
+from course_utils._torch_state import usual
 from course_utils.models import initial, save_weights, snapshot_name
 from course_utils.training import tasks
 from course_utils.training.muon import Muon
@@ -85,6 +90,7 @@ RECIPES = {
 }
 ATTENTION = ("W_Q", "W_K", "W_V", "W_O")
 ELSEWHERE = "choose another --out, or delete the folder."
+STATE = ".state.pt"  # of a training that has not finished; hidden from the checksums
 PERIOD = 64  # of the repeated random tokens that the history is measured on
 SHOWN = ("train_loss", "held_out_loss", "second_pass_loss", "held_out_accuracy")  # at the bar
 
@@ -196,6 +202,7 @@ def loop(training: Training, state: State, until: Until | None = None) -> Iterat
         yield loss.detach()
 
 
+@usual()
 @validated
 def train(
     kind: Callable[[Any, str], "OnText | OnTask"],
@@ -211,14 +218,43 @@ def train(
     `kind` is `OnText`, `OnTask` or a class made of one of them. An interrupted run goes on where it
     was. With `minutes`, the number of steps is what fits, found from the speed of the first
     hundred. `until` ends the run early: at the first history row that it is true of. Raises
-    FileExistsError if the folder holds a finished model, or a run of another recipe.
+    FileExistsError if the folder holds a finished model or a run of another recipe, or if another
+    training is at work there; OSError if a state in it can't be read, or nothing be written.
     """
-    state_file = folder / ".state.pt"  # hidden from the checksums
-    is_begun = state_file.exists()
-    if (folder / "model.safetensors").exists() and not is_begun:
-        raise FileExistsError(f"{folder} already holds a finished model; {ELSEWHERE}")
-    training = kind(recipe, device)
-    state = _resumed(training, state_file, minutes) if is_begun else State(recipe.steps, minutes)
+    with alone(folder):
+        is_begun = (folder / STATE).exists()
+        if (folder / "model.safetensors").exists() and not is_begun:
+            raise FileExistsError(f"{folder} already holds a finished model; {ELSEWHERE}")
+        training = kind(recipe, device)
+        state = State(recipe.steps, minutes)
+        if is_begun:
+            state = _resumed(training, folder / STATE, minutes)
+        return _trained(training, state, folder, until)
+
+
+@contextlib.contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """A block in which no other training works in a folder; FileExistsError if one does."""
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / ".lock")  # it ends with its process, however that ends
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        busy = f"Another training is at work in {folder}"
+        raise FileExistsError(f"{busy}: wait for its end, or choose another --out.") from None
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):  # Windows keeps an open file, and filelock removes it
+            (folder / ".lock").unlink()
+        lock.release()
+
+
+def _trained(
+    training: "OnText | OnTask", state: State, folder: Path, until: Until | None
+) -> dict[str, Any]:
+    """Train from a state on, to the end."""
+    state_file = folder / STATE
     bar = tqdm(total=state.steps, initial=state.step, unit="step", desc=folder.name, mininterval=1)
     started = time.monotonic() - state.seconds
     losses = []  # since the last measurement
@@ -231,13 +267,14 @@ def train(
             state.seconds = time.monotonic() - started
 
             # After a hundred steps the speed is known, and so how many steps fit.
-            if minutes and state.step == 100:
-                fitting = int(100 * minutes * 60 / state.seconds)
+            if state.minutes and state.step == 100:
+                fitting = int(100 * state.minutes * 60 / state.seconds)
                 state.steps = bar.total = max(200, fitting)
 
             # A snapshot comes before the state that knows of it, or a resumed run would skip it.
-            if state.step in recipe.snapshots:
-                save_weights(training.model, folder / snapshot_name(state.step))
+            if state.step in training.recipe.snapshots:
+                with _written(folder):
+                    save_weights(training.model, folder / snapshot_name(state.step))
 
             # Measure, and save what a resumed run starts from.
             if state.step % interval(state.step) == 0 or state.step == state.steps:
@@ -253,9 +290,22 @@ def train(
         raise SystemExit(130) from None
     finally:
         bar.close()
-    _finish(training, folder, state)
+    with _written(folder):
+        _finish(training, folder, state)
     state_file.unlink(missing_ok=True)  # last: whoever is stopped before finishes again
     return state.history[-1]
+
+
+@contextlib.contextmanager
+def _written(place: Path) -> Iterator[None]:
+    """A block that writes: torch and safetensors have errors of their own for a full disk."""
+    try:
+        yield
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise OSError(
+            f"{place} can't be written: is the disk full? Make room, and the same command goes on "
+            f"from the last saved state. ({error})"
+        ) from error
 
 
 def _save(training: "OnText | OnTask", state_file: Path, state: State) -> None:
@@ -267,21 +317,34 @@ def _save(training: "OnText | OnTask", state_file: Path, state: State) -> None:
         "model": training.model.state_dict(),
         "optimizers": [optimizer.state_dict() for optimizer in training.optimizers.all],
     }
-    write_atomically(state_file, lambda path: torch.save(everything, path))
+    with _written(state_file):
+        write_atomically(state_file, lambda path: torch.save(everything, path))
 
 
 def _resumed(training: "OnText | OnTask", state_file: Path, minutes: float | None) -> State:
     """The state that an interrupted run had saved; model and optimizers are set back to it."""
-    stored = torch.load(state_file, map_location=training.model.cfg.device, weights_only=True)
-    is_same = stored["recipe"] == asdict(training.recipe)
-    if not is_same or stored["state"]["minutes"] != minutes:
-        raise FileExistsError(f"{state_file.parent} holds a run of another recipe; {ELSEWHERE}")
-    training.model.load_state_dict(stored["model"])
-    for optimizer, saved in zip(training.optimizers.all, stored["optimizers"], strict=True):
-        optimizer.load_state_dict(saved)
-    # It goes on in the precision that it began with, on whatever processor.
-    training.precision = stored.get("precision", training.precision)
-    return State(**stored["state"])
+    try:
+        with zipfile.ZipFile(state_file) as archive:
+            if archive.testzip():  # torch reads wrong numbers without a word
+                raise ValueError("its sums differ")
+        device = training.model.cfg.device
+        stored = torch.load(state_file, map_location=device, weights_only=True)
+        is_same = stored["recipe"] == asdict(training.recipe)
+        if is_same and stored["state"]["minutes"] == minutes:
+            training.model.load_state_dict(stored["model"])
+            for optimizer, saved in zip(training.optimizers.all, stored["optimizers"], strict=True):
+                optimizer.load_state_dict(saved)
+            # It goes on in the precision that it began with, on whatever processor.
+            training.precision = stored.get("precision", training.precision)
+            return State(**stored["state"])
+    except (MemoryError, PermissionError, torch.OutOfMemoryError):
+        raise  # it may be as good as ever
+    except Exception as error:  # what torch raises depends on where the damage is
+        raise OSError(
+            f"{state_file} is damaged, or nothing that this training wrote: delete it, and the "
+            "same command begins anew, or choose another --out."
+        ) from error
+    raise FileExistsError(f"{state_file.parent} holds a run of another recipe; {ELSEWHERE}")
 
 
 def _finish(training: "OnText | OnTask", folder: Path, state: State) -> None:
@@ -431,7 +494,7 @@ def main(arguments: list[str] | None = None) -> None:
     folder = options.out or Path("runs") / options.model
     try:
         row = train(kind, recipe, folder, device=options.device, minutes=options.minutes)
-    except FileExistsError as error:
+    except OSError as error:
         parser.error(str(error))
     accuracy = f", accuracy {row['held_out_accuracy']:.2%}" if "held_out_accuracy" in row else ""
     print(f"{folder}: held-out loss {row['held_out_loss']:.3f} nats{accuracy}")

@@ -7,6 +7,7 @@ changed a lesson.
 
 import json
 import random
+import re
 
 import pytest
 
@@ -63,6 +64,67 @@ def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
         fact["statement"] for fact in facts if fact["kind"] == "identity" and not fact["holds"]
     ]
     assert not identities, f"These identities do not hold: {identities}"
+    others = []
+    for statement, fact in claimed.items():
+        said = table[statement].get("control", "")
+        if not _as_said(said, fact["value"]):
+            others.append(f"{statement}, {said}: {fact['value']}")
+    assert not others, f"Untrained weights give other numbers than these controls say: {others}"
+
+
+# "untrained: below 0.5", "tokens shuffled, and untrained: 0.09", "untrained: 4.4 and 34 %"
+SAID = re.compile(
+    r"untrained(?: weights| model)?: (below |at most )?(?:ln 4096 = )?((?:[\d,.]+(?: and )?)+)( %)?"
+)
+
+
+def _as_said(control, value):
+    """Whether what was measured has each number of the control, rounded; words are for readers."""
+    found = SAID.search(control)
+    measured = [*_numbers(value)]
+    if not found or not measured:
+        return True
+    bound, said, percent = found.groups()
+    for number in re.findall(r"\d[\d,]*(?:\.\d+)?", said):
+        decimals = len(number.partition(".")[2])
+        scale = 100 if percent else 1
+        room = 0.5001 * 10.0**-decimals
+        least = float(number.replace(",", "")) - room
+        if bound and max(measured) * scale >= least + 2 * room:
+            return False
+        if not bound and not any(least <= n * scale <= least + 2 * room for n in measured):
+            return False
+    return True
+
+
+def _numbers(value):
+    if isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _numbers(item)
+    elif isinstance(value, int | float):
+        yield abs(float(value))
+
+
+@pytest.mark.parametrize(
+    ("control", "value", "is_so"),
+    [
+        ("untrained: 0.31", {"a": [0.3, 0.312]}, True),
+        ("untrained: 0.31", 0.32, False),
+        ("an even pattern: 28 %", 0.9, True),
+        ("tokens shuffled, and untrained: 0.09", [0.0871, 0.2], True),
+        ("untrained: 4.4 and 34 %", [0.0438, 0.341], True),
+        ("untrained: 4.4 and 34 %", [0.0438, 0.4], False),
+        ("untrained: below 0.12", [0.1, 0.11], True),
+        ("untrained: below 0.12", [0.1, 0.2], False),
+        ("untrained: 3,685 of 8,256", 3685, True),
+        ("untrained: 3,685 of 8,256", 3686, False),
+        ("single tokens: 6.79; untrained: ln 4096 = 8.3", 8.32, True),
+        ("untrained: nowhere in particular", 0.2, True),
+        ("an untrained model: 0.31", "another's", True),
+    ],
+)
+def test_a_control_says_what_untrained_weights_gave(control, value, is_so):
+    assert _as_said(control, value) == is_so
 
 
 def test_no_statement_stands_in_two_tables():

@@ -3,19 +3,22 @@
 Each gets one clear sentence, and none comes from inside torch.
 """
 
+import copy
 import inspect
 import math
+import re
 import traceback
 from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from transformer_lens import FactoredMatrix
 
 import course_lessons
 import course_utils
-from course_lessons import fourier, programs
+from course_lessons import by_hand, drawings, fourier, programs
 from course_lessons.l01_transformer import gpt
 from course_lessons.l03_zero_layers import thin_tables
 from course_lessons.l04b_what_reading_misses import score_parts, skip_trigrams
@@ -48,6 +51,7 @@ from course_utils import (
     text,
 )
 from course_utils.training import tasks, train
+from tests.states import otherwise
 
 
 def _model(n_layers):
@@ -74,7 +78,7 @@ def _last_of_two(embedded):
 
 OURS = {Path(package.__file__).parent for package in (course_lessons, course_utils)}
 MODEL, SHALLOW = _model(2), _model(1)
-ADDER = models.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
+ADDER = by_hand.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
 FIBONACCI = models.load("fibonacci")
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 START_FIRST = torch.cat([torch.zeros_like(TOKENS[:, :1]), TOKENS], 1)
@@ -190,13 +194,13 @@ GOOD = {  # a call of each function that is right
     models.initial: {
         "config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}
     },
-    models.from_circuits: {
+    by_hand.from_circuits: {
         "QK": torch.rand(2, 9, 9),
         "OV": torch.rand(2, 9, 9),
         "d_vocab": 4,
         "n_ctx": 3,
     },
-    models.from_neurons: {"curves": torch.rand(6, 4), "votes": torch.rand(4, 6)},
+    by_hand.from_neurons: {"curves": torch.rand(6, 4), "votes": torch.rand(4, 6)},
     models.sinusoids: {"n_ctx": 5, "d_model": 4},
     paths.of_tables: {
         "QK": torch.rand(2, 30, 30),
@@ -248,8 +252,8 @@ GOOD = {  # a call of each function that is right
         "lines": True,
         "size": 5.0,
     },
-    plots.box: {"axes": AXES, "x": 0.0, "y": 0.0, "label": "a", "colour": "white"},
-    plots.arrow: {
+    drawings.box: {"axes": AXES, "x": 0.0, "y": 0.0, "label": "a", "colour": "white"},
+    drawings.arrow: {
         "axes": AXES,
         "start": (0.0, 0.0),
         "end": (1.0, 1.0),
@@ -257,8 +261,8 @@ GOOD = {  # a call of each function that is right
         "line": "-",
         "bend": 0.1,
     },
-    plots.streams: {"tokens": ["a", "b", "a"], "to_come": "b", "height": 3.0},
-    plots.score_to_logit: {
+    drawings.streams: {"tokens": ["a", "b", "a"], "to_come": "b", "height": 3.0},
+    drawings.score_to_logit: {
         "sources": ["a", "b"],
         "score": {"tokens": torch.rand(2), "positions": torch.rand(2)},
         "effects": torch.rand(2),
@@ -431,6 +435,7 @@ GOOD = {  # a call of each function that is right
     text.train_tokenizer: {"documents": ["a b", "b a"], "d_vocab": 260},
     text.encode: {"documents": ["a b"]},
     text.visible: {"token": " a"},
+    text.require_whole_characters: {"words": "a b"},
     text.held_out_documents: {"kind": "prose"},
     text.windows: {"stream": TOKENS[0], "n_ctx": 4},
     text.held_out_tokens: {"kind": "prose", "n_ctx": 8},
@@ -452,7 +457,7 @@ GOOD = {  # a call of each function that is right
 UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "predict"}
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 # of the lessons' code what is no figure and no check
-MODULES += [fourier, programs]
+MODULES += [by_hand, drawings, fourier, programs]
 MODULES += [gpt, thin_tables, score_parts, skip_trigrams, max_of_list, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
@@ -474,6 +479,7 @@ PERSONAL = {
     train.loop,
     train.batch_of,
     train.train,
+    train.alone,
     train.main,
     runs.start,
     runs.train,
@@ -611,13 +617,110 @@ for _function in GOOD:
 of_a_module = pytest.mark.parametrize("functions", BY_MODULE.values(), ids=BY_MODULE)
 
 
+def _each(value, change):
+    """A good value with every tensor in it changed, those of a model too."""
+    if isinstance(value, nn.Module):
+        other = copy.deepcopy(value)
+        for part in other.modules():
+            for held in (part._parameters, part._buffers):
+                held |= {name: _each(tensor, change) for name, tensor in held.items()}
+        other.cfg.device = "meta" if next(other.parameters()).is_meta else "cpu"
+        return other
+    if isinstance(value, nn.Parameter):
+        return nn.Parameter(change(value.detach()), value.requires_grad)
+    if isinstance(value, Tensor):
+        return change(value.detach()).requires_grad_(value.requires_grad)
+    if isinstance(value, FactoredMatrix):
+        return FactoredMatrix(_each(value.A, change), _each(value.B, change))
+    if isinstance(value, dict):
+        return {key: _each(one, change) for key, one in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(_each(one, change) for one in value))
+    if isinstance(value, list | tuple):
+        return type(value)(_each(one, change) for one in value)
+    return value
+
+
+def _double(tensor):
+    return tensor.double() if tensor.is_floating_point() else tensor
+
+
+DRAWN = {plots.__name__, drawings.__name__}
+# What torch says where something asks for the numbers of a tensor that has only a shape
+NO_NUMBERS = "no data|on meta tensors|with Meta tensors|register_meta|Meta kernel"
+
+
+UNTRIED_ON_META = {
+    plots.show,  # as `plots.picture`
+    thin_tables.train_factors,  # 200 steps take seconds there
+    skip_trigrams.fit,  # the function that it is given here makes tensors on the CPU
+}
+
+
+class _DrawnWhereItsGeneratorIs(TorchFunctionMode):
+    """What a generator draws is on its device: on a GPU torch refuses anything else."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        made = function(*args, **(kwargs or {}))
+        generator = (kwargs or {}).get("generator")
+        if generator is not None and isinstance(made, Tensor):
+            assert made.device.type == generator.device.type, 'give it device="cpu"'
+        return made
+
+
 @of_a_module
-def test_good_calls_are_good(subtests, functions):
+def test_what_a_function_makes_is_where_its_arguments_are(subtests, functions):
+    for function in functions:
+        if function in UNTRIED_ON_META:
+            continue
+        with (
+            subtests.test(function.__name__),
+            torch.random.fork_rng(),
+            _DrawnWhereItsGeneratorIs(),
+        ):
+            if function is plots.picture:
+                plots.bars(**GOOD[plots.bars])
+            try:
+                function(**_each(GOOD[function], lambda tensor: tensor.to("meta")))
+            except (RuntimeError, ValueError) as error:
+                assert re.search(NO_NUMBERS, str(error)), error
+
+
+@of_a_module
+def test_it_is_as_precise_as_its_arguments(subtests, functions):
+    for function in functions:
+        if function.__module__ in DRAWN:
+            continue
+        with subtests.test(function.__name__), torch.random.fork_rng():
+            _call(function, _each(GOOD[function], _double))
+
+
+def _call(function, arguments):
+    if function in (plots.show, plots.picture):
+        plots.bars(**GOOD[plots.bars])
+    return function(**arguments)
+
+
+def _kinds(value):
+    """Precision and place of every tensor in a result."""
+    if isinstance(value, Tensor):
+        return value.dtype, value.device
+    if isinstance(value, FactoredMatrix):
+        return _kinds([value.A, value.B])
+    if isinstance(value, dict):
+        return _kinds([*value.values()])
+    return [_kinds(one) for one in value] if isinstance(value, list | tuple) else None
+
+
+@of_a_module
+def test_it_does_not_ask_how_the_notebook_has_set_torch(subtests, functions):
     for function in functions:
         with subtests.test(function.__name__), torch.random.fork_rng():
-            if function in (plots.show, plots.picture):
-                plots.bars(**GOOD[plots.bars])
-            function(**GOOD[function])
+            with otherwise():
+                made = _call(function, GOOD[function])
+                assert torch.get_default_dtype() == torch.float64  # the notebook's own
+            is_drawn = function.__module__ in DRAWN
+            assert is_drawn or _kinds(made) == _kinds(_call(function, GOOD[function]))
 
 
 @of_a_module

@@ -1,7 +1,10 @@
 """What every check does with a learner's function: side effects, time, exceptions, print."""
 
 import contextlib
+import os
 import random
+import subprocess
+import sys
 from fractions import Fraction
 
 import numpy as np
@@ -501,3 +504,30 @@ def test_numpy_weights_in_a_dictionary_become_tensors(capsys):
 def test_what_a_case_prints_is_shown(capsys):
     check.case_1(lambda: print("a look") or ["1.2 matters"])
     assert capsys.readouterr().out.startswith("a look\n")
+
+
+@pytest.mark.parametrize("name", [["double"], {}, None, 3, len])
+@pytest.mark.parametrize("show", [check.hint, check.solution, check.reset])
+def test_what_is_no_name_hears_so(show, name, capsys):
+    show(name)
+    assert "Give its name as the heading writes it" in capsys.readouterr().out
+
+
+def test_what_python_derives_from_a_runtime_error_is_no_matter_of_shapes(capsys):
+    def endless(q, k):
+        return endless(q, k)
+
+    def later(q, k):
+        raise NotImplementedError("later")
+
+    for answer, said in ((endless, "RecursionError"), (later, "NotImplementedError: later")):
+        check.attention_scores(answer)
+        line = capsys.readouterr().out.splitlines()[0]
+        assert "can't combine" not in line and said in line
+
+
+def test_a_verdict_in_the_encoding_of_western_windows():
+    environment = os.environ | {"PYTHONIOENCODING": "cp1252"}
+    code = "import course_utils.course; print('✓ double')"
+    made = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
+    assert made.stdout.split() == [b"?", b"double"]

@@ -190,3 +190,19 @@ def test_siblings_show_the_chosen_claims_and_count_all(monkeypatch, tmp_path):
     assert lines[-1] == f"Of the lesson's 3 claims about the trained model {count}"
     with pytest.raises(KeyError):
         replication.siblings("05_x", ["worst"])
+
+
+def test_nothing_is_not_equal_to_nothing():
+    with pytest.raises(ValueError, match="nothing to compare"):
+        claims.identity("empty", torch.zeros(0), torch.zeros(0))
+    with pytest.raises(ValueError, match=r"shapes \[3\] and \[4\] can't be equal"):
+        claims.identity("two lengths", torch.zeros(3), torch.zeros(4))
+
+
+@pytest.mark.parametrize(
+    ("argument", "wrong"), [("statement", ["a"]), ("se", "x"), ("unit", 3), ("predicted", 1)]
+)
+def test_a_claim_of_the_wrong_kind_is_one_sentence(argument, wrong):
+    given = {"statement": "a share", "value": 0.5, argument: wrong}
+    with pytest.raises(TypeError, match=f"{argument} must be"):
+        claims.claim(**given)

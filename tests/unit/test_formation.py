@@ -19,6 +19,7 @@ from course_lessons.l08_how_induction_forms import (
     runs,
 )
 from course_utils import _files, composition, heads, interventions, models, text
+from course_utils.training import train
 
 pytestmark = pytest.mark.slow  # small models train in them
 TINY = runs.Run(steps=2, batch=2)
@@ -628,8 +629,55 @@ def test_an_interrupted_sweep_goes_on(swept, tmp_path, monkeypatch):
 
 def test_another_recipe_of_the_same_name_is_trained(swept, tmp_path):
     runs.sweep({"tiny 1": RUNS["tiny 1"]}, tmp_path)
+    before = (tmp_path / "tiny-1.json").read_bytes()
     other = runs.sweep({"tiny 1": RUNS["tiny 2"]}, tmp_path)
     assert other["tiny 1"] == swept[1]["tiny 2"]
+    assert (tmp_path / "tiny-1.earlier.json").read_bytes() == before
+
+
+def test_damaged_results_are_set_aside_and_named(tmp_path, monkeypatch, capsys, subtests):
+    made = {"run": runs.as_stored(asdict(TINY)), "history": [{"step": 0}]}
+    monkeypatch.setattr(runs, "result", lambda run: made)
+    file = tmp_path / "tiny.json"
+    damaged = ("", "{", "[]", "<<<<<<< mine\n{}", json.dumps(made)[:-9])
+    foreign = ("{}", '{"run": 3}', '{"run": {"seed": 1}}', json.dumps({"run": asdict(TINY)}))
+    for content in (*damaged, *foreign):
+        with subtests.test(content):
+            file.write_text(content)
+            assert runs.sweep({"tiny": TINY}, tmp_path) == {"tiny": made}
+            word = "damaged" if content in damaged else "earlier"
+            said = capsys.readouterr().out
+            aside = tmp_path / said.partition(", as ")[2].partition(".json")[0]
+            assert f"{file} is " in said and aside.name.startswith(f"tiny.{word}")
+            assert aside.with_name(f"{aside.name}.json").read_text() == content
+            assert json.loads(file.read_text()) == made
+    monkeypatch.setattr(runs, "result", lambda run: pytest.fail("trained again"))
+    assert runs.sweep({"tiny": TINY}, tmp_path) == {"tiny": made}
+
+
+def test_two_sweeps_never_share_a_folder(tmp_path, capsys):
+    with train.alone(tmp_path / "runs"), pytest.raises(SystemExit):
+        command.main(["--arms", "spread", "--out", str(tmp_path)])
+    assert "Another training is at work in" in capsys.readouterr().err
+
+
+def test_a_damaged_table_is_set_aside_and_other_arms_stay(tmp_path, capsys):
+    results = {"spread 1": made_up() | {"silenced": [1.0, 1.0]}}
+    for content in ("", "{", "[]", '{"spread": 3}'):
+        file = experiments.write(results, tmp_path)
+        capsys.readouterr()
+        file.write_text(content)
+        if content:  # whole, as far as its sum says
+            _files.write_checksums(tmp_path)
+        assert experiments.write(results, tmp_path) == file
+        assert f"{file} is damaged. It is kept beside it, as" in capsys.readouterr().out
+        assert [*experiments.stored(tmp_path)] == ["spread"]
+    assert len(list(tmp_path.glob("experiments.damaged*.json"))) == 4
+    # an arm of another version
+    file.write_text('{"no arm of ours": [{"run": {}}]}')
+    _files.write_checksums(tmp_path)
+    experiments.write(results, tmp_path)
+    assert [*experiments.stored(tmp_path)] == ["spread", "no arm of ours"]
 
 
 @pytest.mark.slow

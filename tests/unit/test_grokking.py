@@ -103,3 +103,17 @@ def test_a_stored_run_begins_as_it_does_here():
     here = grokking.measured(run)
     assert here["test_loss"] == pytest.approx(stored["test_loss"][:3], rel=0.02)
     assert here["train_loss"] == pytest.approx(stored["train_loss"][:3], rel=0.05)
+
+
+def test_loudness_counts_standard_deviations_by_sum_and_difference():
+    numbers = torch.arange(P)
+    told = 3.0 * numbers[:, None] + numbers  # of a sum and a difference, [sum, difference]
+    table = torch.zeros(P, P, P)
+    for a, b in grokking.PAIRS.tolist():
+        total, apart = (a + b) % P, (a - b) % P
+        table[a, b, total] = told[total, apart]
+    loud = grokking.loudness(table)
+    torch.testing.assert_close(loud, (told - told.mean()) / told.std())
+    torch.testing.assert_close(loud.std(), torch.tensor(1.0))
+    # not how large logits are, only how they differ
+    torch.testing.assert_close(grokking.loudness(5 * table + 7), loud)

@@ -1,5 +1,6 @@
 """What is cut or replaced: against TransformerLens's own hooks."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -230,6 +231,11 @@ def test_where_there_is_layernorm_no_door_can_be_cut():
     )
     with pytest.raises(ValueError, match="LayerNorm"):
         paths.run(model, torch.tensor([1, 2, 3]), ((0, 0), "k", (1, 1)))
+    with (
+        pytest.raises(ValueError, match="LayerNorm"),
+        interventions.cut(model, ("embed", "logits")),
+    ):
+        pass
     with pytest.raises(ValueError, match="pairs of heads"):
         paths.pairs(model, paths.run(model, torch.tensor([1, 2, 3])), 1, 1)
 
@@ -334,14 +340,56 @@ def test_two_cuts_at_once_put_two_things_in_place():
         assert (model(tokens) - nested).abs().max() > 1e-2
 
 
+def test_without_a_stand_in_nothing_is_read_of_what_the_token_puts_there():
+    model = small()
+    tokens = torch.randint(1, 30, (2, 6), generator=torch.Generator().manual_seed(1))
+    whole = model(tokens)
+    with interventions.cut(model, ("embed", "logits")):
+        without = model(tokens)
+    torch.testing.assert_close(without, whole - model.W_E[tokens] @ model.W_U, **EXACT)
+
+
+def test_stand_ins_of_all_layers_are_of_every_head():
+    model = small()  # of two layers with three heads each
+    tokens = torch.randint(1, 30, (2, 6), generator=torch.Generator().manual_seed(1))
+    found = interventions.stand_ins(model, None, tokens)["zero"]
+    assert found.keys() == {"embed", *models.all_heads(model)}
+
+
 @pytest.mark.parametrize(
     "kept", [(1, 1), 3, ((1, 0), "k", (1, 1)), ("embed", "k"), (0, "logits"), ((0, 9), "logits")]
 )
 def test_only_doors_can_be_kept(kept):
     with pytest.raises((ValueError, IndexError, TypeError)):
         interventions.all_but(small(), kept)
+    with pytest.raises(IndexError, match="head must be a whole number from 0 to 2"):
+        interventions.all_but(small(), ((0, 9), "logits"))
 
 
 def test_a_model_with_mlps_is_no_set_of_doors():
     with pytest.raises(ValueError, match="no MLPs"):
         interventions.all_but(tiny_model(attn_only=False, d_mlp=4, act_fn="relu"))
+    with pytest.raises(ValueError, match="no MLPs"):
+        interventions.all_but(tiny_model(n_layers=0))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        np.unravel_index(5, (2, 8)),
+        torch.unravel_index(torch.tensor(5), (2, 8)),
+        [0, 5],
+        np.array([0, 5]),
+        torch.tensor([0, 5]),
+    ],
+    ids=["numpy", "torch", "list", "array", "tensor"],
+)
+def test_a_head_may_be_found_by_numpy_or_torch(head):
+    model, tokens = model_of("two-layer"), tokens_of("two-layer")
+    right = measure.cost(model, [(0, 5)], tokens[None])
+    assert torch.equal(measure.cost(model, [head], tokens[None]), right)
+    door, place = (head, "k", (np.int64(1), torch.tensor(6))), np.int64(3)
+    assert paths.run(model, tokens, door, place).cuts == (((0, 5), "k", (1, 6)), 3)
+    assert ((0, 5), "k", (1, 6)) not in interventions.all_but(model, door)
+    z = torch.zeros(1, len(tokens), 32)
+    assert torch.equal(measure.cost(model, [head], tokens[None], {(np.int64(0), 5): z}), right)

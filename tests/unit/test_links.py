@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
+import course_lessons
 from course_tools import authoring, links
+from course_utils._files import ROOT
 
 TITLES = {
     "00_start": "00 · Start here",
@@ -89,6 +91,36 @@ def test_sources_get_their_address_once_a_cell_and_code_none():
         f"Goldberg\n2014]({theirs})."
     )
     assert said.source == linked and code.source == "# " + text
+
+
+CITATION = re.compile(r"[A-Z][\w-]+ (?:et al\.|& [A-Z][\w-]+)\s+\d{4}")
+YEARS = {  # papers whose year of print, by which the field cites them, is later than their address
+    "Holtzman et al. 2020",
+    "Press et al. 2021",
+    "Sennrich et al. 2016",
+}
+
+
+def test_a_source_is_from_the_year_that_its_address_says():
+    for name, address in links.SOURCES.items():
+        found = re.search(r"arxiv\.org/abs/(\d\d)\d\d\.|/20(\d\d)/", address)
+        if found:
+            later = 1 if name in YEARS else 0
+            assert int(name[-4:]) == 2000 + int(found[1] or found[2]) + later, name
+
+
+def test_who_is_cited_is_a_source(subtests):
+    """By that year, in lessons, tables, glossary, guide: one that is off is no source of ours."""
+    texts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("*/*.md")}
+    for file in course_lessons.__path__:
+        tables = Path(file).glob("*/claims.json")
+        texts |= {path: path.read_text(encoding="utf-8") for path in tables}
+    for path in authoring.lessons():
+        texts[path] = "\n".join(cell.source for cell in authoring.read_notebook(path).cells)
+    for path, text in texts.items():
+        with subtests.test(path.name):
+            cited = {" ".join(words.split()) for words in CITATION.findall(text)}
+            assert cited <= links.SOURCES.keys()
 
 
 def test_links_made_twice_are_the_same_and_an_old_address_goes():

@@ -1,20 +1,28 @@
 """The microscope: its numbers are the package's, and it cuts as TransformerLens's hooks do."""
 
 import base64
+import copy
+import gc
 import json
 import re
 import subprocess
 import sys
+import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
 from bs4 import BeautifulSoup
+from ipywidgets.widgets.widget import _instances
 
+from course_lessons.l04_one_layer.explorer import Live
 from course_utils import composition, heads, load, models, paths, text
 from course_utils.course import microscope
-from course_utils.course.microscope import answers, scripts, stored_drawing
-from course_utils.course.microscope.facts import VIEWS, cut_of, key_of, number, percent
+from course_utils.course.bets import Card
+from course_utils.course.microscope import answers, scripts, stored, stored_drawing
+from course_utils.course.microscope.facts import VIEWS, Source, cut_of, key_of, number, percent
 from course_utils.course.microscope.live_in_kernel import Microscope
+from course_utils.course.microscope.live_in_page import InPage
 
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
 LIST = [5, 60, 3, 61, 12, 1]
@@ -199,6 +207,61 @@ def test_a_press_is_answered_with_the_facts_of_another_run():
     assert kind == "application/vnd.jupyter.widget-view+json"
 
 
+# what is let go
+
+
+def _live(kind):
+    if kind is Microscope:
+        return Microscope(Source(model_of("one-layer"), tokens_of("one-layer")), {})
+    given = {InPage: ("one-layer", TEXT, {}), Card: ("x_y", "?", [{"guess": "a"}], "", (), None)}
+    return kind(*given.get(kind, ()))
+
+
+def test_a_cell_that_runs_again_lets_go_of_what_it_showed(monkeypatch, subtests):
+    request = {"metadata": {}, "content": {"code": "show()"}, "header": {"msg_id": 0}}
+    notebook = SimpleNamespace(get_parent=lambda: request)
+    monkeypatch.setattr(scripts, "get_ipython", lambda: notebook)
+    monkeypatch.setattr(scripts, "_shown", {})
+    made = []
+
+    def shown(cell, kind, count=2):
+        """What a run of this cell shows: widgets, by the names under which ipywidgets has them."""
+        request["header"] = {"msg_id": request["header"]["msg_id"] + 1}
+        request["metadata"] = {"cellId": cell} if cell else {}
+        widgets = [_live(kind) for _ in range(count)]
+        made.extend(map(weakref.ref, widgets))
+        names = {part.model_id for widget in widgets for part in (widget, widget.layout)}
+        for widget in widgets:
+            scripts.view(widget)
+        return names
+
+    for kind in (Microscope, InPage, Card, Live):
+        with subtests.test(kind.__name__):
+            first, other, unnamed = shown("first", kind), shown("other", kind), shown(None, kind)
+            assert len(first | other | unnamed) == 12 and first | other | unnamed <= {*_instances}
+            again = shown("first", kind)
+            assert not first & {*_instances} and again | other | unnamed <= {*_instances}
+            # where cells have no names, and where no notebook is
+            assert shown(None, kind) <= {*_instances} and not unnamed & {*_instances}
+            monkeypatch.setattr(scripts, "get_ipython", lambda: None)
+            assert len(shown("first", kind, 3) & {*_instances}) == 2
+            monkeypatch.setattr(scripts, "get_ipython", lambda: notebook)
+    gc.collect()
+    kept = [widget for widget in (reference() for reference in made) if widget is not None]
+    assert {widget.model_id for widget in kept} <= {*_instances} and len(kept) < len(made) / 2
+
+
+def test_the_weights_are_there_once_and_runs_of_old_cuts_are_let_go():
+    assert _live(InPage).weights is _live(InPage).weights
+    assert "weights" not in scripts.model("one-layer")[0]
+    assert scripts.model_script("one-layer") and "weights" not in scripts.model("one-layer")[0]
+    source = Source(model_of("one-layer"), tokens_of("one-layer"))
+    first = source.run("0")
+    for cut in range(1, 20):
+        source.run(str(cut))
+    assert source.run("19") is source.run("19") and source.run("0") is not first
+
+
 # what is stored
 
 
@@ -266,6 +329,31 @@ def test_only_the_bundled_weights_are_taken_for_a_bundled_model():
     assert figure_of("one-layer").facts["model"] == "one-layer"
     assert figure_of("max-of-list").facts["model"] is None
     assert microscope.figure(load("two-layer", step=600), TEXT).facts["model"] is None
+
+
+CHANGES = {  # each makes another model of a bundled one
+    "a head's weights": lambda model: model.blocks[0].attn.W_O.data[5].zero_(),
+    "a head's weights, one of them": lambda model: model.blocks[1].attn.W_Q.data[0, 0, 0].add_(0.5),
+    "a bias": lambda model: model.unembed.b_U.data[3].add_(1),
+    "a mask": lambda model: model.blocks[0].attn.IGNORE.zero_(),
+    "a setting": lambda model: setattr(model.cfg, "attn_scale", 1.0),
+    "a hook": lambda model: model.blocks[0].attn.hook_z.add_hook(lambda z, hook: 0 * z),
+    "a hook of torch's": lambda model: model.blocks[0].register_forward_hook(lambda *_: None),
+    "a method": lambda model: setattr(model.blocks[0].attn, "forward", lambda *x, **_: x[0]),
+    "no tokenizer": lambda model: setattr(model, "tokenizer", None),
+    "kind of number": lambda model: model.double(),
+}
+
+
+def test_a_changed_model_is_not_taken_for_the_bundled_one(subtests):
+    for what, change in CHANGES.items():
+        with subtests.test(what):
+            changed = copy.deepcopy(model_of("two-layer"))
+            change(changed)
+            assert stored._bundled(changed) is None
+    alike = copy.deepcopy(model_of("two-layer"))
+    alike.set_use_attn_result(True)  # no answer depends on it
+    assert stored._bundled(alike) == "two-layer"
 
 
 def test_a_bundled_model_is_there_before_torch():

@@ -16,6 +16,7 @@ import pytest
 import torch
 from huggingface_hub import constants
 from huggingface_hub import errors as hub_errors
+from huggingface_hub import utils as hub_utils
 
 from course_utils import _files, models, text
 
@@ -347,6 +348,34 @@ def test_any_answer_of_the_hub_is_one(monkeypatch, status):
     assert not models._hub_answers()  # nobody listens any more
 
 
+def test_a_proxy_that_no_client_knows_is_no_network(monkeypatch, subtests):
+    """Then the cached copy is read, for which the hub's library makes a client, too."""
+    made = []
+    model = SimpleNamespace(eval=lambda: model, requires_grad_=lambda _: model)
+
+    def from_pretrained(*_, **__):
+        made.append(hub_utils.get_session())
+        return model
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setattr(models.HookedTransformer, "from_pretrained", from_pretrained)
+    for name, value in {
+        "ALL_PROXY": "socks://127.0.0.1:7890",
+        "all_proxy": "socks4a://127.0.0.1:7890",
+        "HTTP_PROXY": "http://[::1",
+        "HTTPS_PROXY": "htp://127.0.0.1:7890",
+        "NO_PROXY": "fe80::/10",
+    }.items():
+        with subtests.test(f"{name}={value}"), pytest.MonkeyPatch.context() as patch:
+            patch.setenv(name, value)
+            # where the name says nothing by itself, nobody listens
+            patch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+            hub_utils.close_session()
+            assert models.load("gpt2") is model
+            assert made.pop() and os.environ[name] == value and not constants.HF_HUB_OFFLINE
+    hub_utils.close_session()
+
+
 def test_hub_models_take_no_step():
     with pytest.raises(ValueError, match=r'load\("gpt2"\) takes no step'):
         models.load("gpt2", step=0)
@@ -487,42 +516,6 @@ def test_history_is_that_of_a_bundled_model():
 def test_all_heads_are_listed_layer_by_layer():
     assert models.all_heads(models.initial(CONFIG)) == [(0, 0), (0, 1), (1, 0), (1, 1)]
     assert models.all_heads(models.initial(CONFIG | {"n_layers": 0})) == []
-
-
-@pytest.mark.parametrize("positions", ["shortformer", "standard"])
-def test_a_model_from_circuits_has_their_scores_and_moves_what_they_say(positions):
-    QK, OV = torch.randn(2, 2, 9, 9, generator=torch.Generator().manual_seed(0))
-    model = models.from_circuits(QK, OV, d_vocab=4, n_ctx=3, positions=positions)
-    tokens = torch.tensor([[2, 0, 3]])
-    logits, cache = model.run_with_cache(tokens)
-    token, place = torch.eye(9)[tokens[0]], torch.eye(9)[4:7]
-    stream = token if positions == "shortformer" else token + place
-    scores = (token + place) @ QK[0] @ (token + place).T
-    attended = scores.masked_fill(torch.ones(3, 3).triu(1).bool(), -torch.inf).softmax(-1)
-    torch.testing.assert_close(cache["pattern", 0][0, 0], attended)
-    after = stream + attended @ stream @ OV[0]
-    torch.testing.assert_close(cache["resid_post", 0][0], after)
-    torch.testing.assert_close(logits[0], 10 * cache["resid_post", 1][0, :, :4])
-
-
-def test_a_model_from_neurons_is_what_its_two_tables_say():
-    curves, votes = torch.randn(7, 4, generator=torch.Generator().manual_seed(0)), torch.randn(4, 7)
-    model = models.from_neurons(curves, votes)
-    tokens = torch.cartesian_prod(torch.arange(7), torch.arange(7))
-    a, b = tokens.T
-    expected = ((curves[a] + curves[b]) / 2).relu() @ votes
-    torch.testing.assert_close(model(tokens)[:, -1], expected)
-    assert not any(parameter.requires_grad for parameter in model.parameters())
-
-
-def test_circuits_without_room_or_with_unknown_positions_hear_of_it():
-    two = torch.zeros(1, 5, 5)
-    with pytest.raises(
-        ValueError, match="3 tokens and 3 positions need more than the 5 dimensions"
-    ):
-        models.from_circuits(two, two, d_vocab=3, n_ctx=3)
-    with pytest.raises(ValueError, match="not 'rotary'"):
-        models.from_circuits(two, two, d_vocab=2, n_ctx=3, positions="rotary")
 
 
 @pytest.mark.parametrize("device", ["gpu", "cuda:99", ""])

@@ -1,6 +1,8 @@
 """Pictures: drawn without a warning, and without the network."""
 
 import base64
+import importlib
+import inspect
 import io
 import itertools
 import json
@@ -8,6 +10,7 @@ import math
 import re
 import socket
 import warnings
+from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib
@@ -22,8 +25,11 @@ from IPython.display import DisplayHandle
 from matplotlib.colors import to_rgb
 from PIL import Image
 
+import course_lessons
+from course_lessons import drawings
+from course_lessons.l02_residual_stream import figures as lesson_02
 from course_lessons.l03_zero_layers import figures as lesson_03
-from course_utils import plots
+from course_utils import _style, plots
 
 # among them, what matplotlib takes for bad mathematics
 TOKENS = ["<|start|>", " $\\x$", "\n", "é", "a_b"]
@@ -379,3 +385,143 @@ def test_colours_are_told_apart(eyes):
         np.clip(linear(np.array([to_rgb(colour) for colour in plots.COLOURS])) @ eyes.T, 0, 1)
     )
     assert min(ciede2000(one, other) for one, other in itertools.combinations(seen, 2)) >= 20
+
+
+# What the reader sets matplotlib to is theirs, and our figures are the same with it.
+
+STYLES = {
+    "dark": matplotlib.style.library["dark_background"],
+    "ggplot": matplotlib.style.library["ggplot"],
+    "svg": {"savefig.format": "svg", "savefig.transparent": True, "savefig.dpi": 30},
+    "LaTeX, which is not there": {"text.usetex": True, "text.latex.preamble": r"\nothing"},
+    "all else": {
+        "axes.grid": True,
+        "axes.titlelocation": "right",
+        "figure.autolayout": True,
+        "figure.max_open_warning": 1,
+        "font.size": 30,
+        "image.cmap": "gray",
+        "legend.frameon": True,
+        "path.sketch": (1, 100, 2),
+        "savefig.facecolor": "none",
+        "xtick.labelcolor": "white",
+    },
+}
+ONE, TWO = torch.tensor([1.0, 2.0]), {"one": [1.0, 2.0], "two": [2.0, -1.0]}
+DRAWN = {  # a figure of each function, and of a lesson that draws with pyplot itself
+    "bars": lambda: plots.bars({"first": 1.0, "second": -2.0}, "Title", "nats", ["first"]),
+    "grouped": lambda: plots.grouped_bars(TWO, ["a", "b"], "Title", "nats", "x", numbers=True),
+    "curves": lambda: plots.curves(TWO, "Title", "x", "y"),
+    "panels": lambda: plots.panels({"left": 1, "right": 2}, (6, 3), "x", "y"),
+    "heatmap": lambda: plots.heatmap(PATTERN[:2, :2], ["a", "b"], ["c", "d"], "Title", label="y"),
+    "attention": lambda: plots.attention(PATTERN, TOKENS, "Title"),
+    "to a logit": lambda: drawings.score_to_logit(
+        ["a", "b"], {"x": ONE}, ONE, "h", {"y": 1.0}, "z"
+    ),
+    "streams": lambda: drawings.streams(["a", "b", "a"], "b"),
+    "lesson 02": lesson_02.stream,
+}
+
+
+@pytest.fixture
+def unset():
+    """Matplotlib, set anew for each test."""
+    with plt.rc_context():
+        yield plt.rcParams
+
+
+def _pixels():
+    html = plots.picture("A figure.", sharp=False)["text/html"]
+    png = base64.b64decode(re.search(r'base64,([^"]+)', html)[1])
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")) / 255
+
+
+def _same_figure(first, then):
+    """A figure's pixels, with one style set before it is drawn, and another before it is shown."""
+    plt.rcParams.update(first)
+    axes = plots.grouped_bars(TWO, ["a", "b"], "", "nats", numbers=True)
+    plt.rcParams.update(then)
+    kept = dict(plt.rcParams)
+    axes.legend(title="here")  # as cells of lessons do
+    axes.set_title("Title")
+    axes.axhline(0.5)
+    pixels = _pixels()
+    assert dict(plt.rcParams) == kept
+    return pixels
+
+
+def test_a_figure_is_the_same_in_every_style_and_changes_none(unset, subtests):
+    expected = _same_figure({}, {})
+    for name, style in STYLES.items():
+        with subtests.test(name), plt.rc_context():
+            np.testing.assert_array_equal(_same_figure(style, STYLES["dark"]), expected)
+
+
+def _colours(figure):
+    """Each text that stands in a figure, and its colour."""
+    figure.set_layout_engine("none")
+    figure.draw_without_rendering()
+    texts = figure.findobj(matplotlib.text.Text)
+    return {text.get_text(): text.get_color() for text in texts if text.get_text().strip()}
+
+
+def test_every_figure_is_legible_in_a_dark_style(unset, subtests):
+    """Titles, labels, ticks, bars' numbers and the legend, on white."""
+    unset.update(STYLES["dark"])
+    kept = dict(unset)
+    for name, draw in DRAWN.items():
+        with subtests.test(name):
+            draw()
+            figure = plt.gcf()
+            figure.axes[0].legend(["said"])
+            assert figure.get_facecolor() == (1, 1, 1, 1) and dict(unset) == kept
+            found = _colours(figure)
+            assert len(found) > 2
+            for text, colour in found.items():
+                lightness = linear(np.array(to_rgb(colour))) @ XYZ[1]
+                assert 1.05 / (lightness + 0.05) > 4.5, text
+            plt.close()
+
+
+def test_importing_and_drawing_leave_the_readers_settings(unset):
+    plots.bars({"a": 1.0}, "Title", "nats")
+    plots.show("One bar.")
+    for name in _style.STYLE:
+        assert unset[name] == matplotlib.rcParamsOrig[name], name
+
+
+def test_every_figure_of_a_lesson_is_drawn_in_our_style(subtests):
+    """A new one, too: `draws_in_style` stands at the end of its module."""
+    styled = _style.styled(print).__code__
+    modules = [plots]
+    for lesson in course_lessons.import_all():
+        if Path(lesson.__file__).with_name("figures.py").is_file():
+            figures = importlib.import_module(f"{lesson.__name__}.figures")
+            modules += [figures] if hasattr(figures, "plt") else []
+    assert len(modules) > 15
+    no_figures = {"alt_texts", "attention_heads", "picture", "show", "written"}
+    for module in modules:
+        for name, found in vars(module).items():
+            is_public = getattr(found, "__module__", "") == module.__name__ and name[0] != "_"
+            if not is_public or (module is plots and name in no_figures):
+                continue
+            parts = [found] if inspect.isfunction(found) else [*vars(found).values()]
+            with subtests.test(f"{module.__name__}.{name}"):
+                assert {part.__code__ for part in parts if inspect.isfunction(part)} == {styled}
+
+
+def test_a_figure_of_the_readers_own_stays_theirs(unset):
+    unset.update(STYLES["dark"])
+    theirs = plt.figure()
+    plots.bars({"a": 1.0}, "Title", "nats")
+    last = plt.figure()
+    assert _pixels()[0, 0].tolist() == [1, 1, 1]  # ours, which was not the last
+    assert plt.get_fignums() == [theirs.number, last.number] and plt.gcf() is last
+
+    # ours in their axes: light on dark, as all that is theirs
+    axes = last.subplots()
+    assert plots.bars({"a": 1.0}, "Title", "nats", axes=axes) is axes
+    assert {*_colours(last).values()} == {"white"}
+    pixels = _pixels()
+    assert pixels[0, 0].max() == 0 and pixels.max() == 1
+    assert plt.get_fignums() == [theirs.number]

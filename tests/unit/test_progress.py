@@ -51,6 +51,26 @@ def test_the_best_copy_counts(tmp_path):
     assert progress.marks(tmp_path) == {"03": {"a": "✓", "b": "✓"}, "07": {"z": "○"}}
 
 
+def test_the_best_cell_counts_and_only_where_the_check_is_called(tmp_path):
+    path = tmp_path / "11_final_case.ipynb"
+    _notebook(path, a="✓ a\n", b="✗ b: no.\n", case_1="○ case_1: not attempted yet.\n", c="")
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+
+    # below: a's blank, run; what was tried of b; a box, solved; a print that no check said
+    below = {
+        "a = check.a(a)": "○ a: not attempted yet. The lesson goes on with ours.\n",
+        "b = check.b(b)": "✗ b: still not.\n",
+        "case_1 = check.case(1, case_1)": "✓ case_1\n  holds  all of it\n",
+        "print('✓ c')  # no check": "✓ c\n",
+    }
+    for source, text in below.items():
+        output = {"output_type": "stream", "name": "stdout", "text": text}
+        notebook["cells"].append({"cell_type": "code", "source": source, "outputs": [output]})
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    expected = {"a": "✓", "b": "✗", "case_1": "✓", "c": "○"}
+    assert progress.marks(tmp_path)["11"] == expected
+
+
 def test_the_lessons_as_they_come_are_blank_and_the_solutions_done():
     done = progress.marks(authoring.SOLUTIONS)
     assert len(done) >= 8 and {mark for lesson in done.values() for mark in lesson.values()} == {
@@ -87,6 +107,24 @@ def test_bad_input_is_one_sentence(tmp_path, capsys, text):
     with pytest.raises(SystemExit):
         progress.main([str(tmp_path)])
     assert "03_zero_layers.ipynb is no notebook that can be read" in capsys.readouterr().err
+
+
+def test_one_odd_file_ends_no_overview(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    _notebook(tmp_path / "03_zero_layers.ipynb", a="✓ a\n")
+    (tmp_path / "04_one_layer.ipynb").write_text('{"cells": [')
+    (tmp_path / "05_max_of_list.ipynb").mkdir()
+    (tmp_path / "06_composition.ipynb").symlink_to(tmp_path / "away.ipynb")
+    assert "Go on: 03_zero_layers.ipynb" in repr(progress.Overview())
+    said = capsys.readouterr().out
+    for name in ("04_one_layer", "05_max_of_list", "06_composition"):
+        assert f"{name}.ipynb is no notebook that can be read" in said
+    progress.main([str(tmp_path)])
+    assert "03  ✓" in capsys.readouterr().out
+    # a lesson without exercises is a page, too
+    (tmp_path / "03_zero_layers.ipynb").unlink()
+    _notebook(tmp_path / "00_start.ipynb")
+    assert "none made" in progress.Overview()._repr_mimebundle_()[0]["text/html"]
 
 
 def test_the_overview_links_each_exercise_and_says_where_to_go_on(tmp_path, monkeypatch):

@@ -75,6 +75,24 @@ def test_it_says_what_was_kept_and_what_to_do(
     )
 
 
+def test_odd_names_and_a_link_that_leads_away_are_told(tmp_path, launched, monkeypatch, capsys):
+    folder = tmp_path / "mine"
+    (folder / "03_zero_layers.ipynb").mkdir(parents=True)
+    (folder / "04_one_layer.ipynb").symlink_to(tmp_path / "away" / "mine.ipynb")
+    (folder / copies.RECORD).write_text('{"../05_mine.ipynb": ["a", "b"], "06": 3')
+    for _ in range(2):
+        start.main(["--folder", str(folder)])
+        said = capsys.readouterr().out
+        assert "03_zero_layers.ipynb is a link, or a folder" in said
+        assert "04_one_layer.ipynb is a link" in said and said.count("stays as it is") == 2
+    assert (folder / "04_one_layer.ipynb").is_symlink() and (folder / start.FIRST).is_file()
+    (tmp_path / copies.FOLDER).symlink_to(tmp_path / "away")
+    monkeypatch.setattr(copies, "places", lambda: [tmp_path])
+    with pytest.raises(SystemExit):
+        start.main([])
+    assert "which is away: bring it back" in capsys.readouterr().err
+
+
 def test_without_jupyterlab_it_says_how_to_get_it(tmp_path, launched, monkeypatch, capsys):
     find = importlib.util.find_spec
     monkeypatch.setattr(
@@ -86,6 +104,34 @@ def test_without_jupyterlab_it_says_how_to_get_it(tmp_path, launched, monkeypatc
         "JupyterLab is not installed in this Python: " in capsys.readouterr().err and not launched
     )
     assert (tmp_path / start.FIRST).is_file()  # the copies are there
+
+
+def test_a_proxy_that_jupyterlab_cannot_take_does_not_end_the_start(
+    tmp_path, launched, monkeypatch, capsys
+):
+    proxies = {
+        "ALL_PROXY": "socks://127.0.0.1:7890",
+        "HTTP_PROXY": "127.0.0.1:7890",  # as curl and pip read it
+        "HTTPS_PROXY": "http://[::1",
+        "NO_PROXY": "fe80::/10,localhost",
+        "all_proxy": "",
+        "https_proxy": "http://127.0.0.1:7890",
+        "no_proxy": "localhost",
+    }
+    for name in start.PROXIES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+    start.main(["--folder", str(tmp_path)])
+    left = {name: os.environ[name] for name in proxies if name in os.environ}
+    assert left == {
+        "HTTP_PROXY": "http://127.0.0.1:7890",
+        "all_proxy": "",
+        "https_proxy": "http://127.0.0.1:7890",
+        "no_proxy": "localhost",
+    }
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if "_PROXY" in line]
+    assert "can't start with ALL_PROXY and HTTPS_PROXY and NO_PROXY as it is" in said and launched
 
 
 def test_a_folder_that_cannot_be_is_one_sentence(tmp_path, launched, capsys):

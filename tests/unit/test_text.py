@@ -5,7 +5,7 @@ import sysconfig
 import pytest
 import torch
 
-from course_utils import _files, models, text
+from course_utils import _files, bigrams, load, measure, models, text
 
 CONFIG = {
     "n_layers": 1,
@@ -263,3 +263,23 @@ def test_repeated_tokens_refuses_sizes_below_one(sizes):
 def test_repeated_tokens_refuses_weights_of_another_vocabulary():
     with pytest.raises(ValueError, match=r"shape \[4096\], not \[3\]"):
         text.repeated_tokens(weights=[1.0, 1.0, 1.0])
+
+
+def test_half_of_a_character_is_no_text():
+    for call in (text.encode, text.train_tokenizer):
+        with pytest.raises(ValueError, match="half of a character"):
+            call(["fine", "\ud83d"])
+        with pytest.raises(TypeError, match="one of these is int"):
+            call(["fine", 3])
+    with pytest.raises(ValueError, match="the list is empty"):
+        text.encode([])
+    assert len(text.encode(["a\x00b"])) > 2
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "int32"])
+def test_small_whole_numbers_are_tokens_too(dtype):
+    tokens = torch.arange(12)[None]
+    small = tokens.to(getattr(torch, dtype))
+    model = load("zero-layer")
+    assert torch.equal(measure.losses(model, small), measure.losses(model, tokens))
+    assert torch.equal(bigrams.count(small[0]).to_dense(), bigrams.count(tokens[0]).to_dense())

@@ -1,6 +1,7 @@
 """Training, on models and texts small enough to do it many times."""
 
 import contextlib
+import io
 import itertools
 import json
 import os
@@ -198,6 +199,8 @@ def kill_at_every_moment(folders):
         def kill(event, arguments):
             if event not in ("os.rename", "os.remove") or not (file := Path(arguments[0])).exists():
                 return
+            if file.name == ".lock":
+                return  # the run is over
             if file.parent == folder and next(changes) == moment:
                 if event == "os.rename":  # of what was just written, which is only half there now
                     os.truncate(file, file.stat().st_size // 2)
@@ -560,6 +563,98 @@ def test_an_interrupted_task_ends_like_any_other(finished_task, tmp_path, monkey
         patch.setattr(train, "interval", lambda step: 10)
         assert train.train(train.OnTask, TASK, folder) == finished_task.row
     assert _contents(folder) == _contents(finished_task.folder)
+
+
+@pytest.fixture
+def begun(tmp_path, monkeypatch):
+    """A folder with a task's training that was interrupted after its first saved state."""
+    folder = tmp_path / "sum"
+    with monkeypatch.context() as patch:
+        patch.setattr(train.OnTask, "measure", _interrupt_at_the_third(train.OnTask.measure))
+        with pytest.raises(SystemExit):
+            train.train(train.OnTask, TASK, folder)
+    return folder
+
+
+def _damaged(state):
+    """States that nobody can go on from, from one that is whole."""
+    yield b""
+    yield b"hello"
+    yield b"PK\x03\x04" + b"x" * 300
+    yield state[: len(state) // 2]
+    middle = len(state) // 2
+    yield state[:middle] + bytes([state[middle] ^ 1]) + state[middle + 1 :]
+    whole = torch.load(io.BytesIO(state), weights_only=True)
+    foreign = [{"a": 1}, [whole], {"recipe": whole["recipe"], "state": {"minutes": None}}]
+    foreign += [whole | {"optimizers": []}, whole | {"model": {}}, whole | {"state": {}}]
+    foreign.append(whole | {"state": whole["state"] | {"odd": 1}})
+    for content in foreign:
+        buffer = io.BytesIO()
+        torch.save(content, buffer)
+        yield buffer.getvalue()
+
+
+def test_a_damaged_state_is_one_sentence_and_stays(begun, finished_task, capsys, subtests):
+    file = begun / train.STATE
+    whole = file.read_bytes()
+    for content in _damaged(whole):
+        with subtests.test(content[:40]):
+            file.write_bytes(content)
+            with pytest.raises(OSError, match=r"damaged, or nothing .* delete it") as caught:
+                train.train(train.OnTask, TASK, begun)
+            assert str(file) in str(caught.value) and file.read_bytes() == content
+    file.unlink()
+    file.mkdir()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(tasks, "TASKS", {"sum": TASK})
+        train.main(["sum", "--out", str(begun)])
+    assert f"{file} is damaged" in capsys.readouterr().err
+
+    # nothing of it was lost
+    file.rmdir()
+    file.write_bytes(whole)
+    assert train.train(train.OnTask, TASK, begun) == finished_task.row
+    assert _contents(begun) == _contents(finished_task.folder)
+
+
+def test_two_trainings_never_share_a_folder(begun, finished_task):
+    lock = f"lock = filelock.FileLock({str(begun / '.lock')!r})"
+    holds = f"import filelock; {lock}; lock.acquire(); print(1, flush=True); input()"
+    command = [sys.executable, "-c", holds]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        other.stdout.readline()
+        with pytest.raises(FileExistsError, match=r"Another training is at work in .*sum: wait"):
+            train.train(train.OnTask, TASK, begun)
+        other.kill()  # and what it held is free
+    assert train.train(train.OnTask, TASK, begun) == finished_task.row
+    assert _contents(begun) == _contents(finished_task.folder)
+    assert not list(begun.glob(".*"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="this system can't limit the size of files")
+@pytest.mark.parametrize("snapshots", [(), (20,)])
+def test_a_full_disk_is_one_sentence_and_takes_nothing(tmp_path, snapshots):
+    import resource
+
+    run = replace(TINY, n_layers=0, snapshots=snapshots)
+    kept = tmp_path / train.STATE
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    loss = train.OnText.loss
+
+    def fills(training, step):
+        if step == 15:  # the first state is saved
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, usual[1]))
+        return loss(training, step)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(OSError, match="disk full") as error:
+        patch.setattr(train.OnText, "loss", fills)
+        try:
+            train.train(train.OnText, run, tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert str(tmp_path) in str(error.value)
+    assert torch.load(kept, weights_only=True)["state"]["step"] == 10
+    assert {file.name for file in tmp_path.iterdir()} == {train.STATE}
 
 
 def _interrupt_at_the_third(measure):

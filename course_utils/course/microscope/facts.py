@@ -1,7 +1,7 @@
 """What the microscope shows, in numbers, names and words; in a page, `engine.js` makes the same."""
 
 import re
-from functools import cache, cached_property
+from functools import cached_property, lru_cache
 from itertools import groupby
 from string import Formatter
 from typing import Any
@@ -46,10 +46,10 @@ def cut_of(key: str) -> Any:
 
 
 class Source:
-    """A model on one text, run once for each set of cuts."""
+    """A model on one text, run once for each set of cuts; the last few runs are kept."""
 
     def __init__(self, model: HookedTransformer, tokens: Tensor):
-        @cache
+        @lru_cache(maxsize=8)
         def run(*cuts: str) -> Run:
             return paths.run(model, tokens, *map(cut_of, cuts))
 

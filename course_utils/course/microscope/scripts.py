@@ -6,11 +6,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from IPython import get_ipython
+
 from course_utils._files import DATA, verified
 
 HERE = Path(__file__).resolve().parent
 WIDGET = "application/vnd.jupyter.widget-view+json"
 MODELS = ("one-layer", "two-layer")  # attention alone, and nothing that normalises
+_shown: dict[str, tuple[Any, list]] = {}  # what each cell's last run shows: which run, its widgets
 
 
 @cache
@@ -25,6 +28,7 @@ def style() -> str:
     return (HERE / "micro.css").read_text(encoding="utf-8")
 
 
+@cache  # for all widgets alike: a model has 5 MB
 def model(name: str) -> tuple[dict, bytes]:
     """A bundled model as the page reads it: what describes it, and its weights, float16."""
     if name not in MODELS:
@@ -39,7 +43,7 @@ def model(name: str) -> tuple[dict, bytes]:
 def model_script(name: str) -> str:
     """A model as a script: a page on a disk may load one, too."""
     described, weights = model(name)
-    described["weights"] = base64.b64encode(weights).decode()
+    described = {**described, "weights": base64.b64encode(weights).decode()}
     return f"(window.microscopeModels ??= {{}})[{json.dumps(name)}] = {json.dumps(described)};\n"
 
 
@@ -56,5 +60,24 @@ def page_script() -> str:
 
 
 def view(widget: Any) -> dict:
-    """A widget as a cell's output."""
+    """A widget as a cell's output; what an earlier run of the cell showed is closed, and let go."""
+    cell, run = _running()
+    last, widgets = _shown.get(cell, (run, []))
+    if last != run:
+        for earlier in widgets:
+            earlier.layout.close()  # a widget of its own
+            earlier.close()
+        widgets = []
+    _shown[cell] = run, [*widgets, widget]
     return {WIDGET: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}
+
+
+def _running() -> tuple[str, Any]:
+    """The cell that runs, and which run of it this is; outside a notebook, each call is a run."""
+    shell = get_ipython()
+    message = shell.get_parent() if hasattr(shell, "get_parent") else {}
+    if not message:
+        return "", object()
+    # not every program that runs cells gives them names
+    cell = message["metadata"].get("cellId") or message["content"].get("code", "")
+    return cell, message["header"]["msg_id"]

@@ -1,9 +1,10 @@
 """The microscope's stored picture, where no script runs, and its facts for a page that draws."""
 
 import base64
+import hashlib
 import json
-import re
 from collections.abc import Sequence
+from functools import cache
 from html import escape
 from numbers import Integral
 
@@ -13,16 +14,19 @@ from safetensors import safe_open
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils._arguments import validated
+from course_utils._arguments import plain, validated
 from course_utils._files import DATA
 from course_utils.course.microscope import stored_drawing
 from course_utils.course.microscope.facts import VIEWS, Facts, Source, in_words, key_of, rounded
 from course_utils.course.microscope.scripts import MODELS
 from course_utils.interventions import Cut, Head, head_name
-from course_utils.models import require_head
+from course_utils.models import load, require_head
+from course_utils.text import require_whole_characters
 
 MOST = 64  # positions that the drawing has room for, in engine.js as well
 Text = str | Sequence[int] | Int[Tensor, " pos"]
+# settings that change no answer
+ALIKE = {"device", "use_attn_result", "use_attn_in", "use_split_qkv_input", "use_hook_mlp_in"}
 # JupyterLab shows an error for a widget whose kernel is gone: hidden beside the still picture
 DEAD = ".jp-OutputArea-child:has(.jupyter-widgets):not(:has(.micro))"
 BEFORE = f"{DEAD}:has(+.jp-OutputArea-child .microscope-still)"
@@ -83,6 +87,7 @@ def figure(
     """The stored picture, with alt text; what it takes, and what it raises, is said at `show`."""
     if view not in VIEWS:
         raise ValueError(f"view must be one of {', '.join(map(repr, VIEWS))}, not {view!r}.")
+    heads, cut, ask, press = map(plain, (heads, cut, ask, press))
     tokens = _tokens(model, text)
     source = Source(model, tokens)
     logits = source.run().logits
@@ -116,15 +121,35 @@ def figure(
 
 
 def _bundled(model: HookedTransformer) -> str | None:
-    """Which of the models that a page computes this one is; none if its weights are others."""
+    """Which of the models that a page computes this one is; none if anything in it is another."""
     for name in MODELS:
         file = DATA / name / "model.safetensors"
         if file.is_file():
-            with safe_open(file, "pt") as weights:  # of 5 MB, only what is compared is read
+            with safe_open(file, "pt") as weights:  # most models differ here: no other part is read
                 W_E = weights.get_tensor("embed.W_E").float()
-            if torch.equal(W_E, model.W_E):
+            if torch.equal(W_E, model.W_E.to(W_E)) and _fingerprint(model) == _as_loaded(name):
                 return name
     return None
+
+
+@cache
+def _as_loaded(name: str) -> str | None:
+    return _fingerprint(load(name))
+
+
+def _fingerprint(model: HookedTransformer) -> str | None:
+    """One number for all that decides what a model answers; none where a hook may change it."""
+    for module in model.modules():
+        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+            return None
+    settings = [(key, value) for key, value in model.cfg.to_dict().items() if key not in ALIKE]
+    words = model.tokenizer and sorted(model.tokenizer.get_vocab().items())
+    kinds = [type(module) for module in model.modules()]
+    found = hashlib.sha256(repr((settings, words, kinds)).encode())
+    for name, tensor in model.state_dict().items():
+        found.update(f"{name} {tensor.dtype}".encode())
+        found.update(tensor.float().cpu().numpy().tobytes())
+    return found.hexdigest()
 
 
 def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, " pos"]:
@@ -132,9 +157,7 @@ def _tokens(model: HookedTransformer, text: Text) -> Int[Tensor, " pos"]:
     if isinstance(text, str):
         if model.tokenizer is None:
             raise ValueError("This model reads numbers: give it a list, as [5, 60, 3].")
-        if re.search(r"[\ud800-\udfff]", text):
-            half = "This text holds half of a character (a surrogate)"
-            raise ValueError(f"{half}, which no token stands for.")
+        require_whole_characters(text)
         tokens = model.to_tokens(text)[0]
     else:
         tokens = torch.as_tensor(text)

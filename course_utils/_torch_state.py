@@ -1,0 +1,110 @@
+"""Torch as the course computes: float32, on the CPU, with gradients, and no warning is an error.
+
+A notebook may say otherwise, as with `torch.set_default_dtype(torch.float64)`. That is its own, and
+stays; what the course makes for itself does not follow it.
+"""
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+
+class Switch(NamedTuple):
+    """A setting of torch's that holds for all that is computed."""
+
+    read: Callable[[], Any]
+    usual: Any
+    within: Callable[[Any], AbstractContextManager]  # a block in which it has a value
+
+
+def _set_back(switch: Callable[[Any], Any], read: Callable[[], Any]) -> Callable[[Any], Any]:
+    """A block for a switch that torch itself has none for."""
+
+    @contextlib.contextmanager
+    def within(value: Any) -> Iterator[None]:
+        before = read()
+        switch(value)
+        try:
+            yield
+        finally:
+            switch(before)
+
+    return within
+
+
+def _autocast(value: bool) -> AbstractContextManager:
+    return torch.autocast("cpu", enabled=value)
+
+
+DEFAULTS = {  # of what is made without saying otherwise; by the name of the call that sets it
+    "set_default_dtype": Switch(
+        torch.get_default_dtype,
+        torch.float32,
+        _set_back(torch.set_default_dtype, torch.get_default_dtype),
+    ),
+    "set_default_device": Switch(torch.get_default_device, torch.device("cpu"), torch.device),
+}
+SWITCHES = DEFAULTS | {
+    "inference_mode": Switch(torch.is_inference_mode_enabled, False, torch.inference_mode),
+    "set_grad_enabled": Switch(torch.is_grad_enabled, True, torch.set_grad_enabled),
+    "use_deterministic_algorithms": Switch(
+        torch.are_deterministic_algorithms_enabled,
+        False,
+        _set_back(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled),
+    ),
+    "set_float32_matmul_precision": Switch(
+        torch.get_float32_matmul_precision,
+        "highest",
+        _set_back(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision),
+    ),
+    "autocast": Switch(lambda: torch.is_autocast_enabled("cpu"), False, _autocast),
+    "autograd.set_detect_anomaly": Switch(
+        torch.is_anomaly_enabled, False, torch.autograd.set_detect_anomaly
+    ),
+}
+
+
+@contextlib.contextmanager
+def usual(switches: dict[str, Switch] = SWITCHES) -> Iterator[list[str]]:
+    """Within this block torch is as it starts; yields the calls that had made it otherwise."""
+    odd = []
+    with contextlib.ExitStack() as block:
+        for name, switch in switches.items():
+            value = switch.read()
+            if value != switch.usual:
+                odd.append(f"torch.{name}({value})")
+                block.enter_context(switch.within(switch.usual))
+        if switches is SWITCHES:
+            block.enter_context(_no_warning_is_an_error())
+        yield odd
+
+
+def made_like(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
+    """A block in which new tensors are made there and so, whatever the notebook's defaults are."""
+    values = {"set_default_device": device, "set_default_dtype": dtype}
+    return usual({name: DEFAULTS[name]._replace(usual=value) for name, value in values.items()})
+
+
+@contextlib.contextmanager
+def _no_warning_is_an_error() -> Iterator[None]:
+    """Within this block a warning, numpy's of a division by 0 among them, raises nothing."""
+    with warnings.catch_warnings(), np.errstate(all="warn", under="ignore"):
+        filters: Any = warnings.filters
+        filters[:] = [each for each in filters if each[0] != "error"]
+        # tells Python that the list has changed; with more than two axes, this is a wall of text
+        warnings.filterwarnings("ignore", "The use of `x.T`")
+        yield
+
+
+@functools.cache  # each says it once
+def tell(*odd: str) -> None:
+    """Say that torch is not as it starts, if it is not, and where that may matter."""
+    if odd:
+        calls = " and ".join(odd)
+        print(f"{calls}: so it is in this notebook. A cell of the lesson may stop at it.")
