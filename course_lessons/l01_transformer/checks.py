@@ -1,6 +1,6 @@
 """Checks of lesson 01, the transformer: each exercise, and what each typical mistake is told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ from course_lessons.fixtures import random
 from course_utils.course import solutions
 from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.expectations import Unfit, Wrong, close, demand, pair, tensor
-from course_utils.course.guard import Guarded
 
 
 def _of_shapes(advice: str) -> Callable[..., Said]:
@@ -29,20 +28,24 @@ def _of_shapes(advice: str) -> Callable[..., Said]:
     return say
 
 
-def _fit_for_training(given: Callable[[int], list[Tensor]], answer: Answer) -> None:
+def _fit_for_training(given: Callable[[int], Iterable[Any]], answer: Answer) -> None:
     """Raise Unfit if training could not call a right answer.
 
     It could not without a gradient in double precision, or if the answer loops over places.
     """
     counts = []
-    # the check's own would note that it returned float64
-    answer = Guarded(getattr(answer, "function", answer))
     for n in (1, 16):
-        inputs = [value.double().requires_grad_() for value in given(n)]
+        arguments = [
+            value.double().requires_grad_()
+            if torch.is_tensor(value) and value.is_floating_point()
+            else value
+            for value in given(n)
+        ]
+        trained = [value for value in arguments if torch.is_tensor(value) and value.requires_grad]
         try:
             with Operations() as made:
-                result = answer(*inputs)
-            torch.autograd.grad(result.sum(), inputs)
+                result = answer(*arguments)
+            torch.autograd.grad(result.sum(), trained)
         except (Wrong, RuntimeError):  # such as .numpy() on a tensor that wants a gradient
             raise Unfit(
                 "training needs gradients through it, in double precision, and does not get them"
@@ -255,6 +258,7 @@ transformer = compared(
         and f"tensor b ({len(P)})" in str(outcome)
     },
     returns="[batch, pos, d_vocab]",
+    fits=partial(_fit_for_training, lambda n: _machine(0, False, n=n, n_ctx=16)),
     cases=lambda: {
         "without blocks, the logits should be (W_E[tokens] + positions) W_U.": _machine(0, False),
         "what leaves a block should be the stream after attention, "

@@ -20,7 +20,7 @@ NUMBERS = (bool, int, float)
 def as_tensors(result: Any, given: Any = ()) -> Any:
     """A result with plain tensors in it: dense, float32 if they hold fractions, on one device.
 
-    They stay float64, and want a gradient, where something does that the answer was `given`.
+    They are float64, or want a gradient, where something is or does that the answer was `given`.
     """
     if isinstance(result, Tensor):
         return _plain(result, [*_tensors(given)])
@@ -42,8 +42,8 @@ def _plain(tensor: Tensor, given: list[Tensor]) -> Tensor:
     if plain.layout is not torch.strided:
         plain = plain.to_dense()
     are_double = any(one.dtype == torch.float64 for one in given)
-    if plain.is_floating_point() and not are_double:
-        plain = plain.float()
+    if plain.is_floating_point():
+        plain = plain.double() if are_double else plain.float()
     return plain.to(given[0].device if given else "cpu")
 
 
