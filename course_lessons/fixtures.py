@@ -7,6 +7,8 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import models, text
+from course_utils.course.exercises import Answer
+from course_utils.course.expectations import Unfit, Wrong
 
 # No two sizes are equal, so that swapped axes never fit; heads · d_head is not d_model, and d_model
 # not the context.
@@ -27,6 +29,26 @@ KIND = {
 def random(*shape: int, seed: int = 0) -> Tensor:
     """Normally distributed numbers, the same at every call."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def require_gradients(answer: Answer, *given: Any) -> None:
+    """Raise Unfit unless a gradient comes back through a right answer to each tensor of fractions.
+
+    A lesson that trains through it can't go on with one that returns what numpy made, say.
+    """
+    arguments = [
+        value.detach().requires_grad_()
+        if isinstance(value, Tensor) and value.is_floating_point()
+        else value
+        for value in given
+    ]
+    trained = [value for value in arguments if isinstance(value, Tensor) and value.requires_grad]
+    try:
+        torch.autograd.grad(answer(*arguments).sum(), trained)
+    except (Wrong, RuntimeError):  # such as .numpy() on a tensor that wants a gradient
+        raise Unfit(
+            "training needs gradients through it, in double precision too, and does not get them"
+        ) from None
 
 
 def tiny_model(scale: float = 0.5, **config: Any) -> HookedTransformer:

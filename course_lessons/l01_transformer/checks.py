@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from course_lessons.fixtures import random
+from course_lessons.fixtures import random, require_gradients
 from course_utils.course import solutions
 from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.expectations import Unfit, Wrong, close, demand, pair, tensor
@@ -35,21 +35,12 @@ def _fit_for_training(given: Callable[[int], Iterable[Any]], answer: Answer) -> 
     """
     counts = []
     for n in (1, 16):
-        arguments = [
-            value.double().requires_grad_()
-            if torch.is_tensor(value) and value.is_floating_point()
-            else value
+        doubles = [
+            value.double() if torch.is_tensor(value) and value.is_floating_point() else value
             for value in given(n)
         ]
-        trained = [value for value in arguments if torch.is_tensor(value) and value.requires_grad]
-        try:
-            with Operations() as made:
-                result = answer(*arguments)
-            torch.autograd.grad(result.sum(), trained)
-        except (Wrong, RuntimeError):  # such as .numpy() on a tensor that wants a gradient
-            raise Unfit(
-                "training needs gradients through it, in double precision, and does not get them"
-            ) from None
+        with Operations() as made:
+            require_gradients(answer, *doubles)
         counts.append(made.count)
     more = counts[1] - counts[0]
     if more > 50:

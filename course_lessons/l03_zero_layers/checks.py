@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from course_lessons.fixtures import random
+from course_lessons.fixtures import random, require_gradients
 from course_utils.course.exercises import Answer, Answers, compared, judged
 from course_utils.course.expectations import Wrong, close, demand, number, pair, tensor
 
@@ -13,6 +13,7 @@ direct_path = compared(
     "`direct_path(W_E, W_U) → [V, V]`: "
     "the logits of a model without layers, one row per current token.",
     returns="[current token, next token]",
+    fits=lambda answer: require_gradients(answer, random(4, 2), random(2, 4, seed=1)),
     cases=lambda: {
         "the shape is right and the numbers are not: "
         "which product gives logits, and nothing more?": [

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_lessons.fixtures import random, tiny_model
+from course_lessons.fixtures import random, require_gradients, tiny_model
 from course_lessons.l08_how_induction_forms import events, runs
 from course_utils.course import solutions
 from course_utils.course.exercises import Answer, Said, compared
@@ -154,6 +154,7 @@ paired_test = compared(
 smeared = compared(
     "`smeared(keys) → [batch, pos, head, d_head]`: half of each key is that of the place before.",
     returns="[batch, pos, head, d_head], keys",
+    fits=lambda answer: require_gradients(answer, random(2, 5, 3, 4)),
     cases=lambda: {
         "each key should be half itself and half the key of the place before it; "
         "the first stays as it is.": [(random(2, 5, 3, 4),), (random(1, 7, 1, 2, seed=1),)]

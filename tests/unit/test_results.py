@@ -119,3 +119,18 @@ def test_gradients_and_double_precision_stay_where_they_were_given():
     assert as_tensors(nn.Parameter(torch.ones(3)), torch.rand(3)).requires_grad is False
     trained = nn.Linear(2, 2)
     assert as_tensors(trained(torch.rand(2)), {"model": trained}).requires_grad
+
+
+TRAINED_THROUGH = ("attention_scores", "masked", "moved", "transformer", "direct_path", "smeared")
+
+
+@pytest.mark.parametrize("way", ["numpy arrays", "parameters"])
+@pytest.mark.parametrize("name", TRAINED_THROUGH)
+def test_the_lesson_trains_through_no_answer_without_gradients(capsys, name, way):
+    ours = solutions.find(name).function
+
+    def answer(*arguments):
+        return _changed(ours(*arguments), OTHERWISE[way])
+
+    assert EXERCISES[name](answer) is ours
+    assert "It is right, but training needs gradients" in capsys.readouterr().out
