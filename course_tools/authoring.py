@@ -20,8 +20,7 @@ from nbformat import NotebookNode
 from course_tools import bet_source, links, runner
 from course_utils import _words
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
-from course_utils.course import claims, saved_notebook, utf8_output
-from course_utils.course.microscope import scripts
+from course_utils.course import claims, saved_notebook, utf8_output, widgets
 
 MAX_LINES = 20  # of a code cell
 MAX_WIDTH = 100  # of a line of code; JupyterLab scrolls longer ones out of sight
@@ -95,7 +94,7 @@ def _stored(output: NotebookNode, is_interactive: bool) -> bool:
     if output.get("metadata", {}).get("personal"):
         return False
     data = output.get("data", {})
-    dropped = data.pop(scripts.WIDGET, None)
+    dropped = data.pop(widgets.WIDGET, None)
     if is_interactive and "<script" in _html(output):
         dropped = data.pop("text/html")
     if dropped and RAW.match(data.get("text/plain", "")):

@@ -22,10 +22,11 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 import course_lessons
+import course_microscope as microscope
+from course_microscope import scripts
 from course_tools import authoring, bet_source, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, write_text
-from course_utils.course import bets, claims, microscope, utf8_output
-from course_utils.course.microscope import scripts
+from course_utils.course import bets, claims, utf8_output
 from course_utils.models import load
 
 course_lessons.import_all()  # the tables of all lessons are read here

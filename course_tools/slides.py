@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
+from course_microscope import scripts
 from course_tools import bet_source, to_html
 from course_utils._files import DOCS
 from course_utils.course import saved_notebook
-from course_utils.course.microscope import scripts
 
 MOST = 25  # slides, where none needs a second for what does not fit on it
 LINES = 8  # of code beside a picture

@@ -2,9 +2,10 @@
 
 Its modules are the ground floor: what every lesson computes with, to be read in an evening. Above
 it stand two rooms: `training` (what models are trained with) and `course` (what runs the course).
-What lessons alone need is in `course_lessons`, what writes the course in `course_tools`. What
-lessons ask for by name comes from here, as in `from course_utils import check, circuits`; it is
-imported on first use, so `import course_utils` costs nothing.
+What lessons alone need is in `course_lessons`, what they look through in `course_microscope`, what
+writes the course in `course_tools`. What lessons ask for by name comes from here, as in `from
+course_utils import check, circuits`; it is imported on first use, so `import course_utils` costs
+nothing.
 """
 
 import importlib
@@ -24,14 +25,15 @@ _GROUND = (
 )
 _MODULES = {name: name for name in _GROUND}  # name → where it is in the package
 _MODULES |= {name: f"training.{name}" for name in ("tasks", "train")}
-_MODULES |= {name: f"course.{name}" for name in ("check", "claims", "microscope")}
+_MODULES |= {name: f"course.{name}" for name in ("check", "claims")}
 _SHORT = {
     "claim": "course.claims",
     "identity": "course.claims",
     "load": "models",
     "predict": "course.bets",
 }
-__all__ = [*_MODULES, *_SHORT]
+_ROOMS = {"microscope": "course_microscope"}  # packages of their own
+__all__ = [*_MODULES, *_ROOMS, *_SHORT]
 _MOVED = {  # modules that learners' copies of version 0.3 ask for: see `lessons`
     "programs": "lessons.programs",
     "fourier": "lessons.fourier",
@@ -41,6 +43,8 @@ _MOVED = {  # modules that learners' copies of version 0.3 ask for: see `lessons
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(_ROOMS[name])
     if name in _MODULES or name in _MOVED:
         return importlib.import_module(f"{__name__}.{(_MODULES | _MOVED)[name]}")
     if name in _SHORT:

@@ -29,10 +29,10 @@ import torch
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
-from course_utils import circuits, composition, models
+from course_microscope.live_in_kernel import Microscope
+from course_utils import circuits, composition, microscope, models
 from course_utils._files import CHECKSUMS, DATA, ROOT, SOLUTIONS, write_checksums, write_text
-from course_utils.course import microscope, utf8_output
-from course_utils.course.microscope.live_in_kernel import Microscope
+from course_utils.course import utf8_output
 from course_utils.models import all_heads
 from course_utils.training import train
 

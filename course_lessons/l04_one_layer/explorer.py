@@ -13,7 +13,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_utils import circuits, measure, text
-from course_utils.course.microscope import scripts
+from course_utils.course import widgets
 
 HERE = Path(__file__).parent
 STYLE = f"<style>{(HERE / 'explorer.css').read_text(encoding='utf-8')}</style>"
@@ -212,4 +212,4 @@ class Explorer:
                 live.said = several if len(parts) else "Type one token."
 
         live.observe(answer, "asked")
-        display(scripts.view(live), raw=True)
+        display(widgets.view(live), raw=True)

@@ -20,8 +20,7 @@ from IPython.display import display
 
 from course_utils._arguments import validated
 from course_utils._words import true_minus
-from course_utils.course import keeping
-from course_utils.course.microscope import scripts
+from course_utils.course import keeping, widgets
 from course_utils.course.values import is_recorded, shown
 
 HERE = Path(__file__).resolve().parent
@@ -69,7 +68,7 @@ def predict(
     card = Card(name, question, choices, unit, bands, within)
     _cards[name] = card
     card.still = display(card.drawn(), raw=True, display_id=True)
-    display(scripts.view(card), raw=True)
+    display(widgets.view(card), raw=True)
 
 
 def answered(name: str, truth: Any, unit: str = "", because: str = "") -> str:

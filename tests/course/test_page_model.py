@@ -10,9 +10,9 @@ import lab
 import pytest
 import torch
 
+from course_microscope import scripts
+from course_microscope.facts import VIEWS, Source, cut_of
 from course_utils import load, paths, text
-from course_utils.course.microscope import scripts
-from course_utils.course.microscope.facts import VIEWS, Source, cut_of
 
 pytestmark = lab.pytestmark
 STRANGE = [

@@ -16,7 +16,7 @@ from course_utils import models
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.built
-PACKAGES = ("course_utils", "course_lessons", "course_tools")
+PACKAGES = ("course_utils", "course_microscope", "course_lessons", "course_tools")
 INSIDE = ("data", "docs", "notebooks")  # what the wheel has inside course_utils
 SOURCES = (*PACKAGES, *INSIDE, "pyproject.toml", "README.md", "LICENSE")
 OF_LEARNERS = (

@@ -16,11 +16,11 @@ from transformer_lens import HookedTransformer, HookedTransformerConfig
 from course_lessons import replication
 from course_lessons.l00_start import figures
 from course_lessons.l04_one_layer import explorer
+from course_microscope.facts import VIEWS, Source
 from course_tools import grade, site, slides, to_html
-from course_utils import _words, load, plots
+from course_utils import _words, load, microscope, plots
 from course_utils import text as course_text
-from course_utils.course import bets, case_score, claims, microscope, progress
-from course_utils.course.microscope.facts import VIEWS, Source
+from course_utils.course import bets, case_score, claims, progress
 
 # what would end an attribute, a script, a style, a text
 FOREIGN = '"><img src=x onerror=alert(1)> '

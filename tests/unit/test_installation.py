@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("course_utils", "course_lessons", "course_tools")
+PACKAGES = ("course_utils", "course_microscope", "course_lessons", "course_tools")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 LEAST, LIMIT = (
     int(n) for n in re.fullmatch(r">=3\.(\d+),<3\.(\d+)", PROJECT["requires-python"]).groups()

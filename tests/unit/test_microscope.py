@@ -16,13 +16,13 @@ from bs4 import BeautifulSoup
 from ipywidgets.widgets.widget import _instances
 
 from course_lessons.l04_one_layer.explorer import Live
-from course_utils import composition, heads, load, models, paths, text
-from course_utils.course import microscope
+from course_microscope import answers, scripts, stored, stored_drawing
+from course_microscope.facts import VIEWS, Source, cut_of, key_of, number, percent
+from course_microscope.live_in_kernel import Microscope
+from course_microscope.live_in_page import InPage
+from course_utils import composition, heads, load, microscope, models, paths, text
+from course_utils.course import widgets
 from course_utils.course.bets import Card
-from course_utils.course.microscope import answers, scripts, stored, stored_drawing
-from course_utils.course.microscope.facts import VIEWS, Source, cut_of, key_of, number, percent
-from course_utils.course.microscope.live_in_kernel import Microscope
-from course_utils.course.microscope.live_in_page import InPage
 
 TEXT = "def lantern_row(path):\n    return path\n\ndef lantern_row"
 LIST = [5, 60, 3, 61, 12, 1]
@@ -203,7 +203,7 @@ def test_a_press_is_answered_with_the_facts_of_another_run():
     expected = facts_of("two-layer", "doors", heads=[(0, 5), (1, 6)], cut=[(0, 5)])
     assert found == {**expected, "token": found["token"]}
     assert live.answer({**figure.facts, "token": None, "position": 7})["position"] == 7
-    (kind,) = scripts.view(live)
+    (kind,) = widgets.view(live)
     assert kind == "application/vnd.jupyter.widget-view+json"
 
 
@@ -220,7 +220,7 @@ def _live(kind):
 def test_a_cell_that_runs_again_lets_go_of_what_it_showed(monkeypatch, subtests):
     request = {"metadata": {}, "content": {"code": "show()"}, "header": {"msg_id": 0}}
     notebook = SimpleNamespace(get_parent=lambda: request)
-    monkeypatch.setattr(scripts, "get_ipython", lambda: notebook)
+    monkeypatch.setattr(widgets, "get_ipython", lambda: notebook)
     monkeypatch.setattr(scripts, "_shown", {})
     made = []
 
@@ -232,7 +232,7 @@ def test_a_cell_that_runs_again_lets_go_of_what_it_showed(monkeypatch, subtests)
         made.extend(map(weakref.ref, widgets))
         names = {part.model_id for widget in widgets for part in (widget, widget.layout)}
         for widget in widgets:
-            scripts.view(widget)
+            widgets.view(widget)
         return names
 
     for kind in (Microscope, InPage, Card, Live):
@@ -243,9 +243,9 @@ def test_a_cell_that_runs_again_lets_go_of_what_it_showed(monkeypatch, subtests)
             assert not first & {*_instances} and again | other | unnamed <= {*_instances}
             # where cells have no names, and where no notebook is
             assert shown(None, kind) <= {*_instances} and not unnamed & {*_instances}
-            monkeypatch.setattr(scripts, "get_ipython", lambda: None)
+            monkeypatch.setattr(widgets, "get_ipython", lambda: None)
             assert len(shown("first", kind, 3) & {*_instances}) == 2
-            monkeypatch.setattr(scripts, "get_ipython", lambda: notebook)
+            monkeypatch.setattr(widgets, "get_ipython", lambda: notebook)
     gc.collect()
     kept = [widget for widget in (reference() for reference in made) if widget is not None]
     assert {widget.model_id for widget in kept} <= {*_instances} and len(kept) < len(made) / 2
@@ -359,7 +359,7 @@ def test_a_changed_model_is_not_taken_for_the_bundled_one(subtests):
 def test_a_bundled_model_is_there_before_torch():
     code = (
         "import sys; from course_utils import microscope; "
-        "from course_utils.course.microscope.live_in_page import InPage; "
+        "from course_microscope.live_in_page import InPage; "
         "InPage('two-layer', 'x', {}); print('torch' in sys.modules)"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

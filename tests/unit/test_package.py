@@ -14,7 +14,7 @@ import course_utils
 from course_utils import _files
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("course_utils", "course_lessons", "course_tools")
+PACKAGES = ("course_utils", "course_microscope", "course_lessons", "course_tools")
 DATA_FILES = sorted(
     file
     for file in _files.DATA.rglob("*")
@@ -212,6 +212,7 @@ def _used(trees: dict[str, ast.Module]) -> set[str]:
     short = {name: f"{module}.{name}" for name, module in course_utils._SHORT.items()}
     names = course_utils._MODULES | short
     doors = {f"course_utils.{name}": f"course_utils.{where}" for name, where in names.items()}
+    doors |= {f"course_utils.{name}": room for name, room in course_utils._ROOMS.items()}
     for module, tree in trees.items():
         doors |= {f"{module}.{name}": where for name, where in _imports(tree).items()}
 

@@ -6,8 +6,8 @@ import anywidget
 import torch
 import traitlets
 
-from course_utils.course.microscope import scripts
-from course_utils.course.microscope.facts import Facts, Source, State
+from course_microscope import scripts
+from course_microscope.facts import Facts, Source, State
 
 
 class Microscope(anywidget.AnyWidget):

@@ -11,12 +11,12 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from course_utils.course.microscope import scripts
+from course_utils.course import widgets
 
 if TYPE_CHECKING:
     from transformer_lens import HookedTransformer
 
-    from course_utils.course.microscope.stored import Figure, Text, figure
+    from course_microscope.stored import Figure, Text, figure
     from course_utils.interventions import Cut, Head
 
 __all__ = ["Figure", "figure", "show"]
@@ -56,21 +56,21 @@ def show(
 
     in_page = isinstance(model, str)
     if isinstance(model, str):
-        from course_utils.course.microscope.live_in_page import InPage
+        from course_microscope.live_in_page import InPage
 
         opened = [f"{layer}.{head}" for layer, head in heads or []]
         first = {"view": view, "open": opened, "press": press and f"{press[0]}.{press[1]}"}
-        display(scripts.view(InPage(model, str(text), first)), raw=True)
+        display(widgets.view(InPage(model, str(text), first)), raw=True)
         # the live one stands; this takes seconds, and is for the still picture alone
         from course_utils.models import load
 
         model = load(model)
-    from course_utils.course.microscope.stored import figure
+    from course_microscope.stored import figure
 
     still = figure(model, text, view, heads=heads, cut=cut, ask=ask, weighted=weighted, press=press)
     still.live = True
     display(still)
     if not in_page:
-        from course_utils.course.microscope.live_in_kernel import Microscope
+        from course_microscope.live_in_kernel import Microscope
 
-        display(scripts.view(Microscope(still.source, still.facts)), raw=True)
+        display(widgets.view(Microscope(still.source, still.facts)), raw=True)

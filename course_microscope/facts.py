@@ -9,9 +9,9 @@ from typing import Any
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_microscope import answers
 from course_utils import composition, interventions, paths
 from course_utils._words import true_minus
-from course_utils.course.microscope import answers
 from course_utils.interventions import Cut, Head, head_name
 from course_utils.models import all_heads
 from course_utils.paths import Run

@@ -3,7 +3,7 @@
 from html import escape
 from typing import Any
 
-from course_utils.course.microscope.facts import Facts, said
+from course_microscope.facts import Facts, said
 from course_utils.interventions import head_name
 
 WIDTH, MARGIN = 860, 16

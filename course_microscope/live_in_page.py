@@ -5,7 +5,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from course_utils.course.microscope import scripts
+from course_microscope import scripts
 
 
 class InPage(anywidget.AnyWidget):

@@ -14,11 +14,11 @@ from safetensors import safe_open
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_microscope import stored_drawing
+from course_microscope.facts import VIEWS, Facts, Source, in_words, key_of, rounded
+from course_microscope.scripts import MODELS
 from course_utils._arguments import plain, validated
 from course_utils._files import DATA
-from course_utils.course.microscope import stored_drawing
-from course_utils.course.microscope.facts import VIEWS, Facts, Source, in_words, key_of, rounded
-from course_utils.course.microscope.scripts import MODELS
 from course_utils.interventions import Cut, Head, head_name
 from course_utils.models import load, require_head
 from course_utils.text import require_whole_characters
