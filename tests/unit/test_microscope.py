@@ -221,7 +221,7 @@ def test_a_cell_that_runs_again_lets_go_of_what_it_showed(monkeypatch, subtests)
     request = {"metadata": {}, "content": {"code": "show()"}, "header": {"msg_id": 0}}
     notebook = SimpleNamespace(get_parent=lambda: request)
     monkeypatch.setattr(widgets, "get_ipython", lambda: notebook)
-    monkeypatch.setattr(scripts, "_shown", {})
+    monkeypatch.setattr(widgets, "_shown", {})
     made = []
 
     def shown(cell, kind, count=2):
