@@ -228,10 +228,10 @@ def test_a_cell_that_runs_again_lets_go_of_what_it_showed(monkeypatch, subtests)
         """What a run of this cell shows: widgets, by the names under which ipywidgets has them."""
         request["header"] = {"msg_id": request["header"]["msg_id"] + 1}
         request["metadata"] = {"cellId": cell} if cell else {}
-        widgets = [_live(kind) for _ in range(count)]
-        made.extend(map(weakref.ref, widgets))
-        names = {part.model_id for widget in widgets for part in (widget, widget.layout)}
-        for widget in widgets:
+        some = [_live(kind) for _ in range(count)]
+        made.extend(map(weakref.ref, some))
+        names = {part.model_id for widget in some for part in (widget, widget.layout)}
+        for widget in some:
             widgets.view(widget)
         return names
 
