@@ -70,19 +70,27 @@ SWITCHES = DEFAULTS | {
 }
 
 
+Odd = tuple[str, str]  # the call that has set a switch, and the call that sets it back
+
+
 @contextlib.contextmanager
-def usual(switches: dict[str, Switch] = SWITCHES) -> Iterator[list[str]]:
-    """Within this block torch is as it starts; yields the calls that had made it otherwise."""
+def usual(switches: dict[str, Switch] = SWITCHES) -> Iterator[list[Odd]]:
+    """Within this block torch is as it starts; yields what the notebook has set otherwise."""
     odd = []
     with contextlib.ExitStack() as block:
         for name, switch in switches.items():
             value = switch.read()
             if value != switch.usual:
-                odd.append(f"torch.{name}({value})")
+                odd.append((_call(name, value), _call(name, switch.usual)))
                 block.enter_context(switch.within(switch.usual))
         if switches is SWITCHES:
             block.enter_context(_no_warning_is_an_error())
         yield odd
+
+
+def _call(name: str, value: Any) -> str:
+    said = repr(str(value)) if isinstance(value, str | torch.device) else str(value)
+    return f"torch.{name}({said})"
 
 
 def made_like(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
@@ -103,8 +111,9 @@ def _no_warning_is_an_error() -> Iterator[None]:
 
 
 @functools.cache  # each says it once
-def tell(*odd: str) -> None:
-    """Say that torch is not as it starts, if it is not, and where that may matter."""
+def tell(*odd: Odd) -> None:
+    """Say that torch is not as it starts, if it is not, what that may do, and the way back."""
     if odd:
-        calls = " and ".join(odd)
-        print(f"{calls}: so it is in this notebook. A cell of the lesson may stop at it.")
+        set_so, back = (" and ".join(calls) for calls in zip(*odd, strict=True))
+        holds = f"{set_so} holds in this notebook, and a cell of the lesson may stop at it"
+        print(f"{holds}: {back} sets it back.")

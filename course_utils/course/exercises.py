@@ -54,7 +54,7 @@ class Exercise:
         self.attempted = False
         self.mark = ""  # of the last answer: ✓, ✗ or ○
         self.unfit = ""  # why the lesson can't go on with the last answer, though it is right
-        self.odd: list[str] = []  # what the notebook has changed of torch
+        self.odd: list[_torch_state.Odd] = []  # what the notebook has set otherwise in torch
         self.hints_shown = 0
         if name in EXERCISES:
             raise ValueError(

@@ -14,6 +14,7 @@ from transformer_lens import ActivationCache, FactoredMatrix
 
 from course_lessons.fixtures import tiny_model
 from course_lessons.l01_transformer.checks import Operations
+from course_utils import _torch_state
 from course_utils.course import check, exercises, guard, solutions
 from course_utils.course.expectations import Unfit, Wrong, number, pair, tensor
 
@@ -531,3 +532,17 @@ def test_a_verdict_in_the_encoding_of_western_windows():
     code = "import course_utils.course; print('✓ double')"
     made = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True)
     assert made.stdout.split() == [b"?", b"double"]
+
+
+def test_a_switch_that_the_notebook_has_set_is_named_once_with_the_way_back(double, capsys):
+    _torch_state.tell.cache_clear()
+    torch.set_default_dtype(torch.float64)
+    try:
+        double(lambda x: 2 * x)
+        double(lambda x: 2 * x)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    first, *others = capsys.readouterr().out.splitlines()
+    assert first.startswith("torch.set_default_dtype(torch.float64) holds in this notebook")
+    assert first.endswith("torch.set_default_dtype(torch.float32) sets it back.")
+    assert others == ["✓ double", "✓ double"]
