@@ -10,6 +10,7 @@ from course_utils.composition import reading
 
 
 @validated
+@torch.no_grad()
 def null(
     model: HookedTransformer, mode: str, samples: Count = 100, seed: NotNegative = 0
 ) -> Float[Tensor, "sample layer1 head1 layer2 head2"]:

@@ -77,6 +77,7 @@ class Exercise:
                 self._say(f"{verdict} {WITH_OURS}")
                 return ours
             self._say(verdict)
+            _torch_state.tell(*self.odd)
             if verdict.startswith("✗"):
                 self._say_what_it_reads(answer)
             elif self.unfit:
@@ -112,9 +113,8 @@ class Exercise:
             print(f"  It reads {few} of the notebook, {small}.")
 
     def _shown(self, answer: guard.Guarded) -> str:
-        """The verdict about a guarded answer, once what else is to be said is on the page."""
+        """The verdict about a guarded answer, once what the answer printed is on the page."""
         verdict = self.verdict(answer)
-        _torch_state.tell(*self.odd)
         if answer.printed:
             print(answer.printed, end="" if answer.printed.endswith("\n") else "\n")
         return verdict

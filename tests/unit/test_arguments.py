@@ -687,12 +687,15 @@ def test_what_a_function_makes_is_where_its_arguments_are(subtests, functions):
 
 
 @of_a_module
-def test_it_is_as_precise_as_its_arguments(subtests, functions):
+def test_it_is_as_precise_as_its_arguments_and_takes_a_model_in_training(subtests, functions):
     for function in functions:
         if function.__module__ in DRAWN:
             continue
         with subtests.test(function.__name__), torch.random.fork_rng():
-            _call(function, _each(GOOD[function], _double))
+            given = _each(GOOD[function], _double)
+            if "model" in given:
+                given["model"].requires_grad_(True)  # of a model in training
+            _call(function, given)
 
 
 def _call(function, arguments):
