@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from annotated_types import Ge
 from jaxtyping import AbstractArray, Bool, Float, Int, jaxtyped
-from torch import Tensor
+from torch import Tensor, nn
 from transformer_lens import FactoredMatrix, HookedTransformer
 
 from course_utils import _torch_state
@@ -58,16 +58,15 @@ def validated(function: Callable[Params, Result]) -> Callable[Params, Result]:
     Raises TypeError for the wrong kind of thing, ValueError for the wrong value.
     """
     signature = inspect.signature(function)
-    annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
+    parameters = signature.parameters
+    annotations = {name: parameter.annotation for name, parameter in parameters.items()}
+    several = {name for name, one in parameters.items() if one.kind is one.VAR_POSITIONAL}
 
     @functools.wraps(function)
     def guarded(*args: Params.args, **kwargs: Params.kwargs) -> Result:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
         given = bound.arguments
-        several = {
-            name for name, one in signature.parameters.items() if one.kind is one.VAR_POSITIONAL
-        }
         for name, value in given.items():
             annotation = annotations[name]
             if name in several:
@@ -161,7 +160,7 @@ def _place(given: dict[str, Any]) -> tuple[torch.device, torch.dtype]:
     devices = {}
     dtype = torch.float32
     for name, value in given.items():
-        for tensor in itertools.islice(_tensors(value), 1):
+        for tensor in itertools.islice(tensors_of(value), 1):
             devices[name] = tensor.device
             dtype = tensor.dtype if tensor.is_floating_point() else dtype
     if len({device.type for device in devices.values()}) > 1:
@@ -170,8 +169,9 @@ def _place(given: dict[str, Any]) -> tuple[torch.device, torch.dtype]:
     return next(iter(devices.values()), torch.device("cpu")), dtype
 
 
-def _tensors(value: Any) -> Iterable[Tensor]:
-    if isinstance(value, HookedTransformer):
+def tensors_of(value: Any) -> Iterable[Tensor]:
+    """The tensor that a value is, or those that a model or a factored matrix is made of."""
+    if isinstance(value, nn.Module):
         return value.parameters()
     if isinstance(value, FactoredMatrix):
         return (value.A, value.B)

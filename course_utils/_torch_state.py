@@ -23,8 +23,10 @@ class Switch(NamedTuple):
     within: Callable[[Any], AbstractContextManager]  # a block in which it has a value
 
 
-def _set_back(switch: Callable[[Any], Any], read: Callable[[], Any]) -> Callable[[Any], Any]:
-    """A block for a switch that torch itself has none for."""
+def _without_block(
+    read: Callable[[], Any], switch: Callable[[Any], Any], as_it_starts: Any
+) -> Switch:
+    """A switch that torch itself has no block for."""
 
     @contextlib.contextmanager
     def within(value: Any) -> Iterator[None]:
@@ -35,33 +37,25 @@ def _set_back(switch: Callable[[Any], Any], read: Callable[[], Any]) -> Callable
         finally:
             switch(before)
 
-    return within
+    return Switch(read, as_it_starts, within)
 
 
 def _autocast(value: bool) -> AbstractContextManager:
     return torch.autocast("cpu", enabled=value)
 
 
-DEFAULTS = {  # of what is made without saying otherwise; by the name of the call that sets it
-    "set_default_dtype": Switch(
-        torch.get_default_dtype,
-        torch.float32,
-        _set_back(torch.set_default_dtype, torch.get_default_dtype),
+SWITCHES = {  # by the name of the call that sets it
+    "set_default_dtype": _without_block(
+        torch.get_default_dtype, torch.set_default_dtype, torch.float32
     ),
     "set_default_device": Switch(torch.get_default_device, torch.device("cpu"), torch.device),
-}
-SWITCHES = DEFAULTS | {
     "inference_mode": Switch(torch.is_inference_mode_enabled, False, torch.inference_mode),
     "set_grad_enabled": Switch(torch.is_grad_enabled, True, torch.set_grad_enabled),
-    "use_deterministic_algorithms": Switch(
-        torch.are_deterministic_algorithms_enabled,
-        False,
-        _set_back(torch.use_deterministic_algorithms, torch.are_deterministic_algorithms_enabled),
+    "use_deterministic_algorithms": _without_block(
+        torch.are_deterministic_algorithms_enabled, torch.use_deterministic_algorithms, False
     ),
-    "set_float32_matmul_precision": Switch(
-        torch.get_float32_matmul_precision,
-        "highest",
-        _set_back(torch.set_float32_matmul_precision, torch.get_float32_matmul_precision),
+    "set_float32_matmul_precision": _without_block(
+        torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"
     ),
     "autocast": Switch(lambda: torch.is_autocast_enabled("cpu"), False, _autocast),
     "autograd.set_detect_anomaly": Switch(
@@ -74,8 +68,14 @@ Odd = tuple[str, str]  # the call that has set a switch, and the call that sets 
 
 
 @contextlib.contextmanager
-def usual(switches: dict[str, Switch] = SWITCHES) -> Iterator[list[Odd]]:
+def usual() -> Iterator[list[Odd]]:
     """Within this block torch is as it starts; yields what the notebook has set otherwise."""
+    with _within(SWITCHES) as odd, _no_warning_is_an_error():
+        yield odd
+
+
+@contextlib.contextmanager
+def _within(switches: dict[str, Switch]) -> Iterator[list[Odd]]:
     odd = []
     with contextlib.ExitStack() as block:
         for name, switch in switches.items():
@@ -83,8 +83,6 @@ def usual(switches: dict[str, Switch] = SWITCHES) -> Iterator[list[Odd]]:
             if value != switch.usual:
                 odd.append((_call(name, value), _call(name, switch.usual)))
                 block.enter_context(switch.within(switch.usual))
-        if switches is SWITCHES:
-            block.enter_context(_no_warning_is_an_error())
         yield odd
 
 
@@ -96,7 +94,7 @@ def _call(name: str, value: Any) -> str:
 def made_like(device: torch.device, dtype: torch.dtype) -> AbstractContextManager:
     """A block in which new tensors are made there and so, whatever the notebook's defaults are."""
     values = {"set_default_device": device, "set_default_dtype": dtype}
-    return usual({name: DEFAULTS[name]._replace(usual=value) for name, value in values.items()})
+    return _within({name: SWITCHES[name]._replace(usual=value) for name, value in values.items()})
 
 
 @contextlib.contextmanager

@@ -22,6 +22,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
 from IPython import get_ipython
 from IPython.display import Markdown, display
 
@@ -144,7 +145,7 @@ def _made_to_return(answer: Answer, right: Any) -> Answer:
 
     @functools.wraps(answer)
     def made(*args: Any, **kwargs: Any) -> Any:
-        with _torch_state.usual(_torch_state.DEFAULTS):
+        with _torch_state.made_like(torch.device("cpu"), torch.float32):
             result = answer(*args, **kwargs)
         return results.as_ours(results.as_tensors(result, (args, kwargs)), right)
 

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor, nn
 from transformer_lens import ActivationCache, FactoredMatrix
 
+from course_utils import _torch_state
 from course_utils.course.expectations import Wrong
 from course_utils.course.results import as_tensors
 from course_utils.course.saved_notebook import BLANK
@@ -35,13 +36,10 @@ PRINTED = 1_000  # characters that are shown of what a function prints
 LINE = 199  # characters of a sentence that is told
 ABSENT = object()  # stands for what is not there
 DATA = Tensor | nn.Module | ActivationCache | FactoredMatrix | np.ndarray
+SETS = ("set_", "use_")  # how the calls begin that set something from then on; others are blocks
 SWITCHES: dict[str, Callable[[], Any]] = {  # what sets each switch of torch → what reads it
-    "set_grad_enabled": torch.is_grad_enabled,
-    "set_default_dtype": torch.get_default_dtype,
-    "set_default_device": torch.get_default_device,
+    **{name: switch.read for name, switch in _torch_state.SWITCHES.items() if name[:4] in SETS},
     "set_num_threads": torch.get_num_threads,
-    "use_deterministic_algorithms": torch.are_deterministic_algorithms_enabled,
-    "set_float32_matmul_precision": torch.get_float32_matmul_precision,
     "manual_seed": torch.initial_seed,  # `randomness_kept` sets back the whole generator
 }
 

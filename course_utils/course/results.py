@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from transformer_lens import FactoredMatrix
+from torch import Tensor
+
+from course_utils._arguments import tensors_of
 
 NUMBERS = (bool, int, float)
 
@@ -49,13 +50,8 @@ def _plain(tensor: Tensor, given: list[Tensor]) -> Tensor:
 
 def _tensors(given: Any) -> Iterator[Tensor]:
     """All tensors in what an answer was given, parameters of models among them."""
-    if isinstance(given, Tensor):
-        yield given
-    elif isinstance(given, nn.Module):
-        yield from given.parameters()
-    elif isinstance(given, FactoredMatrix):
-        yield from (given.A, given.B)
-    elif isinstance(given, tuple | list | dict):
+    yield from tensors_of(given)
+    if isinstance(given, tuple | list | dict):
         for part in given.values() if isinstance(given, dict) else given:
             yield from _tensors(part)
 
