@@ -123,6 +123,8 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker("notebooks")
             if item.path.parent == warm.LESSONS:
                 item.add_marker("copies")
+            if item.path.name.startswith("13_") and not _has_real_model():
+                item.add_marker(pytest.mark.skip("the weights of SmolLM2 are not installed"))
     if config.getoption("--open-only"):
         config.hook.pytest_deselected(items=list(filter(_is_folded, items)))
         items[:] = itertools.filterfalse(_is_folded, items)
@@ -132,6 +134,13 @@ def pytest_collection_modifyitems(config, items):
         return next(n for n, start in enumerate(order) if item.nodeid.startswith(start))
 
     items.sort(key=place)
+
+
+@functools.cache
+def _has_real_model():
+    from course_utils import smollm2  # takes seconds, and few runs of the tests need it
+
+    return smollm2.is_there()
 
 
 def _is_folded(item):

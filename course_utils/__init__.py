@@ -21,6 +21,7 @@ _GROUND = (
     "models",
     "paths",
     "plots",
+    "smollm2",
     "text",
 )
 _MODULES = {name: name for name in _GROUND}  # name → where it is in the package

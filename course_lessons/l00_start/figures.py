@@ -17,6 +17,7 @@ PARTS = {
     "What do heads do together?": ("06", "07", "08"),
     "How far does it carry?": ("09", "10", "11"),
     "And what do you believe?": ("12",),
+    "Does it hold in the wild?": ("13",),
 }
 ANSWER = "07"  # the lesson that says why head 0.5 matters
 ROOM = (228, 62)

@@ -48,6 +48,7 @@ from course_utils import (
     models,
     paths,
     plots,
+    smollm2,
     text,
 )
 from course_utils.training import tasks, train
@@ -470,6 +471,8 @@ PERSONAL = {
     models.snapshot_name,
     models.require_head,
     models.all_heads,
+    smollm2.hooked,
+    smollm2.in_transformers,
     interventions.head_name,
     interventions.in_words,
     paths.terms,

@@ -1,0 +1,148 @@
+"""What only lesson 13 draws: guesses, a grid of 270 heads, what a cut does, what is still saved."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+from jaxtyping import Float
+from torch import Tensor
+
+from course_utils import plots
+from course_utils._style import draws_in_style
+from course_utils.interventions import head_name
+from course_utils.plots import COLOURS
+from course_utils.text import visible
+
+ALT = plots.alt_texts(__file__)
+Grid = Float[Tensor, "layer head"]
+Head = tuple[int, int]
+STEP = 8  # positions that a point of the loss is the mean of
+BELOW = 0.28  # how far points lie below the middle of their bar, where its number stands
+
+
+def guesses(by_text: Mapping[str, Mapping[str, float]], right: Sequence[str]) -> None:
+    """Show what may come next in each text, likeliest first; the `right` tokens stand out."""
+    panels = plt.subplots(len(by_text), 1, figsize=(9, 6.4), sharex=True)[1]
+    for axes, (words, guessed), answer in zip(panels, by_text.items(), right, strict=True):
+        named = {visible(token): p for token, p in guessed.items()}
+        plots.bars(named, "", "", [visible(answer)], axes)
+        axes.set_title(f"{words} …", fontsize=9, loc="left")
+        axes.set_yticks(range(len(named)), list(named), family="monospace", fontsize=9)
+        axes.set(xlim=(0, 1.1))
+    panels[-1].set(xlabel="probability of the next token")
+    plots.show(ALT["guesses"])
+
+
+def passes(losses: Mapping[str, Float[Tensor, " place"]], chance: float) -> None:
+    """Show the loss by position, a line for each text; a dotted line parts the passes."""
+    means = {name: loss.view(-1, STEP).mean(1) for name, loss in losses.items()}
+    length = len(next(iter(losses.values())))
+    middles = [STEP * (i + 0.5) for i in range(length // STEP)]
+    words = "What does a token cost?", "position of the predicted token", "nats per token"
+    axes = plots.curves(means, *words, x=middles, markers=True, legend=False, ylim=(0, 17))
+    axes.axvline(length / 2 + 1, color=COLOURS[6], linestyle=":", label="the second pass begins")
+    axes.axhline(chance, color=COLOURS[6], lw=1, label="all tokens equally likely")
+    axes.legend(loc="lower left", fontsize=8)
+    plots.show(ALT["passes"])
+
+
+def grids(scores: Mapping[str, Grid], named: Collection[Head], alt: str) -> None:
+    """Show a score of every head in each panel; the heads of `named` have their number written.
+
+    `alt` is the description's name.
+    """
+    figure, panels = plt.subplots(
+        1, len(scores), figsize=(1.2 + 3.1 * len(scores), 6.6), sharey=True, squeeze=False
+    )
+    for axes, (title, grid) in zip(panels[0], scores.items(), strict=True):
+        drawn = axes.imshow(grid, cmap="Greys", vmin=0, vmax=1, aspect="auto", origin="lower")
+        for layer, head in named:
+            if grid[layer, head] > 0.2:
+                colour = "white" if grid[layer, head] > 0.5 else "black"
+                name = head_name((layer, head))
+                axes.text(head, layer, name, ha="center", va="center", color=colour, fontsize=8)
+        axes.set(title=title, xlabel="head", xticks=range(grid.shape[1]))
+    panels[0, 0].set(ylabel="layer", yticks=range(0, len(grid), 3))
+    figure.colorbar(drawn, ax=list(panels[0]), label="share of its attention", shrink=0.6)
+    plots.show(ALT[alt])
+
+
+def effects(
+    falls: Mapping[Head, float], rises: Mapping[Head, float], control: Mapping[str, float]
+) -> None:
+    """Show what each candidate does to the readers' scores, left, and to the loss, right.
+
+    A grey line marks the largest that a head of the control does: its "fall" and its "rise".
+    """
+    left, right = plt.subplots(1, 2, figsize=(10, 3.8))[1]
+    best = [head_name(next(iter(falls)))]
+    by_name = {head_name(head): fall for head, fall in falls.items()}
+    costs = {head_name(head): rises[head] for head in falls}
+    plots.bars(by_name, "How far do the readers' scores fall?", "share of attention", best, left)
+    plots.bars(costs, "How far does the loss of pass 2 rise?", "nats per token", best, right)
+    left.axvline(control["fall"], color=COLOURS[6], linestyle=":", label="control, at most")
+    right.axvline(control["rise"], color=COLOURS[6], linestyle=":", label="control, at most")
+    right.legend(loc="lower right")
+    right.set(yticklabels=[])
+    left.set(ylabel="the head with another text's output")
+    plots.show(ALT["effects"])
+
+
+def doors(losses: Mapping[str, Float[Tensor, "pass text"]]) -> None:
+    """Show the loss of the second pass for each door, with the first pass as a diamond."""
+    second = {name: loss[1].mean().item() for name, loss in losses.items()}
+    first = [loss[0].mean().item() for loss in losses.values()]
+    axes = plt.subplots(figsize=(9, 0.9 + 0.42 * len(second)))[1]
+    title = "Where does another text's label do harm?"
+    in_keys = [name for name in second if name.endswith("readers' keys")]
+    unit = "nats per token in the second pass; a diamond is the first pass"
+    plots.bars(second, title, unit, in_keys, axes)
+    places = range(len(first))
+    style: Any = {"color": COLOURS[6], "linestyle": "none", "marker": "D", "ms": 5}
+    axes.plot(first, places, **style)
+    axes.set(xlim=(0, 16))
+    plots.show(ALT["doors"])
+
+
+def moved(lines: Mapping[str, Float[Tensor, " place"]], before: int, later: int) -> None:
+    """Show the readers' attention by place, from `before` ahead of B; labels move `later` on."""
+    attention = {name: dict(enumerate(line.tolist(), -before)) for name, line in lines.items()}
+    words = "Where do the five readers look?", "source position", "attention, mean of five heads"
+    axes = plots.curves(attention, *words, markers=True, size=4, ylim=(0, 1), figsize=(8.4, 3.6))
+    axes.set_xticks([0, later], ["B", f"{later} places later"])
+    plots.show(ALT["moved"])
+
+
+def documents(costs: Mapping[tuple[str, Head], Float[Tensor, "document pos"]]) -> None:
+    """Show what each head is worth on text, a bar for each kind, with a point for each document."""
+    named = {f"{kind}, {head_name(head)}": nats for (kind, head), nats in costs.items()}
+    means = {name: nats.mean().item() for name, nats in named.items()}
+    axes = plt.subplots(figsize=(8, 2.8))[1]
+    title = "How much harder is a text without a head?"
+    plots.bars(means, title, "nats per token", [name for name in means if "16.0" in name], axes)
+    for place, nats in enumerate(named.values()):
+        axes.plot(nats.mean(1), [place + BELOW] * len(nats), "o", color="black", ms=3)
+    plots.show(ALT["documents"])
+
+
+def page(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str) -> None:
+    """Show one head's attention pattern on a text."""
+    axes = plt.subplots(figsize=(8.4, 7))[1]
+    plots.attention(pattern, tokens, title, axes)
+    plots.show(ALT["page"])
+
+
+def kept(shares: Mapping[str, Float[Tensor, " text"]], controls: Sequence[str]) -> None:
+    """Show which share of the saving is left, with a point for each text; controls stand out."""
+    means = {name: share.mean().item() for name, share in shares.items()}
+    axes = plt.subplots(figsize=(9, 0.9 + 0.46 * len(means)))[1]
+    title, unit = "What is kept, and what does the second pass still save?", "share of the saving"
+    plots.bars(means, title, unit, controls, axes)
+    for place, share in enumerate(shares.values()):
+        axes.plot(share, [place + BELOW] * len(share), "o", color="black", ms=3)
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set(xlim=(-0.3, 1.2))
+    plots.show(ALT["kept"])
+
+
+draws_in_style(__name__)
