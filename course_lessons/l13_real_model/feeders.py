@@ -51,13 +51,15 @@ def judge(model: HookedTransformer, heads: Sequence[Head], door: str) -> None:
     kept = ", ".join(f"{control:.2f}" for control in controls)
     print(f"With as many other heads, drawn {TRIALS} times: {kept}.")
     if left > (1 - LOST) * whole:
-        print(
-            f"No: {100 * left / whole:.0f} % of the score is left, so most of it depends on other things."
-        )
+        share = f"{100 * left / whole:.0f} %"
+        print(f"No: {share} of the score is left, so most of it depends on other things.")
     elif min(controls) < (whole + left) / 2:
         print("No: other heads do half of that harm, too, so this is not about yours.")
     else:
-        print(f"Yes: in the {DOORS[door]} of {reader}, most of its score depends on {named}.")
+        print(
+            f"Yes: in the {DOORS[door]} of {reader}, most of its score depends on {named}. "
+            "(It may depend on others as much.)"
+        )
 
 
 def _chosen(model: HookedTransformer, heads: Sequence[Head], door: str) -> list[Head]:
