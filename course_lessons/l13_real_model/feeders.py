@@ -10,8 +10,9 @@ from transformer_lens import HookedTransformer
 
 from course_utils import text
 from course_utils.course.expectations import Wrong, demand
+from course_utils.heads import prefix_matching_score
 from course_utils.interventions import head_name
-from course_utils.models import require_head
+from course_utils.models import all_heads, require_head
 
 READER = (20, 6)
 PERIOD = 64
@@ -85,8 +86,7 @@ def _chosen(model: HookedTransformer, heads: Sequence[Head], door: str) -> list[
 
 def _drawn(model: HookedTransformer, but: Sequence[Head], generator: torch.Generator) -> list[Head]:
     """As many other heads of earlier layers."""
-    every = [(layer, head) for layer in range(READER[0]) for head in range(model.cfg.n_heads)]
-    free = [head for head in every if head not in but]
+    free = [head for head in all_heads(model) if head[0] < READER[0] and head not in but]
     order = torch.randperm(len(free), generator=generator)[: len(but)]
     return [free[i] for i in order.tolist()]
 
@@ -121,15 +121,14 @@ def score(
         x[:, :, place] += (change / size[-1] * block.ln1.w) @ weights[place]
         return x
 
-    marked: list[Float[Tensor, "batch dest"]] = []
+    scored: list[Float[Tensor, " batch"]] = []
 
     def look(pattern: Tensor, hook: Any) -> None:  # [batch, head, dest, src]
-        followed = pattern[:, reader].diagonal(1 - PERIOD, -2, -1)
-        marked.append(followed[:, 2:])
+        scored.append(prefix_matching_score(pattern[:, reader], PERIOD))
 
     hooks: list[Any] = [(f"blocks.{n}.attn.hook_z", write) for n in sorted({n for n, _ in heads})]
     hooks += [(f"blocks.{layer}.ln1.hook_scale", keep)]
     hooks += [(f"blocks.{layer}.attn.hook_{door}", read)]
     hooks += [(f"blocks.{layer}.attn.hook_pattern", look)]
     model.run_with_hooks(tokens, fwd_hooks=hooks, return_type=None, stop_at_layer=layer + 1)
-    return marked[-1].mean().item()
+    return scored[-1].mean().item()

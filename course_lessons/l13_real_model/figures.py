@@ -5,6 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
+from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
@@ -115,14 +116,26 @@ def moved(lines: Mapping[str, Float[Tensor, " place"]], before: int, later: int)
 
 def documents(costs: Mapping[tuple[str, Head], Float[Tensor, "document pos"]]) -> None:
     """Show what each head is worth on text, a bar for each kind, with a point for each document."""
-    named = {f"{kind}, {head_name(head)}": nats for (kind, head), nats in costs.items()}
-    means = {name: nats.mean().item() for name, nats in named.items()}
+    named = {f"{kind}, {head_name(head)}": nats.mean(1) for (kind, head), nats in costs.items()}
     axes = plt.subplots(figsize=(8, 2.8))[1]
     title = "How much harder is a text without a head?"
-    plots.bars(means, title, "nats per token", [name for name in means if "16.0" in name], axes)
-    for place, nats in enumerate(named.values()):
-        axes.plot(nats.mean(1), [place + BELOW] * len(nats), "o", color="black", ms=3)
+    highlight = [name for name in named if "16.0" in name]
+    _bars_of_texts(named, title, "nats per token", highlight, axes)
     plots.show(ALT["documents"])
+
+
+def _bars_of_texts(
+    values: Mapping[str, Float[Tensor, " text"]],
+    title: str,
+    unit: str,
+    highlight: Sequence[str],
+    axes: Axes,
+) -> None:
+    """A bar for each mean, and below its number a point for each text."""
+    means = {name: each.mean().item() for name, each in values.items()}
+    plots.bars(means, title, unit, highlight, axes)
+    for place, each in enumerate(values.values()):
+        axes.plot(each, [place + BELOW] * len(each), "o", color="black", ms=3)
 
 
 def page(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str) -> None:
@@ -134,12 +147,9 @@ def page(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str) 
 
 def kept(shares: Mapping[str, Float[Tensor, " text"]], controls: Sequence[str]) -> None:
     """Show which share of the saving is left, with a point for each text; controls stand out."""
-    means = {name: share.mean().item() for name, share in shares.items()}
-    axes = plt.subplots(figsize=(9, 0.9 + 0.46 * len(means)))[1]
+    axes = plt.subplots(figsize=(9, 0.9 + 0.46 * len(shares)))[1]
     title, unit = "What is kept, and what does the second pass still save?", "share of the saving"
-    plots.bars(means, title, unit, controls, axes)
-    for place, share in enumerate(shares.values()):
-        axes.plot(share, [place + BELOW] * len(share), "o", color="black", ms=3)
+    _bars_of_texts(shares, title, unit, controls, axes)
     axes.axvline(0, color="black", lw=0.8)
     axes.set(xlim=(-0.3, 1.2))
     plots.show(ALT["kept"])

@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_lessons.l13_real_model.checks import _scores
+from course_lessons.l13_real_model.checks import _patterns, _scores
 from course_utils.course.exercises import Answer
 
 
 def _cached(model: HookedTransformer, tokens: Tensor, marks: Tensor, hooks: Any = ()) -> Tensor:
     """All patterns at once: right, though it needs much memory."""
-    return _scores(model, marks, hooks)
+    return _scores(_patterns(model, hooks), marks)
 
 
 def _with_loops(model: HookedTransformer, tokens: Tensor, marks: Tensor, hooks: Any = ()) -> list:
@@ -61,7 +61,7 @@ def _by_text(pattern: Tensor, marks: Tensor) -> Tensor:
 
 
 def _last_layer(model: HookedTransformer, tokens: Tensor, marks: Tensor, hooks: Any = ()) -> Tensor:
-    scores = _scores(model, marks, hooks)
+    scores = _scores(_patterns(model, hooks), marks)
     return scores[-1:].expand_as(scores).clone()
 
 

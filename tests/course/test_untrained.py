@@ -16,19 +16,21 @@ from course_utils import smollm2
 from course_utils._files import lesson_of
 from course_utils.course import claims
 
-REAL = "13_real_model"
-STEP_0 = "course_utils.models.load = functools.partial(course_utils.models.load, step=0)"
-UNTRAINED = f"""
-import functools, os
+UNTRAINED = """
+import functools
 import course_utils.models
-{STEP_0}
-os.environ["COURSE_CLAIMS"] = "record:{{}}"
+course_utils.models.load = functools.partial(course_utils.models.load, step=0)
+"""
+RECORDED = """
+import os
+os.environ["COURSE_CLAIMS"] = "record:{}"
 import matplotlib
 matplotlib.use("template")  # draws nothing: nobody looks at the pictures
 from course_utils import plots
 plots.picture = lambda alt, sharp=True: plots.plt.close() or dict()  # there is nothing to store
 """
-# What lesson 13 has in place of untrained weights: each group of heads reads its neighbour's keys.
+REAL = "13_real_model"
+# What it has in place of untrained weights: each group of heads reads its neighbour's keys.
 SHUFFLED = """
 import course_utils.smollm2
 
@@ -59,11 +61,11 @@ def pytest_generate_tests(metafunc):
 def test_only_the_claims_fail_on_untrained_weights(path, tmp_path):
     record = tmp_path / "statements"
     notebook = authoring.read_notebook(path)
-    first = UNTRAINED.format(record.as_posix())
-    if lesson_of(path) == REAL:
-        if not smollm2.is_there():
-            pytest.skip("the weights of SmolLM2 are not installed")
-        first = first.replace(STEP_0, SHUFFLED)
+    is_real = lesson_of(path) == REAL
+    if is_real and not smollm2.is_there():
+        pytest.skip("the weights of SmolLM2 are not installed")
+    first = SHUFFLED if is_real else UNTRAINED
+    first += RECORDED.format(record.as_posix())
     runner.run(notebook, path.parent, first=first, allow_errors=True)
     broken = [
         f"{output.ename}: {output.evalue}\n{cell.source}"
