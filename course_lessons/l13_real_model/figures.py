@@ -34,37 +34,33 @@ def guesses(by_text: Mapping[str, Mapping[str, float]], right: Sequence[str]) ->
     plots.show(ALT["guesses"])
 
 
-def passes(losses: Mapping[str, Float[Tensor, " place"]], chance: float) -> None:
-    """Show the loss by position, a line for each text; a dotted line parts the passes."""
-    means = {name: loss.view(-1, STEP).mean(1) for name, loss in losses.items()}
-    length = len(next(iter(losses.values())))
-    middles = [STEP * (i + 0.5) for i in range(length // STEP)]
+def passes(loss: Float[Tensor, " place"], chance: float) -> None:
+    """Show the loss by position; a dotted line parts the passes."""
+    means = loss.view(-1, STEP).mean(1)
+    middles = [STEP * (i + 0.5) for i in range(len(means))]
     words = "What does a token cost?", "position of the predicted token", "nats per token"
-    axes = plots.curves(means, *words, x=middles, markers=True, legend=False, ylim=(0, 17))
-    axes.axvline(length / 2 + 1, color=COLOURS[6], linestyle=":", label="the second pass begins")
+    axes = plots.curves({"": means}, *words, x=middles, markers=True, legend=False, ylim=(0, 17))
+    axes.axvline(len(loss) / 2 + 1, color=COLOURS[6], linestyle=":", label="second pass begins")
     axes.axhline(chance, color=COLOURS[6], lw=1, label="all tokens equally likely")
     axes.legend(loc="lower left", fontsize=8)
     plots.show(ALT["passes"])
 
 
-def grids(scores: Mapping[str, Grid], named: Collection[Head], alt: str) -> None:
-    """Show a score of every head in each panel; the heads of `named` have their number written.
+def grid(scores: Grid, named: Collection[Head], alt: str) -> None:
+    """Show a score of every head; the heads of `named` have their number written.
 
     `alt` is the description's name.
     """
-    figure, panels = plt.subplots(
-        1, len(scores), figsize=(1.2 + 3.1 * len(scores), 6.6), sharey=True, squeeze=False
-    )
-    for axes, (title, grid) in zip(panels[0], scores.items(), strict=True):
-        drawn = axes.imshow(grid, cmap="Greys", vmin=0, vmax=1, aspect="auto", origin="lower")
-        for layer, head in named:
-            if grid[layer, head] > 0.2:
-                colour = "white" if grid[layer, head] > 0.5 else "black"
-                name = head_name((layer, head))
-                axes.text(head, layer, name, ha="center", va="center", color=colour, fontsize=8)
-        axes.set(title=title, xlabel="head", xticks=range(grid.shape[1]))
-    panels[0, 0].set(ylabel="layer", yticks=range(0, len(grid), 3))
-    figure.colorbar(drawn, ax=list(panels[0]), label="share of its attention", shrink=0.6)
+    figure, axes = plt.subplots(figsize=(4.6, 5.6))
+    drawn = axes.imshow(scores, cmap="Greys", vmin=0, vmax=1, aspect="auto", origin="lower")
+    for layer, head in named:
+        if scores[layer, head] > 0.2:
+            colour = "white" if scores[layer, head] > 0.5 else "black"
+            name = head_name((layer, head))
+            axes.text(head, layer, name, ha="center", va="center", color=colour, fontsize=8)
+    axes.set(xlabel="head", xticks=range(scores.shape[1]))
+    axes.set(ylabel="layer", yticks=range(0, len(scores), 3))
+    figure.colorbar(drawn, ax=axes, label="share of its attention", shrink=0.6)
     plots.show(ALT[alt])
 
 

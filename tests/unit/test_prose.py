@@ -33,7 +33,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "07b": {"4,096": "tokens", "3.6 nats": "a claim of lesson 07"},
     "07c": {"1,024": "4⁵"},
     "11": {"80 %": "what the judge counts as sure"},
-    "13": {"4.2 nats": "the logarithm of 64", "10.8 nats": "the logarithm of 49,152"},
+    "13": {"3.2 nats": "the mean logarithm of 1 to 63", "10.8 nats": "the logarithm of 49,152"},
     "09b": {"3.97 nats": "the logarithm of 53"},
     "09c": {
         "0.300": "3/5 · (1 − density) at a density of a half",
