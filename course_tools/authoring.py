@@ -8,6 +8,7 @@ same input gives the same bytes.
 import copy
 import itertools
 import re
+import symtable
 import sys
 import time
 from argparse import ArgumentParser
@@ -17,8 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from course_tools import bet_source, links, runner
-from course_utils import _words
+from course_tools import bet_source, contents, counts, links, runner
 from course_utils._files import SOLUTIONS, get_back, lesson_of, solution_file, write_text
 from course_utils.course import claims, saved_notebook, utf8_output, widgets
 
@@ -43,6 +43,15 @@ IN_WORDS = re.compile(r'\bplots\.show\(\s*f?"')
 KINDS = {"identity", "claim", "live-training"}
 FIRST_PICTURE = "first-picture"  # a cell whose output stands in the learner's copy from the start
 FOLDED = {"identity", "claim", "bet", "folded"}  # the source is hidden until somebody opens it
+# how a folded cell begins, since its first line is what stands there for it: see `_named`
+NAMES = {
+    "predict": "# Your bet: run me",
+    "claim": "# What came out",
+    "identity": "# What must hold",
+    "siblings": "# The same models from other seeds",
+    "sources_and_ours": "# What the paper found, and what we found",
+    "calibration": "# Your bets so far",
+}
 TAGS = KINDS | FOLDED | {"interactive", "nbval-ignore-output", FIRST_PICTURE}
 # without a kernelspec JupyterLab asks for a kernel; anything more changes from machine to machine
 METADATA = {
@@ -161,7 +170,7 @@ def source_problems(notebook: NotebookNode) -> list[str]:
     for number, cell in enumerate(notebook.cells):
         complaints = [*_marker_problems(cell), *_tag_problems(cell), *_code_problems(cell)]
         found += [f"{runner.where(number, cell)} {complaint}" for complaint in complaints]
-    return [*found, *_spoilers(notebook.cells)]
+    return [*found, *_spoilers(notebook.cells), *_hidden_needs(notebook.cells)]
 
 
 def _spoilers(cells: list[NotebookNode]) -> Iterator[str]:
@@ -181,6 +190,44 @@ def _spoilers(cells: list[NotebookNode]) -> Iterator[str]:
         if asked and IN_WORDS.search(cell.source):
             spoils = f"{runner.where(number, cell)} says under a prediction what its figure shows"
             yield f"{spoils}: show draw.ALT[...], of figures.py."
+
+
+def _hidden_needs(cells: list[NotebookNode]) -> Iterator[str]:
+    """What an open cell reads of the notebook, and only a folded one has made.
+
+    Who passes over a folded cell, as one may, would meet a NameError.
+    """
+    in_the_open: set[str] = set()
+    hidden: dict[str, str] = {}  # name → the folded cell that made it
+    for number, cell in enumerate(cells):
+        if cell.cell_type != "code":
+            continue
+        made, read = _names(cell.source)
+        place = runner.where(number, cell)
+        if FOLDED & set(cell.metadata.get("tags", [])):
+            hidden |= dict.fromkeys(made, place)
+            continue
+        needed = (read - made - in_the_open) & hidden.keys()
+        for name in sorted(needed):
+            yield f"{place} needs `{name}`, which only a folded cell makes: {hidden[name]}"
+        in_the_open |= made | needed  # each is said once
+
+
+def _names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell's code gives to the notebook, and those that it reads of it."""
+    try:
+        table = symtable.symtable(bet_source.as_python(source), "cell", "exec")
+    except SyntaxError:
+        return set(), set()
+    made = {found.get_name() for found in table.get_symbols() if found.is_assigned()}
+    made |= {found.get_name() for found in table.get_symbols() if found.is_imported()}
+    read = {found.get_name() for found in table.get_symbols() if found.is_referenced()}
+    inner = table.get_children()
+    while inner:  # functions and comprehensions, and what stands in them
+        scope = inner.pop()
+        inner += scope.get_children()
+        read |= {found.get_name() for found in scope.get_symbols() if found.is_global()}
+    return made, read
 
 
 def _marker_problems(cell: NotebookNode) -> Iterator[str]:
@@ -233,7 +280,7 @@ def _code_problems(cell: NotebookNode) -> Iterator[str]:
     lines = cell.source.splitlines()
     if not cell.source.strip():
         yield "is empty."
-    if len(lines) > MAX_LINES:
+    if len(lines) - lines[0].startswith("#") > MAX_LINES:  # what names the cell does not count
         yield f"has {len(lines)} lines: split it, {MAX_LINES} is the limit."
     for line in lines:
         if len(line) > MAX_WIDTH:
@@ -326,7 +373,7 @@ def taught() -> list[str]:
 def update(path: Path) -> list[str]:
     """Execute a solution notebook and store it and its learner copy, or say what is wrong."""
     before = path.read_bytes()
-    notebook = links.linked(read_notebook(path), path, titles())
+    notebook = _named(links.linked(read_notebook(path), path, titles()))
     found = worked_in(path) or source_problems(notebook)
     if found:
         return found
@@ -340,6 +387,17 @@ def update(path: Path) -> list[str]:
     if not found:
         _store(notebook, path)
     return found
+
+
+def _named(notebook: NotebookNode) -> NotebookNode:
+    """The notebook, with a comment at the top of each folded cell that has none."""
+    for cell in notebook.cells:
+        is_folded = FOLDED & set(cell.metadata.get("tags", []))
+        if cell.cell_type == "code" and is_folded and not cell.source.lstrip().startswith("#"):
+            called = bet_source.read(cell.source).called
+            name = next((comment for call, comment in NAMES.items() if call in called), "")
+            cell.source = f"{name}\n{cell.source}".lstrip()
+    return notebook
 
 
 def worked_in(path: Path) -> list[str]:
@@ -366,7 +424,7 @@ def relink(path: Path, headings: dict[str, str]) -> list[str]:
     `headings` is `titles()`.
     """
     before = read_notebook(path)
-    notebook = links.linked(copy.deepcopy(before), path, headings)
+    notebook = _named(links.linked(copy.deepcopy(before), path, headings))
     if dumps(notebook) == dumps(before):
         return []
     found = worked_in(path)
@@ -398,39 +456,6 @@ def out_of_step(path: Path) -> list[str]:
     return found
 
 
-def counts(notebook: NotebookNode) -> tuple[int, int, int]:
-    """Of a learner's notebook: open lines of code, words of open prose, statements it prints."""
-    # Lines that stand open.
-    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    shown = [cell for cell in code if not FOLDED & set(cell.metadata.get("tags", []))]
-    lines = [line for cell in shown for line in cell.source.splitlines() if line.strip()]
-
-    # Words, without hints, formulas and links, what nobody reads for, and what one may skip.
-    apart = (*links.IDS, "recall")
-    prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
-    text = "\n".join(cell.source for cell in prose if cell.id not in apart)
-    hints = r"(?s)<details>(?!<summary><b>When).*?</details>|\$\$.*?\$\$|\]\(.*?\)|```.*?```"
-    words = re.findall(r"\w[\w’'.,-]*", re.sub(hints, " ", text))
-
-    statements = [found for cell in code for found in bet_source.read(cell.source).statements]
-    return len(lines), len(words), len(statements)
-
-
-def count_table() -> str:
-    """What `counts` says of every lesson, as the table in CONTRIBUTING."""
-    rows = []
-    for path in lessons():
-        number = lesson_of(path).split("_")[0]
-        rows.append([number, *counts(derive(read_notebook(path)))])
-    return _words.table(["lesson", "open lines of code", "words", "statements"], rows)
-
-
-def counted(page: str) -> str:
-    """CONTRIBUTING with today's table of counts."""
-    table = f"{count_table().strip()}\n"
-    return re.sub(r"(<!-- counts -->\n\n)(?:\|.*\n)+", lambda found: f"{found[1]}{table}", page)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """The command line; 1 when a notebook has a problem, else 0."""
     about = __doc__.splitlines()[0]
@@ -440,14 +465,10 @@ def main(arguments: list[str] | None = None) -> int:
     for option, what in {
         "--links": "execute nothing, write the links between lessons anew",
         "--check": "execute and write nothing, say what is out of step",
-        "--count": "execute nothing, print each lesson's lines and words",
     }.items():
         parser.add_argument(option, action="store_true", help=what)
     options = parser.parse_args(arguments)
     utf8_output()
-    if options.count:
-        print(count_table())
-        return 0
     if options.notebooks:
         paths = [solution_path(name) for name in options.notebooks]
     else:
@@ -479,16 +500,17 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _tell_neighbours() -> list[str]:
-    """Write anew what says a lesson's title or counts: other lessons, glossary, CONTRIBUTING."""
+    """Write anew what says a lesson's title, minutes or counts: its neighbours, and three pages."""
     headings = titles()
     found = [complaint for path in lessons() for complaint in relink(path, headings)]
     glossary = SOLUTIONS.parent / links.GLOSSARY
     if glossary.is_file():
         text = glossary.read_text(encoding="utf-8")
         write_text(glossary, links.linked_glossary(text, headings))
-    page = SOLUTIONS.parents[1] / "CONTRIBUTING.md"
-    if page.is_file():
-        write_text(page, counted(page.read_text(encoding="utf-8")))
+    for name, anew in {"CONTRIBUTING.md": counts.counted, "README.md": contents.tabled}.items():
+        page = SOLUTIONS.parents[1] / name
+        if page.is_file():
+            write_text(page, anew(page.read_text(encoding="utf-8")))
     return found
 
 

@@ -24,7 +24,12 @@ class BetSource:
 
     asked: list[str]  # the names of its bets
     statements: list[Statement]
-    keeps_books: bool  # whether it calls anything of BOOKKEEPING
+    called: set[str]  # what it calls of BOOKKEEPING
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether it calls anything of BOOKKEEPING."""
+        return bool(self.called)
 
     @property
     def answered(self) -> list[str]:
@@ -44,16 +49,21 @@ def read(source: str) -> BetSource:
         elif _name(call.func) in STATES:
             keywords = {keyword.arg: keyword.value for keyword in call.keywords}
             statements.append(Statement(first, _text(keywords.get("predicted"))))
-    return BetSource(asked, statements, bool(calls))
+    return BetSource(asked, statements, {_name(call.func) for call in calls})
 
 
 def _calls(source: str) -> list[ast.Call]:
-    """All calls, as they stand one below the other; IPython's own lines are made Python first."""
-    tree = _parsed(source) or _parsed(TransformerManager().transform_cell(source))
+    """All calls, as they stand one below the other."""
+    tree = _parsed(as_python(source))
     if tree is None:
         return []
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
+
+
+def as_python(source: str) -> str:
+    """A cell's source, with IPython's own lines made Python."""
+    return source if _parsed(source) else TransformerManager().transform_cell(source)
 
 
 def _parsed(code: str) -> ast.Module | None:

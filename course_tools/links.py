@@ -7,13 +7,14 @@ GitHub, in JupyterLab and in a copy of the whole folder.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
 from course_utils._files import lesson_of, solution_file
+from course_utils.course import outline
 
 IDS = ("links-top", "links-end")  # of the two cells that hold the line
 START = "00_start"  # the lesson that holds the contents
@@ -52,31 +53,27 @@ def linked(solution: NotebookNode, path: Path, titles: dict[str, str]) -> Notebo
 
 
 def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
-    """The line of a solution: what comes before, the contents, the learner's copy, what follows."""
-    before, after = neighbours(lesson, list(titles))
-    parts = [f"[← {titles[name]}]({solution_file(name)})" for name in before]
+    """The line of a solution: what comes before, contents, learner's copy, what follows.
+
+    Companions stand at its end. What `titles` do not have is left out.
+    """
+    named = {name.split("_")[0]: name for name in titles}
+    number = lesson.split("_")[0]
+    before, after = outline.neighbours(number)
+
+    def link(other: str, words: str) -> list[str]:
+        name = named.get(other)
+        return [f"[{words.format(titles[name])}]({solution_file(name)})"] if name else []
+
+    parts = []
     if lesson != START:
+        parts += link(before, "← {}") if before != START.split("_")[0] else []
         parts += [f"[Contents](../{CONTENTS})"] if contents else []
         parts += [f"[{LESSON}](../{lesson}.ipynb)"]
-    parts += [f"[{titles[name]} →]({solution_file(name)})" for name in after]
+    parts += link(after, "{} →")
+    for other in outline.beside(number):
+        parts += link(other, "beside it: {}")
     return " &nbsp;·&nbsp; ".join(parts)
-
-
-def neighbours(lesson: str, lessons: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What comes before a lesson, nothing or one, and after it, with its companions ("02b_…")."""
-    place = lessons.index(lesson)
-    earlier = [name for name in lessons[:place] if not _is_companion(name) and name != START]
-    before = earlier[-1:]
-    after = []
-    for name in lessons[place + 1 :]:
-        after.append(name)
-        if not _is_companion(name):
-            break
-    return before, after
-
-
-def _is_companion(lesson: str) -> bool:
-    return not lesson.split("_")[0].isdigit()
 
 
 def for_learner(text: str) -> str:

@@ -26,7 +26,7 @@ import course_microscope as microscope
 from course_microscope import scripts
 from course_tools import authoring, bet_source, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, write_text
-from course_utils.course import bets, claims, utf8_output
+from course_utils.course import bets, claims, outline, utf8_output
 from course_utils.models import load
 
 course_lessons.import_all()  # the tables of all lessons are read here
@@ -131,7 +131,9 @@ def _write_sources(folder: Path) -> None:
 
     # The first page, with the contents.
     index = [_home()]
-    for caption, pages in {"Lessons": lessons, "More": TEXTS}.items():
+    spine = [name for name in lessons if name.split("_")[0] in outline.part("spine")]
+    deeper = [name for name in lessons if name not in spine]
+    for caption, pages in {"The spine": spine, "Beside it": deeper, "More": TEXTS}.items():
         index += ["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"]
     write_text(folder / "index.md", "\n".join(index))
 
@@ -154,17 +156,17 @@ def _home() -> str:
     """The page to begin with: microscope, question, lessons, and how to install the course."""
     readme = _linked(ROOT / "README.md")
     opening = re.search(r"\*\*Take a small.*?(?=\n\n)", readme, re.DOTALL)
-    table = re.search(r"^\| \| lesson.*?(?=\n\n)", readme, re.DOTALL | re.MULTILINE)
+    tables = re.search(r"<!-- spine -->\n\n(.*?)\n\nLesson 13 needs", readme, re.DOTALL)
     command = re.search(r"<!-- start command -->\n(```.*?```)", readme, re.DOTALL)
-    if not (opening and table and command):
+    if not (opening and tables and command):
         raise ValueError(
-            "README.md has lost its opening, its table of lessons or its start command."
+            "README.md has lost its opening, its tables of lessons or its start command."
         )
     figure = microscope.figure(load("two-layer"), TEXT, heads=[(1, 6)])
     still = figure._repr_mimebundle_()["text/html"]
     still = still.replace("<div ", f'<div data-text="{escape(TEXT)}" ', 1).replace("\n", "&#10;")
-    parts = {"microscope": still, "opening": opening[0], "lessons": table[0], "command": command[1]}
-    return to_html.style("home.md").format(**parts)
+    parts = {"microscope": still, "opening": opening[0], "lessons": tables[1]}
+    return to_html.style("home.md").format(**parts, command=command[1])
 
 
 def _words(file: Path) -> str:

@@ -9,16 +9,8 @@ from html import escape
 from IPython.display import HTML
 
 from course_utils._files import NOTEBOOKS
+from course_utils.course import outline
 
-# what each asks, and the lessons that answer; companions ("02b") stand below their lesson
-PARTS = {
-    "What is a transformer?": ("01", "02"),
-    "What can be read off its weights?": ("03", "04", "05"),
-    "What do heads do together?": ("06", "07", "08"),
-    "How far does it carry?": ("09", "10", "11"),
-    "And what do you believe?": ("12",),
-    "Does it hold in the wild?": ("13",),
-}
 ANSWER = "07"  # the lesson that says why head 0.5 matters
 ROOM = (228, 62)
 SIDE = (190, 34)
@@ -29,23 +21,25 @@ INK, PALE, BLUE, ORANGE = "#1b1f24", "#57606a", "#0072B2", "#B04A00"
 
 
 def course_map() -> HTML:
-    """The lessons as rooms on the way through the course, with the companions as side rooms."""
+    """The spine as rooms on one way, its companions as side rooms, and below it the electives."""
     titles = _titles()
     drawn: list[str] = []
     words, y, door = [], TOP, None  # door: where the way out of the last room begins
-    for part, numbers in PARTS.items():
-        drawn += _text(part, TOP, y + ROOM[1] / 2, 20, f'font-style="italic" fill="{PALE}"')
+    for chapter, numbers in _chapters().items():
+        drawn += _text(chapter, TOP, y + ROOM[1] / 2, 18, f'font-style="italic" fill="{PALE}"')
+        sides = {number: outline.beside(number) for number in numbers}
+        is_spine = outline.rows()[numbers[0]].part == "spine"
         for column, number in enumerate(numbers):
             x = LEFT + column * (ROOM[0] + GAP)
-            if door:
+            if door and is_spine:
                 drawn.append(_way(*door, x, y))
-            drawn += _room(number, titles[number], x, y)
-            for n, side in enumerate(_sides(number, titles)):
+            drawn += _room(number, titles[number], x, y, is_spine)
+            for n, side in enumerate(sides[number]):
                 drawn += _side_room(side, titles[side], x, y + ROOM[1] + n * (SIDE[1] + 8))
             door = (x, y)
-        rooms = [room for number in numbers for room in (number, *_sides(number, titles))]
-        words.append(f"{part} {', '.join(f'{room} {titles[room]}' for room in rooms)}.")
-        y += ROOM[1] + 2 * GAP + SIDE[1] * max(len(_sides(number, titles)) for number in numbers)
+        rooms = [room for number in numbers for room in (number, *sides[number])]
+        words.append(f"{chapter} {', '.join(f'{room} {titles[room]}' for room in rooms)}.")
+        y += ROOM[1] + 2 * GAP + SIDE[1] * max(map(len, sides.values()))
     width, height = LEFT + 3 * (ROOM[0] + GAP), y - GAP - 6
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -54,8 +48,17 @@ def course_map() -> HTML:
         f'<rect width="{width}" height="{height}" rx="8" fill="white"/>{"".join(drawn)}</svg>'
     )
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
-    alt = escape(" ".join(["A map of the course, the lessons in their order.", *words]))
+    alt = escape(" ".join(["A map of the course: its spine, then the electives.", *words]))
     return HTML(f'<img src="{source}" width="{width}" style="max-width: 100%" alt="{alt}">')
+
+
+def _chapters() -> dict[str, list[str]]:
+    """The question of each chapter, and the lessons that answer it, in order."""
+    found: dict[str, list[str]] = {}
+    for row in outline.rows().values():
+        if row.chapter:
+            found.setdefault(row.chapter, []).append(row.lesson)
+    return found
 
 
 def _titles() -> dict[str, str]:
@@ -69,21 +72,20 @@ def _titles() -> dict[str, str]:
     return found
 
 
-def _sides(number: str, titles: dict[str, str]) -> list[str]:
-    """The companions of a lesson: "07b" and "07c" of "07"."""
-    return [side for side in titles if side[:-1] == number]
-
-
-def _room(number: str, title: str, x: float, y: float) -> Iterator[str]:
+def _room(number: str, title: str, x: float, y: float, is_spine: bool) -> Iterator[str]:
     answers = number == ANSWER
     edge, stroke = (ORANGE, 2.6) if answers else (BLUE, 1.6)
+    style = f'fill="#f3f8fc" stroke="{edge}"'
+    if not is_spine:
+        edge, style = PALE, f'fill="white" stroke="{PALE}" stroke-dasharray="4 3"'
     yield (
-        f'<rect x="{x}" y="{y}" width="{ROOM[0]}" height="{ROOM[1]}" rx="7" fill="#f3f8fc" '
-        f'stroke="{edge}" stroke-width="{stroke}"/>'
+        f'<rect x="{x}" y="{y}" width="{ROOM[0]}" height="{ROOM[1]}" rx="7" {style} '
+        f'stroke-width="{stroke}"/>'
         f'<text x="{x + 12}" y="{y + 37}" font-size="19" font-weight="bold" '
         f'fill="{edge}">{number}</text>'
     )
-    yield from _text(title, x + 46, y + ROOM[1] / 2 - 7 * answers, 22)
+    wide = len(number) > 2  # as "09b" is
+    yield from _text(title, x + 46 + 12 * wide, y + ROOM[1] / 2 - 7 * answers, 22 - 2 * wide)
     if answers:
         yield (
             f'<text x="{x + 46}" y="{y + 53}" font-size="12" fill="{ORANGE}">answers the '

@@ -8,6 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_lessons.l13_real_model.doors import added
 from course_utils import text
 from course_utils.course.expectations import Wrong, demand
 from course_utils.heads import prefix_matching_score
@@ -96,11 +97,9 @@ def score(
 ) -> float:
     """20.6's attention to the marked sources, with another text's `heads` in one of its doors."""
     layer, reader = READER
-    block: Any = model.blocks[layer]
+    attention: Any = model.blocks[layer].attn
     # a key is shared by several heads
-    weights = block.attn.W_Q if door == "q" else block.attn._W_K
-    shared = model.cfg.n_heads // len(weights)
-    place = reader // shared
+    place = reader if door == "q" else reader // (model.cfg.n_heads // len(attention._W_K))
 
     # what the heads would write in another text, less what they write
     change = torch.zeros(*tokens.shape, model.cfg.d_model)  # [batch, pos, d_model]
@@ -111,24 +110,13 @@ def score(
             moved = z[:, :, head]
             change.add_((moved.roll(1, 0) - moved) @ attention.W_O[head])
 
-    # RMSNorm divides by this, and goes on doing so
-    size: list[Tensor] = []
-
-    def keep(scale: Tensor, hook: Any) -> None:  # [batch, pos, 1]
-        size.append(scale)
-
-    def read(x: Tensor, hook: Any) -> Tensor:  # [batch, pos, head or group, d_head]
-        x[:, :, place] += (change / size[-1] * block.ln1.w) @ weights[place]
-        return x
-
     scored: list[Float[Tensor, " batch"]] = []
 
     def look(pattern: Tensor, hook: Any) -> None:  # [batch, head, dest, src]
         scored.append(prefix_matching_score(pattern[:, reader], PERIOD))
 
     hooks: list[Any] = [(f"blocks.{n}.attn.hook_z", write) for n in sorted({n for n, _ in heads})]
-    hooks += [(f"blocks.{layer}.ln1.hook_scale", keep)]
-    hooks += [(f"blocks.{layer}.attn.hook_{door}", read)]
+    hooks += added(model, change, door, {layer: [place]})
     hooks += [(f"blocks.{layer}.attn.hook_pattern", look)]
     model.run_with_hooks(tokens, fwd_hooks=hooks, return_type=None, stop_at_layer=layer + 1)
     return scored[-1].mean().item()

@@ -21,17 +21,19 @@ STEP = 8  # positions that a point of the loss is the mean of
 BELOW = 0.28  # how far points lie below the middle of their bar, where its number stands
 
 
-def guesses(by_text: Mapping[str, Mapping[str, float]], right: Sequence[str]) -> None:
-    """Show what may come next in each text, likeliest first; the `right` tokens stand out."""
+def guesses(
+    by_text: Mapping[str, Mapping[str, float]], right: Sequence[str], alt: str = "guesses"
+) -> None:
+    """Show what may come next under each heading, likeliest first; the `right` tokens stand out."""
     panels = plt.subplots(len(by_text), 1, figsize=(9, 6.4), sharex=True)[1]
     for axes, (words, guessed), answer in zip(panels, by_text.items(), right, strict=True):
         named = {visible(token): p for token, p in guessed.items()}
         plots.bars(named, "", "", [visible(answer)], axes)
-        axes.set_title(f"{words} …", fontsize=9, loc="left")
+        axes.set_title(words, fontsize=9, loc="left")
         axes.set_yticks(range(len(named)), list(named), family="monospace", fontsize=9)
         axes.set(xlim=(0, 1.1))
     panels[-1].set(xlabel="probability of the next token")
-    plots.show(ALT["guesses"])
+    plots.show(ALT[alt])
 
 
 def passes(loss: Float[Tensor, " place"], chance: float) -> None:
@@ -141,11 +143,11 @@ def page(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str) 
     plots.show(ALT["page"])
 
 
-def kept(shares: Mapping[str, Float[Tensor, " text"]], controls: Sequence[str]) -> None:
-    """Show which share of the saving is left, with a point for each text; controls stand out."""
+def kept(shares: Mapping[str, Float[Tensor, " text"]], named: Sequence[str]) -> None:
+    """Show which share of the saving is left, with a point for each text; `named` stand out."""
     axes = plt.subplots(figsize=(9, 0.9 + 0.46 * len(shares)))[1]
     title, unit = "What is kept, and what does the second pass still save?", "share of the saving"
-    _bars_of_texts(shares, title, unit, controls, axes)
+    _bars_of_texts(shares, title, unit, named, axes)
     axes.axvline(0, color="black", lw=0.8)
     axes.set(xlim=(-0.3, 1.2))
     plots.show(ALT["kept"])

@@ -6,16 +6,19 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from course_utils._files import INSTALLED, NOTEBOOKS, ROOT, entries, write_atomically, write_text
+from course_utils.course import saved_notebook
 
 FOLDER = "my_notebooks"
 RECORD = ".copies.json"  # in the folder: what each copy was when it was made
-PATTERNS = ("GLOSSARY.md", "[0-9]*.ipynb", "solutions/[0-9]*.ipynb")
-COPY = re.compile(r"GLOSSARY\.md|(solutions/)?[0-9][^/\\:\0]*\.ipynb")  # as names
+# AGENTS and CLAUDE tell an assistant that works in the folder to be a tutor.
+PATTERNS = ("GLOSSARY.md", "AGENTS.md", "CLAUDE.md", "[0-9]*.ipynb", "solutions/[0-9]*.ipynb")
+COPY = re.compile(r"(GLOSSARY|AGENTS|CLAUDE)\.md|(solutions/)?[0-9][^/\\:\0]*\.ipynb")  # as names
 
 
 class Made(NamedTuple):
@@ -175,12 +178,26 @@ def why(folder: Path, name: str) -> str:
             return f"{name} can't be read as a notebook, {again}"
         if name != RECORD and not _is_unwritten(mine, _record(folder).get(name)):
             newer = "is newer in the course, and yours stays"
-            return f"{name} {newer}: to have both, rename yours and start again."
+            both = f"{name} {newer}: to have both, rename yours and start again."
+            moved = [
+                f"`{exercise}` is in {there} now." for exercise, there in _moved(folder / name)
+            ]
+            return " ".join([both, *moved])
     except (FileNotFoundError, NotADirectoryError):  # said below
         pass
     except OSError as error:
         return f"{name} can't be read ({error.strerror}), {again}"
     return f"{name} could not be written: is {folder} full, or can it only be read?"
+
+
+def _moved(copy: Path, lessons: Path = NOTEBOOKS) -> Iterator[tuple[str, str]]:
+    """The exercises of a copy that another lesson has now, with that lesson's number."""
+    with contextlib.suppress(ValueError):  # it is no lesson
+        mine = saved_notebook.read(copy)
+        for notebook in saved_notebook.read_all(lessons):
+            if notebook.lesson != mine.lesson:
+                for exercise in mine.exercises.keys() & notebook.exercises.keys():
+                    yield exercise, notebook.lesson
 
 
 def _is_unwritten(mine: Made, was: Made | None) -> bool:

@@ -27,7 +27,7 @@ from IPython import get_ipython
 from IPython.display import Markdown, display
 
 from course_utils import _torch_state
-from course_utils.course import guard, registry, results, solutions
+from course_utils.course import guard, registry, results, solutions, verdicts
 from course_utils.course.expectations import Unfit, Wrong, converted, same
 
 Answer = Callable[..., Any]
@@ -67,26 +67,26 @@ class Exercise:
         ours = solutions.find(self.name).function
         if not callable(answer):
             kind = type(answer).__name__
-            self._say(f"✗ {self.name}: give the check your function itself, not {kind}.")
-        elif answer is ours:
+            self._say(f"✗ {self.name}: give the check your function itself, not {kind}.", WITH_OURS)
+            return ours
+        if answer is ours:
             again = "this is our function; run the cell again in which you write yours."
-            self._say(f"○ {self.name}: {again}")
+            self._say(f"○ {self.name}: {again}", WITH_OURS)
+            return ours
+        guarded = guard.Guarded(answer)
+        verdict = self._shown(guarded)
+        if verdict.startswith("○"):
+            self._say(f"{verdict} {WITH_OURS}")
+            return ours
+        if verdict.startswith("✗"):
+            self._say(verdict, *self._what_it_reads(answer), WITH_OURS)
+        elif self.unfit:
+            self._say(verdict, f"It is right, but {self.unfit}.", WITH_OURS)
         else:
-            guarded = guard.Guarded(answer)
-            verdict = self._shown(guarded)
-            if verdict.startswith("○"):
-                self._say(f"{verdict} {WITH_OURS}")
-                return ours
             self._say(verdict)
-            _torch_state.tell(*self.odd)
-            if verdict.startswith("✗"):
-                self._say_what_it_reads(answer)
-            elif self.unfit:
-                print(f"  It is right, but {self.unfit}.")
-            else:
-                return self._as_the_lesson_needs_it(guarded, ours)
-        print(f"  {WITH_OURS}")
-        return ours
+        _torch_state.tell(*self.odd)
+        is_used = verdict.startswith("✓") and not self.unfit
+        return self._as_the_lesson_needs_it(guarded, ours) if is_used else ours
 
     def _as_the_lesson_needs_it(self, answer: guard.Guarded, ours: Answer) -> Answer:
         """The learner's function itself, or made to return what ours does where it differs."""
@@ -102,16 +102,24 @@ class Exercise:
             return _made_to_return(answer.function, right)
         return answer.function
 
-    def _say(self, line: str) -> None:
+    def _say(self, line: str, *others: str) -> None:
+        """Show a verdict, and below it what else there is to say; after ✗, where help is."""
         self.mark = line[0]
-        print(line)
+        lines = [line, *(f"  {other}" for other in others)]
+        if self.mark == "✗" and self.attempted:
+            found = solutions.find(self.name)
+            verdicts.show(lines, found.hints, found.solution)
+        else:
+            verdicts.show(lines)
 
-    def _say_what_it_reads(self, answer: Answer) -> None:
+    def _what_it_reads(self, answer: Answer) -> list[str]:
+        """A sentence on values of the notebook that an answer reads, if it does."""
         names = guard.notebook_data(answer)
-        if names:
-            few = ", ".join(f"`{name}`" for name in names[:3])
-            small = "though the check calls it with small values of its own"
-            print(f"  It reads {few} of the notebook, {small}.")
+        if not names:
+            return []
+        few = ", ".join(f"`{name}`" for name in names[:3])
+        small = "though the check calls it with small values of its own"
+        return [f"It reads {few} of the notebook, {small}."]
 
     def _shown(self, answer: guard.Guarded) -> str:
         """The verdict about a guarded answer, once what the answer printed is on the page."""

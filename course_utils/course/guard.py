@@ -69,13 +69,16 @@ class Guarded:
 
         # The call: in time, with its print kept.
         output = _Capped()
+        began = time.monotonic()
         with _torch_restored() as left_behind:
             try:
                 with contextlib.redirect_stdout(output):
                     result = _in_time(lambda: self.function(*args, **kwargs), SECONDS)
             except TooLong:
                 self.printed = output.getvalue()
-                ran = f"after {SECONDS:g} seconds it was still running, and was stopped"
+                ran = (
+                    f"after {time.monotonic() - began:.0f} s it was still running, and was stopped"
+                )
                 raise Wrong(f"{ran}: is there a loop without an end?") from None
             except (Exception, SystemExit) as error:
                 self.printed = output.getvalue()

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from course_utils._files import NOTEBOOKS
-from course_utils.course import copies, saved_notebook, utf8_output
+from course_utils.course import copies, outline, saved_notebook, utf8_output
 from course_utils.course.saved_notebook import BEST_FIRST, Notebook
 
 IN_WORDS = {"✓": "done", "✗": "not right yet", "○": "not tried yet"}
@@ -22,19 +22,22 @@ Marks = dict[str, Exercises]  # by lesson: "03", "02b"
 def marks(folder: Path = NOTEBOOKS) -> Marks:
     """The mark of each exercise of each lesson: ✓ done, ✗ not yet right, ○ blank or never run.
 
-    Every notebook of a lesson counts (`03_zero_layers.ipynb`, `03_mine.ipynb`): the best mark of an
-    exercise stands. Raises FileNotFoundError if there is no lesson in the folder, ValueError if
-    none can be read.
+    Every notebook counts (`03_zero_layers.ipynb`, `03_mine.ipynb`), that of another lesson too, in
+    which an exercise stood before: its best mark stands. Raises FileNotFoundError if there is no
+    lesson in the folder, ValueError if none can be read.
     """
     return _best(saved_notebook.read_all(folder))
 
 
 def _best(notebooks: list[Notebook]) -> Marks:
-    found: Marks = {}
+    best: Exercises = {}  # of all notebooks: an exercise may have been solved where it once stood
     for notebook in notebooks:
         for name, mark in notebook.marks.items():
-            lesson = found.setdefault(notebook.lesson, {})
-            lesson[name] = min(mark, lesson.get(name, "○"), key=BEST_FIRST.index)
+            best[name] = min(mark, best.get(name, "○"), key=BEST_FIRST.index)
+    found: Marks = {}
+    for notebook in notebooks:
+        if notebook.exercises:
+            found.setdefault(notebook.lesson, {}).update({n: best[n] for n in notebook.exercises})
     return found
 
 
@@ -59,16 +62,14 @@ class Overview:
         self.boxes = case_score.summary()
 
     def next(self) -> tuple[Notebook, str] | None:
-        """Where to go on: what is not done in the lesson saved last, or else the next lesson.
+        """Where to go on: what is not done in the lesson saved last, or else along the spine.
 
         None where no lesson with exercises can be read.
         """
-        lessons = sorted(self.notebooks)
-        place = 0
-        if self.begun:
-            place = lessons.index(self.begun[-1])
-        in_turn = lessons[place:] + lessons[:place]
-        for lesson in in_turn:
+        here = self.begun[-1] if self.begun else outline.part("spine")[0]
+        others = [name for name in self.notebooks if name not in outline.rows()]
+        lessons = [name for name in [*outline.from_here(here), *others] if name in self.notebooks]
+        for lesson in lessons:
             notebook = self.notebooks[lesson]
             left = _left(self.marks[lesson])
             if left:

@@ -9,6 +9,7 @@ import pytest
 
 from course_tools import authoring, links
 from course_utils._files import NOTEBOOKS, lesson_of
+from course_utils.course import outline
 
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\(([^)\s]+)\)")
 # sources, and what else lessons point at
@@ -67,8 +68,10 @@ def _leads_on(path):
     assert [cell.id for cell in cells if cell.id in links.IDS] == [*links.IDS][is_contents:]
     assert cells[-1].id == links.IDS[1] and (is_contents or cells[1].source == cells[-1].source)
     titles = authoring.titles()
-    lesson, names = lesson_of(path), list(titles)
-    before, after = links.neighbours(lesson, names)
+    lesson = lesson_of(path)
+    named = {name.split("_")[0]: name for name in titles}
+    number = lesson.split("_")[0]
+    before, after = outline.neighbours(number)
     targets = {
         words: (path.parent / target).resolve() for words, target in LINK.findall(cells[-1].source)
     }
@@ -76,9 +79,14 @@ def _leads_on(path):
     is_solution = path in SOLUTIONS
     copy_of = authoring.solution_path if is_solution else lambda name: NOTEBOOKS / f"{name}.ipynb"
     other = NOTEBOOKS / f"{lesson}.ipynb" if is_solution else authoring.solution_path(lesson)
-    expected = {f"← {titles[name]}": copy_of(name) for name in before}
+    expected = {}
+    if before not in ("", "00"):  # which the contents are
+        expected[f"← {titles[named[before]]}"] = copy_of(named[before])
     expected |= {} if is_contents else {links.LESSON if is_solution else links.SOLUTION: other}
-    expected |= {f"{titles[name]} →": copy_of(name) for name in after}
+    if after:
+        expected[f"{titles[named[after]]} →"] = copy_of(named[after])
+    for other in outline.beside(number):
+        expected[f"beside it: {titles[named[other]]}"] = copy_of(named[other])
     assert targets == expected, "run python -m course_tools.authoring --links"
 
 
@@ -91,7 +99,7 @@ def test_every_lesson_is_reached_from_the_first(folder):
         if path not in seen:
             seen.add(path)
             found = LINK.findall(authoring.read_notebook(path).cells[-1].source)
-            ahead += [here / address for words, address in found if words.endswith("→")]
+            ahead += [here / to for words, to in found if "/" not in to and words[0] != "←"]
     assert seen == {path for path in COPIES if path.parent == here}
 
 

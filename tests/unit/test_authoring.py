@@ -7,7 +7,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_tools import authoring
-from course_utils._files import ROOT, get_back, lesson_of
+from course_utils._files import get_back, lesson_of
 from course_utils.course import saved_notebook
 
 ANSWER = textwrap.dedent("""\
@@ -82,26 +82,47 @@ def test_what_follows_a_bet_is_folded_in_the_learners_copy():
     assert authoring.derive(_solution(claim, heading)).cells[2].source == heading.source
 
 
-def test_the_counts_are_those_in_contributing():
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    assert authoring.count_table() in text, (
-        "python -m course_tools.authoring --links writes the table anew"
-    )
-    assert (
-        authoring.counted(text) == text
-        and authoring.counted(text.replace("| 07 |", "| 7 |")) == text
-    )
+@pytest.mark.parametrize(
+    ("source", "tag", "name"),
+    [
+        ('predict("a", "b?")', "bet", "# Your bet: run me"),
+        ('claim("a", 1)\nidentity("b", 1, 1)', "claim", "# What came out"),
+        ('identity("b", 1, 1)', "identity", "# What must hold"),
+        ("calibration()", "folded", "# Your bets so far"),
+        (
+            'calibration()\nsources_and_ours("a")',
+            "folded",
+            "# What the paper found, and what we found",
+        ),
+    ],
+)
+def test_a_folded_cell_is_named_by_its_first_line(source, tag, name):
+    cells = authoring._named(_solution(_executed(source, tags=[tag]), _executed(source))).cells
+    assert cells[1].source == f"{name}\n{source}" and cells[2].source == source
+    named = _solution(_executed(f"# As I like it\n{source}", tags=[tag]))
+    assert authoring._named(named).cells[1].source.startswith("# As I like it\n")
 
 
-def test_counts_leave_out_what_is_folded():
-    claim = _executed('claim("one", 1)\nidentity("two", 2, 2)', tags=["claim"])
-    hint = "<details><summary>Hint 1</summary>\n\nSix words that nobody counts here.\n</details>"
-    cells = [
-        _executed("x = 1\n\ny = 2"),
-        claim,
-        new_markdown_cell(f"Three words here: $$x$$\n\n{hint}"),
-    ]
-    assert authoring.counts(_solution(*cells)) == (2, 5, 2)  # with the title's two words
+def test_every_folded_cell_of_the_course_is_named(subtests):
+    for path in authoring.lessons():
+        with subtests.test(lesson_of(path)):
+            notebook = authoring.read_notebook(path)
+            assert authoring._named(copy.deepcopy(notebook)) == notebook
+
+
+def test_no_open_cell_needs_a_folded_one():
+    """Who passes over a folded cell meets no NameError; the lessons are held by `problems`."""
+    folded = _executed('import math\nx = 1\nclaim("one", x)', tags=["claim"])
+    used = _executed("def f(y):\n    return x + y\n\n\n[math.pi for y in range(3)]")
+    (first, second) = authoring.source_problems(_solution(folded, used))
+    assert "needs `math`, which only a folded cell makes" in first and "needs `x`" in second
+    for fine in (
+        [_executed("import math\n\nx = 2"), folded, used],
+        [folded, _executed("import math\n\nx = 2\nx + math.pi")],
+        [folded, _executed("def f(x, math):\n    return x + math")],
+        [folded, _executed("[x for x in range(3)]")],
+    ):
+        assert not authoring.source_problems(_solution(*fine))
 
 
 def test_blank_stops_nothing_until_it_is_called():

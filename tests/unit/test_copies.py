@@ -4,6 +4,7 @@ import errno
 import itertools
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from course_utils._files import NOTEBOOKS
-from course_utils.course import copies, progress
+from course_utils.course import check, copies, progress, saved_notebook
 
 NAME, SOLUTION, GLOSSARY = (
     "03_zero_layers.ipynb",
@@ -65,6 +66,34 @@ def test_lessons_and_solutions_are_copied_and_a_second_start_changes_nothing(fol
     times = {file: file.stat().st_mtime_ns for file in folder.rglob("*")}
     assert copies.renew(folder, lessons) == [] and _files(folder) == before
     assert {file: file.stat().st_mtime_ns for file in folder.rglob("*")} == times
+
+
+@pytest.mark.parametrize("name", ["AGENTS.md", "CLAUDE.md"])
+def test_who_helps_a_learner_is_told_how(folder, lessons, name):
+    """They are copies like the lessons: renewed, and kept once somebody has written in them."""
+    for text in ("Ask.", "Ask first."):
+        (lessons / name).write_text(text)
+        assert copies.renew(folder, lessons) == [] and (folder / name).read_text() == text
+    (folder / name).write_text("Mine.")
+    (lessons / name).write_text("Ask twice.")
+    assert copies.renew(folder, lessons) == [name] and (folder / name).read_text() == "Mine."
+
+
+def test_what_an_assistant_is_told_names_what_there_is():
+    told = (NOTEBOOKS / "AGENTS.md").read_text(encoding="utf-8")
+    assert saved_notebook.STUB in told
+    for name in re.findall(r"`check\.(\w+)", told):
+        assert hasattr(check, name)
+    assert (NOTEBOOKS / "CLAUDE.md").read_text(encoding="utf-8") == "@AGENTS.md\n"
+
+
+def test_the_start_says_where_an_exercise_has_gone(folder):
+    """Of a copy that is kept because somebody wrote in it, though its lesson has changed."""
+    heading = "### Exercise 1 · `{}` &nbsp; ●○○ 5 minutes"
+    cells = [{"cell_type": "markdown", "source": heading.format(name)} for name in ("rope", "mine")]
+    (folder / NAME).write_text(json.dumps({"cells": cells, "metadata": {}}))
+    said = copies.why(folder, NAME)
+    assert said.endswith(" `rope` is in 02b now.") and "`mine`" not in said
 
 
 def test_what_nobody_wrote_in_is_renewed(folder, lessons):

@@ -19,39 +19,22 @@ TITLES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("lesson", "before", "after"),
-    [
-        ("00_start", [], ["01_transformer"]),
-        ("01_transformer", [], ["02_stream"]),
-        (
-            "02_stream",
-            ["01_transformer"],
-            ["02b_algebra", "03_zero_layers"],
-        ),  # who goes on may skip the companion
-        ("02b_algebra", ["02_stream"], ["03_zero_layers"]),
-        ("03_zero_layers", ["02_stream"], []),
-    ],
-)
-def test_neighbours(lesson, before, after):
-    assert links.neighbours(lesson, list(TITLES)) == (before, after)
-
-
 def test_the_line_and_the_learners_line():
+    """The next lesson of the spine comes first, and what stands beside this one last."""
     line = links.line("02_stream", TITLES, contents=True)
     assert re.findall(r"\[(.*?)\]\((.*?)\)", line) == [
         ("← 01 · The transformer", "01_solution_transformer.ipynb"),
         ("Contents", "../00_start.ipynb"),
         ("The lesson, with blanks", "../02_stream.ipynb"),
-        ("02b · The algebra →", "02b_solution_algebra.ipynb"),
         ("03 · Zero layers →", "03_solution_zero_layers.ipynb"),
+        ("beside it: 02b · The algebra", "02b_solution_algebra.ipynb"),
     ]
     assert re.findall(r"\[(.*?)\]\((.*?)\)", links.for_learner(line)) == [
         ("← 01 · The transformer", "01_transformer.ipynb"),
         ("Contents", "00_start.ipynb"),
         ("The solution", "solutions/02_solution_stream.ipynb"),
-        ("02b · The algebra →", "02b_algebra.ipynb"),
         ("03 · Zero layers →", "03_zero_layers.ipynb"),
+        ("beside it: 02b · The algebra", "02b_algebra.ipynb"),
     ]
     assert "Contents" not in links.line("02_stream", TITLES, contents=False)
 

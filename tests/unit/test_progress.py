@@ -71,6 +71,26 @@ def test_the_best_cell_counts_and_only_where_the_check_is_called(tmp_path):
     assert progress.marks(tmp_path)["11"] == expected
 
 
+def test_what_was_solved_where_it_once_stood_counts(tmp_path):
+    """An exercise that has moved to another lesson, and the learner's copy of the old one."""
+    _notebook(tmp_path / "02_residual_stream.ipynb", a="✓ a\n", b="✓ b\n")
+    _notebook(tmp_path / "02b_algebra.ipynb", b="", c="")
+    assert progress.marks(tmp_path)["02b"] == {"b": "✓", "c": "○"}
+
+
+def test_a_verdict_on_a_card_counts_as_a_printed_one(tmp_path):
+    path = tmp_path / "03_zero_layers.ipynb"
+    _notebook(path, a="✓ a\n", b="")
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    for cell, text in zip(
+        notebook["cells"][1::2], ("✗ a: no.\n  The lesson goes on.", "✓ b"), strict=True
+    ):
+        data = {"text/plain": text.splitlines(keepends=True), "text/html": ["<div>"]}
+        cell["outputs"] = [{"output_type": "display_data", "data": data, "metadata": {}}]
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    assert progress.marks(tmp_path)["03"] == {"a": "✗", "b": "✓"}
+
+
 def test_the_lessons_as_they_come_are_blank_and_the_solutions_done():
     done = progress.marks(authoring.SOLUTIONS)
     assert len(done) >= 8 and {mark for lesson in done.values() for mark in lesson.values()} == {
