@@ -8,7 +8,6 @@ same input gives the same bytes.
 import copy
 import itertools
 import re
-import symtable
 import sys
 import time
 from argparse import ArgumentParser
@@ -202,7 +201,7 @@ def _hidden_needs(cells: list[NotebookNode]) -> Iterator[str]:
     for number, cell in enumerate(cells):
         if cell.cell_type != "code":
             continue
-        made, read = _names(cell.source)
+        made, read = bet_source.names(cell.source)
         place = runner.where(number, cell)
         if FOLDED & set(cell.metadata.get("tags", [])):
             hidden |= dict.fromkeys(made, place)
@@ -211,23 +210,6 @@ def _hidden_needs(cells: list[NotebookNode]) -> Iterator[str]:
         for name in sorted(needed):
             yield f"{place} needs `{name}`, which only a folded cell makes: {hidden[name]}"
         in_the_open |= made | needed  # each is said once
-
-
-def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell's code gives to the notebook, and those that it reads of it."""
-    try:
-        table = symtable.symtable(bet_source.as_python(source), "cell", "exec")
-    except SyntaxError:
-        return set(), set()
-    made = {found.get_name() for found in table.get_symbols() if found.is_assigned()}
-    made |= {found.get_name() for found in table.get_symbols() if found.is_imported()}
-    read = {found.get_name() for found in table.get_symbols() if found.is_referenced()}
-    inner = table.get_children()
-    while inner:  # functions and comprehensions, and what stands in them
-        scope = inner.pop()
-        inner += scope.get_children()
-        read |= {found.get_name() for found in scope.get_symbols() if found.is_global()}
-    return made, read
 
 
 def _marker_problems(cell: NotebookNode) -> Iterator[str]:

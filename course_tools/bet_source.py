@@ -1,6 +1,10 @@
-"""What the code of a cell says of bets: which it asks, what it states, which bets that answers."""
+"""What the code of a cell says of bets, and of names.
+
+Which bets it asks, what it states, which bets that answers; which names it makes and reads.
+"""
 
 import ast
+import symtable
 from dataclasses import dataclass
 
 from IPython.core.inputtransformer2 import TransformerManager
@@ -52,16 +56,33 @@ def read(source: str) -> BetSource:
     return BetSource(asked, statements, {_name(call.func) for call in calls})
 
 
+def names(source: str) -> tuple[set[str], set[str]]:
+    """The names that a cell's code gives to the notebook, and those that it reads of it."""
+    try:
+        table = symtable.symtable(_as_python(source), "cell", "exec")
+    except SyntaxError:
+        return set(), set()
+    made = {found.get_name() for found in table.get_symbols() if found.is_assigned()}
+    made |= {found.get_name() for found in table.get_symbols() if found.is_imported()}
+    read = {found.get_name() for found in table.get_symbols() if found.is_referenced()}
+    inner = table.get_children()
+    while inner:  # functions and comprehensions, and what stands in them
+        scope = inner.pop()
+        inner += scope.get_children()
+        read |= {found.get_name() for found in scope.get_symbols() if found.is_global()}
+    return made, read
+
+
 def _calls(source: str) -> list[ast.Call]:
     """All calls, as they stand one below the other."""
-    tree = _parsed(as_python(source))
+    tree = _parsed(_as_python(source))
     if tree is None:
         return []
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     return sorted(calls, key=lambda call: (call.lineno, call.col_offset))
 
 
-def as_python(source: str) -> str:
+def _as_python(source: str) -> str:
     """A cell's source, with IPython's own lines made Python."""
     return source if _parsed(source) else TransformerManager().transform_cell(source)
 

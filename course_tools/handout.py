@@ -1,12 +1,11 @@
 """A lesson on paper: the learner's question, formulas and exercises, with room to write."""
 
-import ast
 import re
 
 from bs4 import Tag
 from nbformat import NotebookNode
 
-from course_tools import authoring, links, to_html
+from course_tools import authoring, bet_source, links, to_html
 
 # how the headings of tables, summaries and the like begin: the others are numbered
 WITHOUT_NUMBER = re.compile(r"\D")
@@ -54,24 +53,14 @@ def _open_figures(solution: NotebookNode) -> dict[str, str]:
     for cell in solution.cells:
         if cell.cell_type != "code":
             continue
-        used, bound = _names(cell.source)
-        if authoring.MARKERS[0] in cell.source or used & closed:
-            closed |= bound
+        made, read = bet_source.names(cell.source)
+        if authoring.MARKERS[0] in cell.source or (read - made) & closed:
+            closed |= made
             continue
         for image in to_html.pictures(cell):
             if to_html.STILL not in image:
                 figures.setdefault(cell.id, image.replace("picture", "figure", 1))
     return figures
-
-
-def _names(source: str) -> tuple[set[str], set[str]]:
-    """The names that a cell uses, and those that it binds."""
-    nodes = [*ast.walk(ast.parse(source))]
-    names = [node for node in nodes if isinstance(node, ast.Name)]
-    bound = {node.id for node in names if isinstance(node.ctx, ast.Store)}
-    functions = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
-    used = {node.id for node in names} - bound
-    return used, bound | functions
 
 
 class _Handout:

@@ -131,8 +131,10 @@ def _write_sources(folder: Path) -> None:
 
     # The first page, with the contents.
     index = [_home()]
-    spine = [name for name in lessons if name.split("_")[0] in outline.part("spine")]
-    deeper = [name for name in lessons if name not in spine]
+    named = {name.split("_")[0]: name for name in lessons}
+    in_order = [named[number] for number in outline.rows() if number in named]
+    spine = [named[number] for number in outline.part("spine") if number in named]
+    deeper = in_order[len(spine) :]
     for caption, pages in {"The spine": spine, "Beside it": deeper, "More": TEXTS}.items():
         index += ["```{toctree}", ":hidden:", f":caption: {caption}", *pages, "```"]
     write_text(folder / "index.md", "\n".join(index))
@@ -185,6 +187,8 @@ def _linked(file: Path) -> str:
 
     def page(link: re.Match) -> str:
         target = (file.parent / link[1]).resolve()
+        if target.name == links.CONTENTS:
+            return "](index.md)"  # which stands in its place
         if target.suffix == ".ipynb":
             return f"]({lesson_of(target)}.ipynb)"
         return f"]({pages[target]}.md)" if target in pages else link[0]
