@@ -1,20 +1,18 @@
 """Checks of lesson 02, the residual stream: each exercise, and what each mistake is told."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course import solutions
-from course_utils.course.exercises import Answer, Cases, Said, compared, judged
+from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.expectations import close, demand, tensor
 
 Model = HookedTransformer
 
 
-_terms, _adds, _shares = map(solutions.answer, ("stream_terms", "attribution", "patch_stream"))
+_terms, _adds = map(solutions.answer, ("stream_terms", "attribution"))
 
 
 def _reordered(*order: int) -> Answer:
@@ -91,7 +89,7 @@ attribution = compared(
         "a token is no rival of itself: then each term adds 0.": (*_vectors(7, 5, 4), 2, 2),
     },
     mistakes={
-        "the sign is turned: what speaks for `token` should be positive.": lambda *given: (
+        "the sign is turned: what raises `token` should be positive.": lambda *given: (
             -_adds(*given)
         ),
         "`rival` makes no difference: subtract what a term adds to its logit.": lambda t, W, n, r: (
@@ -138,10 +136,12 @@ def ablated(answer: Answer) -> None:
         one = OTHER_TOKENS if len(config) > 1 else TOKENS
         tokens = torch.cat([one, one.roll(2, 1)])
         others = torch.cat([one.flip(1), one.roll(1, 1), one.roll(3, 1).flip(1)])
+        others = torch.cat([others, others[:, :1]], 1)  # longer, as in the lesson
         shape = (*tokens.shape, model.cfg.d_vocab)
         logits = tensor(answer(model, tokens, layer, head, others), shape, "[batch, pos, d_vocab]")
         (_, here), (_, there) = (model.run_with_cache(texts) for texts in (tokens, others))
         own, usual = here["z", layer][:, :, head], there["z", layer][:, :, head]
+        as_long = usual[:, : tokens.shape[1]]
         for other in set(range(model.cfg.n_heads)) - {head}:
             wrong = f"head {layer}.{other} was changed where it should be {layer}.{head}."
             demand(
@@ -156,83 +156,20 @@ def ablated(answer: Answer) -> None:
         )
         demand(
             not close(z, own),
-            "these are the logits of the plain run: does your hook return the changed z?",
+            "these are the logits of the plain run: return `run_with(value)`, "
+            "with a value that comes from `others`.",
         )
         silent = (
-            "zero takes away, too, what the head says on every text alike: which value keeps that?"
+            "zero takes away, too, what the head adds on every text alike: which value keeps that?"
         )
         demand(not close(z, 0 * z), silent)
         demand(
             not close(z, own.mean((0, 1)).expand_as(z)),
             "the mean over `tokens` tells of these texts: use `others`.",
         )
-        means = [usual.mean(0)[None], usual.mean((0, 1)).expand_as(own[:1])]
-        far = (z[:, None] - torch.cat([usual, *means])).norm(dim=-1)
-        neither = (
-            "the head's z is neither a mean over `others` "
-            "nor what it says there at the same position."
-        )
-        demand(far.min(1).values.max() < 1e-3 * usual.norm(), neither)
-
-
-def _patch_cases() -> Cases:
-    one, other = TOKENS.clone(), OTHER_TOKENS.clone()
-    one[0, 1], other[0, 2] = 12, 2  # which move the logits of 4 and 7 far
-    return {
-        "it is not the share that each single vector of the clean stream brings back.": (
-            tiny_model(),
-            TOKENS,
-            one,
-            4,
-        ),
-        FAILS: (tiny_model(**OTHER), OTHER_TOKENS, other, 7),
-    }
-
-
-def _ends(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> tuple[Tensor, Tensor]:
-    """The logit of `token` with nothing brought back, and with all."""
-    low, high = (model(tokens)[0, -1, token] for tokens in (corrupted, clean))
-    return low, high
-
-
-def _where_it_differs(got: Tensor, right: Tensor, model: Model, *given: Any) -> Said:
-    if model.cfg.n_layers > 2:
-        return None  # that it was right for two layers says more
-    first, last = (close(got[at], right[at]) for at in ((slice(None), 0), (-1, -1)))
-    return {
-        "position 0 is the same in both runs, and its vector brings something back: "
-        "which position do you replace?": not first,
-        "after the last layer, the last position brings all back: "
-        "read the logit at the last position, and see that the stages are `resid_pre` of layer 0, "
-        "then `resid_post` of every layer.": not last,
-    }
-
-
-patch_stream = compared(
-    "`patch_stream(model, clean, corrupted, token) → [layers + 1, pos]`: "
-    "what share of a logit each vector returns.",
-    returns="[before layer 0 and after every layer, position]",
-    cases=_patch_cases,
-    explain=_where_it_differs,
-    mistakes={
-        "these are logits: 0 should be the corrupted run's logit, and 1 the clean one's.": (
-            lambda *given: torch.lerp(*_ends(*given), _shares(*given))
-        ),
-        "these are differences of logits; divide by clean less corrupted.": (
-            lambda *given: _shares(*given) * torch.sub(*_ends(*given)[::-1])
-        ),
-        "it runs on `clean` and puts corrupted vectors in; "
-        "run on `corrupted`, and put clean vectors in.": (
-            lambda m, a, b, t: _shares(m, b, a, t),
-            lambda m, a, b, t: 1 - _shares(m, b, a, t),
-        ),
-        "0 and 1 are exchanged: where nothing comes back, the share is 0.": lambda *given: (
-            1 - _shares(*given)
-        ),
-        "nothing ever comes back: do the vectors come from the clean run?": lambda *given: (
-            0 * _shares(*given)
-        ),
-        "all comes back everywhere: run on `corrupted`, put one position's vector in at a time, "
-        "and take the hook away again.": lambda *given: 0 * _shares(*given) + 1,
-    },
-)
+        means = [part.mean((0, 1)).expand_as(own[:1]) for part in (usual, as_long)]
+        values = torch.cat([as_long.mean(0)[None], *means])  # [value, pos, d_head]
+        from_mean = (z[:, None] - values).norm(dim=-1).amin(1)  # [batch, pos]
+        from_any = torch.cdist(z, usual.flatten(0, 1)).amin(-1)
+        neither = "the head's z is neither a mean over `others` nor anything that it has there."
+        demand(from_mean.minimum(from_any).max() < 1e-3 * usual.norm(), neither)

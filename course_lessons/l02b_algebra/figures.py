@@ -1,23 +1,28 @@
 """Pictures of lesson 02b: what matrices do to a plane, and the algebra of the residual stream."""
 
+import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from matplotlib.axes import Axes
 from torch import Tensor
+from transformer_lens import HookedTransformer
 
 from course_lessons import drawings
 from course_utils import plots
 from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
+from course_utils.text import visible
 
 GREY, BLUE, ORANGE, GREEN = COLOURS[6], "#ddebf7", "#ffe9d6", "#dff0e6"  # of lines, and of boxes
 # of a label that may stand on a line
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+CODE: dict[str, Any] = {"family": "monospace", "parse_math": False}  # how tokens are written
 ALT = plots.alt_texts(__file__)
 
 
@@ -148,6 +153,56 @@ def turn_and_back() -> None:
         axes.text(5, y + 0.08, f"in the stream: {label}", ha="center", va="bottom")
     drawings.box(axes, 3, 0.4, "Q", ORANGE)
     drawings.box(axes, 7, 0.4, "Qᵀ", ORANGE)
+
+
+def where_and_what() -> None:
+    """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
+    _, axes = plt.subplots(figsize=(11, 3.1))
+    axes.axis("off")
+    weights = [[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]
+    A = np.tril(np.array(weights))
+    rows = np.arange(24).reshape(4, 6) % 7 / 7
+    OV = rows.T @ rows
+    where = "$A$  [dest, src]\nWHERE: mixes positions"
+    between = "$x$  [src, d_model]\nthe stream, a row per position"
+    what = "$W_V W_O$  [d_model, d_model]\nWHAT: acts on each row"
+    for x, width, height, matrix, cmap, label in (
+        (0.5, 1.4, 1.4, A, "Blues", where),
+        (2.6, 2.1, 1.4, rows, "Purples", between),
+        (5.4, 1.6, 1.6, OV, "Greens", what),
+    ):
+        extent = (x, x + width, 0.75, 0.75 + height)
+        axes.imshow(matrix, cmap=cmap, extent=extent, aspect="auto", vmin=0)
+        axes.text(x + width / 2, 0.6, label, ha="center", va="top", fontsize=9)
+    axes.set(xlim=(0, 9), ylim=(0, 2.5), title="What is a head, as matrices?")
+    for x, label in ((2.2, "·"), (5.05, "·"), (7.25, "=  what the head adds")):
+        axes.text(x, 1.45, label, fontsize=14, ha="left", va="center")
+
+
+def lens(
+    model: HookedTransformer,
+    logits: Float[Tensor, "stage pos d_vocab"],
+    comes: Int[Tensor, " pos"],
+    tokens: Sequence[str],
+) -> Axes:
+    """The likeliest token at every stage and position.
+
+    It is the darker, the more probable the one that really `comes` next.
+    """
+    probability = logits.softmax(-1)[:, range(len(comes)), comes]  # [stage, pos]
+    stages = ["embedding", *(f"after layer {layer}" for layer in range(len(logits) - 1))]
+    title = "Which token would be predicted after each layer?"
+    _, axes = plt.subplots(figsize=(10, 1.6 + 0.7 * len(stages)))
+    look: dict[str, Any] = {"label": "p of the token that comes, %", "colours": "Blues"}
+    xlabel = "position (its own token)"
+    plots.heatmap(100 * probability, stages, tokens, title, "", xlabel, axes=axes, **look)
+    axes.set_yticks(range(len(stages)), stages)  # words, not tokens
+    for stage, pos in itertools.product(range(len(stages)), range(len(comes))):
+        word = visible(str(model.to_string([int(logits[stage, pos].argmax())])))
+        ink = "white" if probability[stage, pos] > 0.5 else "black"
+        short = word if len(word) < 10 else f"{word[:8]}…"
+        axes.annotate(short, (pos, stage), ha="center", va="center", color=ink, fontsize=7, **CODE)
+    return axes
 
 
 draws_in_style(__name__)

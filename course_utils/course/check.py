@@ -15,6 +15,10 @@ from typing import Any
 from course_utils.course import registry
 from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, solution
 
+# What version 0.3 asked for and the course no longer does: a copy of a lesson of then goes on with
+# what its learner wrote. This goes with version 0.5.
+GONE = {"patch_stream"}
+
 __all__ = ["EXERCISES", "hint", "reset", "solution"]
 
 
@@ -25,7 +29,15 @@ def __getattr__(name: str) -> Any:
         return EXERCISES[name]
     if name in BESIDE:
         return BESIDE[name]
+    if name in GONE:
+        return lambda answer: _unchecked(name, answer)
     raise AttributeError(f"There is no exercise {name!r}: give the name that the heading has.")
+
+
+def _unchecked(name: str, answer: Any) -> Any:
+    """The answer itself, with a sentence."""
+    print(f"{name} is no exercise of the course any more, so nothing is checked here.")
+    return answer
 
 
 def __dir__() -> list[str]:

@@ -177,7 +177,7 @@ def why(folder: Path, name: str) -> str:
         if not readable(folder / name):
             return f"{name} can't be read as a notebook, {again}"
         if name != RECORD and not _is_unwritten(mine, _record(folder).get(name)):
-            newer = "is newer in the course, and yours stays"
+            newer = "is newer in the course; yours stays, and what it calls may be gone"
             both = f"{name} {newer}: to have both, rename yours and start again."
             moved = [
                 f"`{exercise}` is in {there} now." for exercise, there in _moved(folder / name)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from course_lessons.l02_residual_stream.checks import Model, _adds, _reordered, _shares, _terms
+from course_lessons.l02_residual_stream.checks import Model, _adds, _reordered, _terms
 from course_utils import interventions
 from course_utils.course.exercises import Answer
 
@@ -49,27 +49,6 @@ def _by_the_stream(model: Model, tokens: Tensor, layer: int, head: int, others: 
         return model(tokens)
 
 
-def _patching(which: Callable[[Tensor], Tensor]) -> Answer:
-    """A text for each position, which takes what its row of `which(torch.eye)` marks.
-
-    It comes from the clean run.
-    """
-
-    def answer(model: Model, clean: Tensor, corrupted: Tensor, token: int) -> Tensor:
-        (_, kept), (_, there) = (model.run_with_cache(tokens) for tokens in (clean, corrupted))
-        low, high = (model(tokens)[0, -1, token] for tokens in (corrupted, clean))
-        marked, rows = which(torch.eye(clean.shape[1])).bool()[..., None], []  # [text, pos, 1]
-        for name in [
-            "blocks.0.hook_resid_pre",
-            *(f"blocks.{n}.hook_resid_post" for n in range(model.cfg.n_layers)),
-        ]:
-            with interventions.patched(model, name, torch.where(marked, kept[name], there[name])):
-                rows.append(model(corrupted.expand(len(marked), -1))[:, -1, token])
-        return (torch.stack(rows) - low) / (high - low)
-
-    return answer
-
-
 RIGHT_ANSWERS = {
     "stream_terms": {
         "einsum": _einsum_terms,
@@ -90,15 +69,11 @@ RIGHT_ANSWERS = {
     "ablated": {
         "the mean at each position, by the stream": _by_the_stream,
         "another text's": _ablating(lambda here, there: there[: len(here), : here.shape[1]]),
+        "one vector of another text": _ablating(lambda here, there: there[1, 2].expand_as(here)),
         "always the last other text's": _ablating(
             lambda here, there: there[-1:, : here.shape[1]].expand_as(here)
         ),
         "float64": lambda *given: _mean(*given).double(),
-    },
-    "patch_stream": {
-        "in one batch": _patching(lambda eye: eye),
-        "float64": lambda *given: _shares(*given).double(),
-        "numpy": lambda *given: _shares(*given).numpy(),
     },
 }
 
@@ -140,17 +115,5 @@ WRONG_ANSWERS = {
             lambda m, t, layer, head, others: 2 * _mean(m, t, layer, head, others),
         ),
         "neither a mean over `others`": _ablating(lambda here, there: -there.mean((0, 1))),
-    },
-    "patch_stream": {
-        "all comes back everywhere": _patching(lambda eye: eye + 1),
-        "which position do you replace": _patching(lambda eye: eye.cumsum(1)),
-        "see that the stages are": (
-            lambda *given: _shares(*given)[[0, 0, 1]],
-            lambda *given: _shares(*given).flip(0),
-        ),
-        "it is not the share": _patching(lambda eye: eye.cumsum(0)),
-        "it fails for 3 layers": lambda m, a, b, t: _shares(m, a, b, t)[
-            [0, 1, *[2] * (m.cfg.n_layers - 1)]
-        ],
     },
 }

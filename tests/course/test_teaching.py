@@ -16,7 +16,7 @@ import pytest
 
 from course_tools import assignment, authoring, export, grade, site
 from course_utils._files import ROOT
-from course_utils.course import saved_notebook
+from course_utils.course import outline, saved_notebook
 
 DOCUMENT = "docs/TEACHING.md"
 GUIDE = (ROOT / DOCUMENT).read_text(encoding="utf-8")
@@ -111,12 +111,13 @@ def test_every_section_is_named_and_none_that_does_not_exist(lesson):
 def test_the_syllabi_hold_every_lesson():
     ten, two = GUIDE.split("### Two days")
     sessions = re.findall(r"^\| (\d+) \| (\d\d) \|", ten, flags=re.MULTILINE)
-    order = [f"{number:02}" for number in (*range(1, 12), 13)]  # 12 has no session of its own
+    main = [row for row in outline.rows().values() if row.chapter]
+    order = [row.lesson for row in main if row.lesson not in ("09b", "09c", "12")]  # no sessions
     assert sessions == [(str(n), lesson) for n, lesson in enumerate(order, 1)]
     rows = re.findall(
         r"^\| ([12]) \| (\d\d:\d\d)–(\d\d:\d\d) \| (\d\d) \|", two, flags=re.MULTILINE
     )
-    assert [lesson for *_, lesson in rows] == order
+    assert [lesson for *_, lesson in rows] == sorted(order)
     times = [f"{day} {time}" for day, *hours, _ in rows for time in hours]
     assert times == sorted(times)
     assert {lesson[:2] for lesson in LESSONS} <= {lesson for *_, lesson in rows}

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from course_utils.course import check, exercises
+
 ROOT = Path(__file__).parents[2]
 # What the copy of each lesson asks for, in its order; `fit = bigrams.fit` stands for its use.
 COPIES = {
@@ -16,10 +18,7 @@ COPIES = {
         "from course_utils.lessons.l01_transformer import figures as draw",
         "from course_utils.lessons.l01_transformer import writing",
     ],
-    "02": [
-        "from course_utils.lessons.l02_residual_stream import figures as draw",
-        "from course_utils.lessons.l02_residual_stream import methods",
-    ],
+    "02": ["from course_utils.lessons.l02_residual_stream import figures as draw"],
     "02b": [
         "from course_utils.lessons.l02b_algebra import figures as draw",
         "from course_utils.lessons.l02b_algebra import today",
@@ -207,3 +206,13 @@ def test_a_name_that_never_was_is_still_an_attribute_error(found):
 def test_the_package_alone_imports_no_lesson(found):
     """Neither itself nor with all names that lessons ask it for."""
     assert found["alone"] == found["all names"] == []
+
+
+@pytest.mark.parametrize("name", sorted(check.GONE))
+def test_an_exercise_that_is_gone_goes_on_with_what_was_written(name, capsys):
+    def answer():
+        return 1
+
+    assert getattr(check, name)(answer) is answer
+    assert capsys.readouterr().out.startswith(f"{name} is no exercise of the course any more")
+    assert name not in dir(check) and name not in exercises.EXERCISES

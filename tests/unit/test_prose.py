@@ -24,7 +24,8 @@ LEFT_OUT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 CONSTANTS = {  # lesson → number → why it is no claim
-    "02": {"3,048": "24 · 127"},
+    "02": {"4,096": "tokens"},
+    "02b": {"65,536": "256 · 256"},
     "03": {"1.44": "1 / ln 2"},
     "04": {"1,000": "the unit of a rate", "0.64": "data/REPLICATION.md"},
     "04b": {"16,384": "2 · 256 · 32"},

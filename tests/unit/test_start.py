@@ -54,7 +54,8 @@ def test_a_kernel_finds_all_of_a_checkout(tmp_path, launched, monkeypatch, is_in
     [
         (
             '{"cells": []}',
-            "is newer in the course, and yours stays: to have both, rename yours and start again.",
+            "is newer in the course; yours stays, and what it calls may be gone: to have both, "
+            "rename yours and start again.",
         ),
         (
             "<<<<",
