@@ -7,9 +7,13 @@ from transformer_lens import HookedTransformer
 from course_lessons.fixtures import FAILS, OTHER, OTHER_TOKENS, TOKENS, random, tiny_model
 from course_utils.course import solutions
 from course_utils.course.exercises import Answer, Said, compared, judged
-from course_utils.course.expectations import close, demand, tensor
+from course_utils.course.expectations import Wrong, close, demand, tensor
 
 Model = HookedTransformer
+TOO_LONG = (
+    "the value does not fit into [batch, pos, d_head]: `others` are longer than `tokens`, so a "
+    "mean for each position has to be cut to their length."
+)
 
 
 _terms, _adds = map(solutions.answer, ("stream_terms", "attribution"))
@@ -138,7 +142,13 @@ def ablated(answer: Answer) -> None:
         others = torch.cat([one.flip(1), one.roll(1, 1), one.roll(3, 1).flip(1)])
         others = torch.cat([others, others[:, :1]], 1)  # longer, as in the lesson
         shape = (*tokens.shape, model.cfg.d_vocab)
-        logits = tensor(answer(model, tokens, layer, head, others), shape, "[batch, pos, d_vocab]")
+        try:
+            got = answer(model, tokens, layer, head, others)
+        except Wrong as wrong:
+            is_long = isinstance(wrong.__cause__, RuntimeError) and "size" in str(wrong)
+            demand(not is_long, TOO_LONG)
+            raise
+        logits = tensor(got, shape, "[batch, pos, d_vocab]")
         (_, here), (_, there) = (model.run_with_cache(texts) for texts in (tokens, others))
         own, usual = here["z", layer][:, :, head], there["z", layer][:, :, head]
         as_long = usual[:, : tokens.shape[1]]

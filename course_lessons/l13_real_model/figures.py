@@ -37,10 +37,11 @@ def guesses(
 
 
 def passes(loss: Float[Tensor, " place"], chance: float) -> None:
-    """Show the loss by position; a dotted line parts the passes."""
+    """Show the loss by position, in means of STEP; a dotted line parts the passes."""
     means = loss.view(-1, STEP).mean(1)
     middles = [STEP * (i + 0.5) for i in range(len(means))]
-    words = "What does a token cost?", "position of the predicted token", "nats per token"
+    where = f"position of the predicted token (means of {STEP})"
+    words = "What does a token cost?", where, "nats per token"
     axes = plots.curves({"": means}, *words, x=middles, markers=True, legend=False, ylim=(0, 17))
     axes.axvline(len(loss) / 2 + 1, color=COLOURS[6], linestyle=":", label="second pass begins")
     axes.axhline(chance, color=COLOURS[6], lw=1, label="all tokens equally likely")

@@ -115,5 +115,6 @@ WRONG_ANSWERS = {
             lambda m, t, layer, head, others: 2 * _mean(m, t, layer, head, others),
         ),
         "neither a mean over `others`": _ablating(lambda here, there: -there.mean((0, 1))),
+        "a mean for each position has to be cut": _ablating(lambda here, there: there.mean(0)),
     },
 }
