@@ -64,13 +64,13 @@ def names(source: str) -> tuple[set[str], set[str]]:
         return set(), set()
     made = {found.get_name() for found in table.get_symbols() if found.is_assigned()}
     made |= {found.get_name() for found in table.get_symbols() if found.is_imported()}
-    read = {found.get_name() for found in table.get_symbols() if found.is_referenced()}
+    used = {found.get_name() for found in table.get_symbols() if found.is_referenced()}
     inner = table.get_children()
     while inner:  # functions and comprehensions, and what stands in them
         scope = inner.pop()
         inner += scope.get_children()
-        read |= {found.get_name() for found in scope.get_symbols() if found.is_global()}
-    return made, read
+        used |= {found.get_name() for found in scope.get_symbols() if found.is_global()}
+    return made, used
 
 
 def _calls(source: str) -> list[ast.Call]:

@@ -127,6 +127,16 @@ def _spoken(
     return z, close(z @ into, moved)
 
 
+def _answered(answer: Answer, *given: object) -> object:
+    """What the answer returns, with a sentence where its value is too long."""
+    try:
+        return answer(*given)
+    except Wrong as wrong:
+        is_long = isinstance(wrong.__cause__, RuntimeError) and "size" in str(wrong)
+        demand(not is_long, TOO_LONG)
+        raise
+
+
 @judged
 def ablated(answer: Answer) -> None:
     """`ablated(model, tokens, layer, head, others) → logits`: a head tells nothing of this text."""
@@ -142,12 +152,7 @@ def ablated(answer: Answer) -> None:
         others = torch.cat([one.flip(1), one.roll(1, 1), one.roll(3, 1).flip(1)])
         others = torch.cat([others, others[:, :1]], 1)  # longer, as in the lesson
         shape = (*tokens.shape, model.cfg.d_vocab)
-        try:
-            got = answer(model, tokens, layer, head, others)
-        except Wrong as wrong:
-            is_long = isinstance(wrong.__cause__, RuntimeError) and "size" in str(wrong)
-            demand(not is_long, TOO_LONG)
-            raise
+        got = _answered(answer, model, tokens, layer, head, others)
         logits = tensor(got, shape, "[batch, pos, d_vocab]")
         (_, here), (_, there) = (model.run_with_cache(texts) for texts in (tokens, others))
         own, usual = here["z", layer][:, :, head], there["z", layer][:, :, head]
