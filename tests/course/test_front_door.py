@@ -180,7 +180,7 @@ def test_the_first_screen_has_a_picture_no_question_and_the_list_of_lessons(firs
     )
     names = first_page.locator(".jp-DirListing-itemText").all_inner_texts()
     assert names[0] == start.FIRST and "04_one_layer.ipynb" in names
-    assert [name for name in names if not name.endswith(".ipynb")] == ["GLOSSARY.md"]
+    assert [name for name in names if not name.endswith(".ipynb")] == ["AGENTS.md", "GLOSSARY.md"]
 
 
 @lab.in_browser
