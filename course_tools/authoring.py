@@ -294,7 +294,7 @@ def _output_problems(cell: NotebookNode) -> Iterator[str]:
     if cell.get("execution_count") is None:
         yield "has not been executed, so nbval would compare nothing."
     for output in cell.outputs:
-        text = output.get("text", "")
+        text = saved_notebook.as_text(output)
         if output.output_type == "error":
             yield f"stores an error: {output.ename}: {output.evalue}."
         elif output.get("name") == "stderr":
@@ -304,7 +304,7 @@ def _output_problems(cell: NotebookNode) -> Iterator[str]:
             yield f"stores ✗: a check rejects our own answer. {why}."
         elif "<script" in _html(output) and not is_interactive:
             yield "stores JavaScript: tag it interactive, and store a static picture beside it."
-        address = ADDRESS.search(text + output.get("data", {}).get("text/plain", ""))
+        address = ADDRESS.search(text)
         if address:
             stored = f"stores the memory address {address[0]}, another on every run"
             yield f"{stored}: end the last line with a semicolon."

@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from course_tools import bet_source, links
 from course_utils import _words
 from course_utils._files import NOTEBOOKS, SOLUTIONS, lesson_of
-from course_utils.course import outline, utf8_output
+from course_utils.course import outline, saved_notebook, utf8_output
 
 # What a lesson of each part may have at most, and what all may have together.
 LIMITS = {
@@ -113,7 +113,9 @@ def counts(solution: NotebookNode, learner: NotebookNode) -> dict[str, float]:
         "sections": len(re.findall(r"(?m)^## \d", text)),
         "exercises": len(re.findall(r"(?m)^### Exercise", text)),
         "figures": sum(map(_is_picture, outputs)),
-        "rows": sum(len(re.findall(r"(?m)^▪", _as_text(output))) for output in outputs),
+        "rows": sum(
+            len(re.findall(r"(?m)^▪", saved_notebook.as_text(output))) for output in outputs
+        ),
         "bets": len(asked),
         "lines": sum(map(_open_lines, learner.cells)),
         **density(text),
@@ -131,10 +133,6 @@ def _is_picture(output: NotebookNode) -> bool:
     data = output.get("data", {})
     page = data.get("text/html", "")
     return bool({"image/png", "image/svg+xml"} & set(data)) or "<svg" in page or "<img" in page
-
-
-def _as_text(output: NotebookNode) -> str:
-    return output.get("text", "") or output.get("data", {}).get("text/plain", "")
 
 
 def table() -> str:

@@ -26,7 +26,7 @@ import course_microscope as microscope
 from course_microscope import scripts
 from course_tools import authoring, bet_source, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, write_text
-from course_utils.course import bets, claims, outline, utf8_output
+from course_utils.course import bets, claims, outline, saved_notebook, utf8_output
 from course_utils.models import load
 
 course_lessons.import_all()  # the tables of all lessons are read here
@@ -230,10 +230,7 @@ def _answers(cells: list[NotebookNode]) -> dict[str, str]:
     """What came out for each bet, by name, with the reason if the lesson's table has it."""
     found = {}
     for cell in cells:
-        texts = []
-        for output in cell.get("outputs", []):
-            texts.append(output.get("text") or output.get("data", {}).get("text/plain", ""))
-        told = "\n".join(texts)
+        told = "\n".join(map(saved_notebook.as_text, cell.get("outputs", [])))
         for statement in bet_source.read(cell.source).statements:
             if not (statement.text and statement.bet):
                 continue

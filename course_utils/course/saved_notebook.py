@@ -104,7 +104,7 @@ def _said(cells: list[dict], locked: bool = False) -> Said:
         called = CALL.findall("".join(cell["source"]))
         names = {f"{name}_{number}".rstrip("_") for name, number in called}
         outputs = cell.get("outputs", [])
-        printed = "\n".join(map(_as_text, outputs))
+        printed = "\n".join(map(as_text, outputs))
         words = VERDICT.findall(printed)
         if locked and any("ename" in output for output in outputs):
             words = [word for word in words if word[0] != BEST_FIRST[0]]
@@ -118,7 +118,7 @@ def _said(cells: list[dict], locked: bool = False) -> Said:
     return found
 
 
-def _as_text(output: dict) -> str:
+def as_text(output: dict) -> str:
     """What an output says as text, printed or shown."""
     return "".join(output.get("text", "") or output.get("data", {}).get("text/plain", ""))
 

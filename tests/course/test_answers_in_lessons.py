@@ -12,6 +12,7 @@ import pytest
 
 from course_tools import authoring, runner
 from course_utils._files import ROOT, lesson_of
+from course_utils.course import saved_notebook
 from tests.unit.test_results import OTHERWISE
 
 ANSWERS = """
@@ -52,6 +53,6 @@ def test_no_cell_stops_and_no_answer_is_refused(path, way):
     notebook = authoring.read_notebook(path)
     runner.run(notebook, path.parent, first=ANSWERS.format(root=str(ROOT), way=way))
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    printed = "".join(output.get("text", "") for output in outputs)
-    refused = [line for line in printed.splitlines() if line.startswith("✗")]
+    said = "\n".join(map(saved_notebook.as_text, outputs))
+    refused = [line for line in said.splitlines() if line.startswith("✗")]
     assert not refused

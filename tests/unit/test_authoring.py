@@ -290,6 +290,10 @@ def test_good_notebook_has_no_problems():
             _executed("one = check.one(one)", _stream("✗ one: it is two.\n", "stdout")),
             "rejects our own answer",
         ),
+        (
+            _executed("one = check.one(one)", _display(text_plain="✗ one: it is two.")),
+            "rejects our own answer",
+        ),
         (_executed("1", _display(text_html="<script>draw()</script>")), "tag it interactive"),
         (_executed("plt.plot(x)", _display(image_png="iVBORw0KGgo=")), "a picture without words"),
         (
