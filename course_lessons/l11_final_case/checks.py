@@ -63,6 +63,11 @@ class Case(Exercise):
             )
         return answer
 
+    def _say(self, line: str, *others: str) -> None:
+        """Print it: what held stands in columns, and no card shows what is inside a box."""
+        self.mark = line[0]
+        print(line, *others, sep="\n")
+
 
 def case(box: int | str, hypothesis: Any) -> Answer | None:
     """Try a hypothesis about a sealed model, by its number or its file.
