@@ -23,11 +23,11 @@ MODULES = {  # the name of then → the name of now
 }
 FUNCTIONS = {  # the module of then → what it had, and where that is now
     "bigrams": {
-        "pair_loss": "l03_zero_layers.thin_tables",
-        "fit": "l03_zero_layers.thin_tables",
-        "train_factors": "l03_zero_layers.thin_tables",
-        "svd_cut": "l03_zero_layers.thin_tables",
-        "row_centred_correlation": "l03_zero_layers.thin_tables",
+        "pair_loss": "thin_tables",
+        "fit": "thin_tables",
+        "train_factors": "thin_tables",
+        "svd_cut": "thin_tables",
+        "row_centred_correlation": "thin_tables",
     },
     "composition": {"null": "l06_composition.null"},
     "course.claims": {"siblings": "replication"},

@@ -49,6 +49,7 @@ SIBLINGS = {  # the seeds beside the bundled one, and a model whose biases were 
 }
 LESSONS = {  # whose model is replaced; 07c and 09 load their seeds themselves
     "03": "zero-layer",
+    "03b": "zero-layer",
     "04": "one-layer",
     "04b": "one-layer",
     "05": "max-of-list",

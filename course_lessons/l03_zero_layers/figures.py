@@ -12,7 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
-from course_lessons.l03_zero_layers import thin_tables
+from course_lessons import thin_tables
 from course_utils import plots
 from course_utils._arguments import Count, validated
 from course_utils._style import draws_in_style
@@ -232,113 +232,6 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
     )
 
 
-def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
-    for (name, level), style in zip(lines.items(), (":", "--", "-"), strict=False):
-        axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
-    axes.legend(fontsize=9, loc=loc)
-
-
-def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str]) -> None:
-    """Show smoothings of one row: what each word's count gives, and what it gets besides."""
-    for axes, (counted, given) in plots.panels(ways, (10.5, 3.2), ylabel="probability"):
-        axes.bar(words, counted, color=COLOURS[0], label="from its own count")
-        bars = axes.bar(
-            words,
-            given,
-            bottom=counted,
-            color=COLOURS[1],
-            hatch="///",
-            label="from what is kept back",
-        )
-        axes.bar_label(bars, [plots.written(p) for p in (counted + given).tolist()], padding=2)
-        axes.set_ylim(0, 0.85)
-    axes.legend(fontsize=9)
-    plots.show(
-        "A cat is likeliest each time, an owl least. "
-        "The owl's whole bar, and a part of the others', is kept back."
-    )
-
-
-def contest(over: Mapping[str, tuple[float, float]], alt: str) -> None:
-    """Show what tables lose beyond the model, in nats with standard errors."""
-    _, axes = plt.subplots(figsize=(9, 0.9 + 0.5 * len(over)))
-    means, errors = zip(*over.values(), strict=True)
-    axes.errorbar(
-        means, list(over), xerr=errors, fmt="o", color=COLOURS[0], capsize=5, markersize=8
-    )
-    for i, mean in enumerate(means):
-        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
-        said = plots.written(mean, "+.3f")
-        axes.annotate(said, (mean, i), (0, 9), textcoords="offset points", ha="center", bbox=box)
-    axes.axvline(0, color=COLOURS[1], linewidth=1.5)
-    axes.annotate(
-        "the model",
-        (0, 1),
-        (5, -3),
-        ("data", "axes fraction"),
-        "offset points",
-        va="top",
-        color=COLOURS[1],
-    )
-    axes.invert_yaxis()
-    axes.margins(y=0.25)
-    axes.set(
-        title="What does a table lose beyond the model?",
-        xlabel="nats per token of new text (left: the table is better)",
-    )
-    axes.tick_params(axis="y", labelsize=11)
-    plots.show(alt)
-
-
-def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
-    """Show what the model saves on a pair never seen, in two parts, and what tables keep back.
-
-    `share` is kept back for all such pairs.
-    """
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
-    plots.bars(share, "Kept back for pairs never seen", "share of the probability, %", axes=left)
-    names = ["by keeping back more", "by knowing which"]
-    plots.grouped_bars(
-        parts, names, "What the model saves on such a pair", "nats", numbers=True, axes=right
-    )
-    plt.setp(right.texts, fontsize=9)
-    right.axhline(0, color="black", linewidth=0.8)
-    right.margins(y=0.15)
-    right.legend(title="compared with", fontsize=9)
-    plots.show(ALT["kept_back"])
-
-
-def angles(
-    cosines: Mapping[str, Tensor],
-    foreign: Mapping[int, float],
-    costs: Mapping[str, Mapping[int, float]],
-) -> None:
-    """Show angles between tokens, what a token reads of the others, and what tables lose by rank.
-
-    There is a curve for each kind of pair, of crowd and of table.
-    """
-    _, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4.2))
-    edges = torch.linspace(-0.6, 1, 81)
-    for (name, values), colour, style in zip(cosines.items(), COLOURS, ("-", "--"), strict=False):
-        heights = torch.histc(values, 80, -0.6, 1) / len(values) / (edges[1] - edges[0])
-        left.stairs(heights, edges, color=colour, linestyle=style, linewidth=1.8, label=name)
-    left.set(
-        title="How far from a right angle?",
-        xlabel="cosine of two tokens' embeddings",
-        ylabel="density",
-    )
-    left.set(yscale="log", ylim=(1e-4, 50))
-    _by_rank(
-        {"of the others": foreign}, "What does a token read?", "lengths of its own row", middle
-    )
-    middle.axhline(1, color="black", linestyle=":", label="its own row")
-    middle.set(xlabel="tokens in 256 dimensions", ylim=(0, 4.6))
-    _by_rank(costs, "What do few dimensions cost?", "nats above the best table", right)
-    for axes in (left, middle, right):
-        axes.legend(fontsize=9, loc="upper left" if axes is middle else "upper right")
-    plots.show(ALT["angles"])
-
-
 class LiveTable:
     """A picture of a table in training, drawn anew while you watch.
 
@@ -471,33 +364,12 @@ def alike(
     plots.show(ALT["alike"])
 
 
-def _by_rank(
-    curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes
-) -> Axes:
-    ranks = list(next(iter(curves.values())))
-    plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes).set_xscale("log", base=2)
-    axes.set_xticks(ranks, [str(rank) for rank in ranks])
-    return axes
-
-
-def leads(lead: Mapping[int, float], others: ByName) -> None:
-    """Show how often a hidden pair leads the absent ones, by trained rank.
-
-    Lines say how often it does in other tables.
-    """
-    axes = plt.subplots(figsize=(8.5, 4.6))[1]
-    title = "Can a table tell hidden pairs from absent ones?"
-    _by_rank(
-        {"trained": lead}, title, "share of hidden pairs above\nthe median absent one", axes
-    ).set_ylim(0.45, 1)
-    _levels(others, axes, (0.45, 0.2))
-    plots.show(ALT["leads"])
-
-
-def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: ByName) -> None:
+def resemblance(
+    correlations: ByName, controls: ByName, alone: ByName, whole: ByName, lines: ByName
+) -> None:
     """Show how models' direct paths correlate with the bigram table, and what they lose alone.
 
-    `lines` are other tables.
+    Beside that stands what the whole models lose. `lines` are other tables.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
     models = list(correlations)
@@ -508,12 +380,17 @@ def resemblance(correlations: ByName, controls: ByName, losses: ByName, lines: B
     title = "Does the direct path look like the bigrams?"
     plots.grouped_bars(groups, models, title, "row-centred correlation", numbers=True, axes=left)
     left.legend(fontsize=9)
-    title, alone = "What does it lose by itself?", {"the direct path alone": list(losses.values())}
-    plots.grouped_bars(alone, models, title, "nats per token of new text", axes=right).set_ylim(
-        0, 10.5
-    )
-    right.bar_label(right.containers[0], fmt="%.2f", label_type="center", color="white")
-    _levels(lines, right, "upper left")
+    losses = {
+        "the direct path alone": list(alone.values()),
+        "the whole model": list(whole.values()),
+    }
+    title = "What does a model lose?"
+    words = "nats per token of new text"
+    plots.grouped_bars(losses, models, title, words, numbers=True, axes=right)
+    for name, level in lines.items():
+        right.axhline(level, color=COLOURS[6], linestyle=":", label=name)
+    right.set_ylim(0, 10.5)
+    right.legend(fontsize=9, loc="upper left")
     plots.show(ALT["resemblance"])
 
 

@@ -25,7 +25,7 @@ from course_utils.course import outline, start
 
 START = authoring.read_notebook(authoring.solution_path("00_start"))
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-EXERCISE = "witten_bell"  # of lesson 03
+EXERCISE = "alphabet_weights"  # of lesson 03
 
 
 # README and the notebook, as they are stored

@@ -118,7 +118,7 @@ NOW = {
     "course_utils.lessons": "course_lessons",
 }
 USED = {  # where a function is now that was in a module of the ground floor
-    "bigrams": "l03_zero_layers.thin_tables",
+    "bigrams": "thin_tables",
     "heads": "l04b_what_reading_misses.score_parts",
     "text": "l07b_second_writer.kinds",
     "paths": "l10_reading_critically.to_logit",

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from course_lessons.l03_zero_layers import thin_tables
+from course_lessons import thin_tables
 from course_utils import bigrams
 
 

@@ -1,4 +1,4 @@
-"""Tables of lesson 03: trained on counts, cut to a rank, and compared with a model's logits."""
+"""Tables of lessons 03 and 03b: trained on counts, cut to a rank, compared with models."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated

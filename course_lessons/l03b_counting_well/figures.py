@@ -1,0 +1,117 @@
+"""What only lesson 03b draws: smoothed counts, rivals, and pairs that were hidden."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from torch import Tensor
+
+from course_utils import plots
+from course_utils._style import draws_in_style
+from course_utils.plots import COLOURS
+
+ALT = plots.alt_texts(__file__)
+ByName = Mapping[str, float]
+
+
+def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str]) -> None:
+    """Show smoothings of one row: what each word's count gives, and what it gets besides."""
+    for axes, (counted, given) in plots.panels(ways, (10.5, 3.2), ylabel="probability"):
+        axes.bar(words, counted, color=COLOURS[0], label="from its own count")
+        bars = axes.bar(
+            words,
+            given,
+            bottom=counted,
+            color=COLOURS[1],
+            hatch="///",
+            label="from what is kept back",
+        )
+        axes.bar_label(bars, [plots.written(p) for p in (counted + given).tolist()], padding=2)
+        axes.set_ylim(0, 0.85)
+    axes.legend(fontsize=9)
+    plots.show(
+        "A cat is likeliest each time, an owl least. "
+        "The owl's whole bar, and a part of the others', is kept back."
+    )
+
+
+def contest(over: Mapping[str, tuple[float, float]], alt: str) -> None:
+    """Show what tables lose beyond the model, in nats with standard errors."""
+    _, axes = plt.subplots(figsize=(9, 0.9 + 0.5 * len(over)))
+    means, errors = zip(*over.values(), strict=True)
+    axes.errorbar(
+        means, list(over), xerr=errors, fmt="o", color=COLOURS[0], capsize=5, markersize=8
+    )
+    for i, mean in enumerate(means):
+        box = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+        said = plots.written(mean, "+.3f")
+        axes.annotate(said, (mean, i), (0, 9), textcoords="offset points", ha="center", bbox=box)
+    axes.axvline(0, color=COLOURS[1], linewidth=1.5)
+    axes.annotate(
+        "the model",
+        (0, 1),
+        (5, -3),
+        ("data", "axes fraction"),
+        "offset points",
+        va="top",
+        color=COLOURS[1],
+    )
+    axes.invert_yaxis()
+    axes.margins(y=0.25)
+    axes.set(
+        title="What does a table lose beyond the model?",
+        xlabel="nats per token of new text (left: the table is better)",
+    )
+    axes.tick_params(axis="y", labelsize=11)
+    plots.show(alt)
+
+
+def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
+    """Show what the model saves on a pair never seen, in two parts, and what tables keep back.
+
+    `share` is kept back for all such pairs.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+    plots.bars(share, "Kept back for pairs never seen", "share of the probability, %", axes=left)
+    names = ["by keeping back more", "by knowing which"]
+    plots.grouped_bars(
+        parts, names, "What the model saves on such a pair", "nats", numbers=True, axes=right
+    )
+    plt.setp(right.texts, fontsize=9)
+    right.axhline(0, color="black", linewidth=0.8)
+    right.margins(y=0.15)
+    right.legend(title="compared with", fontsize=9)
+    plots.show(ALT["kept_back"])
+
+
+def _by_rank(
+    curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes
+) -> Axes:
+    ranks = list(next(iter(curves.values())))
+    plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes).set_xscale("log", base=2)
+    axes.set_xticks(ranks, [str(rank) for rank in ranks])
+    return axes
+
+
+def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
+    for (name, level), style in zip(lines.items(), (":", "--", "-"), strict=False):
+        axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
+    axes.legend(fontsize=9, loc=loc)
+
+
+def leads(lead: Mapping[int, float], others: ByName) -> None:
+    """Show how often a hidden pair leads the absent ones, by trained rank.
+
+    Lines say how often it does in other tables.
+    """
+    axes = plt.subplots(figsize=(8.5, 4.6))[1]
+    title = "Can a table tell hidden pairs from absent ones?"
+    _by_rank(
+        {"trained": lead}, title, "share of hidden pairs above\nthe median absent one", axes
+    ).set_ylim(0.45, 1)
+    _levels(others, axes, (0.45, 0.2))
+    plots.show(ALT["leads"])
+
+
+draws_in_style(__name__)
