@@ -58,7 +58,10 @@ def _unmasked(scores: Any) -> Any:
 
 def _scores_of_shapes(outcome: object, q: Tensor, k: Tensor) -> Said:
     shapes = f"{[*q.shape]} and {[*k.shape]}"
-    entry_by_entry = type(outcome) is RuntimeError and "must match the size" in str(outcome)
+    # of matrices, a product by `@` fails with other words
+    entry_by_entry = (
+        type(outcome) is RuntimeError and q.ndim == 2 and "must match the size" in str(outcome)
+    )
     return {
         f"shapes {shapes} don't fit entry by entry, as `*` would have it: "
         "a table of dot products is a matrix product, `@`.": entry_by_entry,

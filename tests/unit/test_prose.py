@@ -24,8 +24,8 @@ LEFT_OUT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 CONSTANTS = {  # lesson → number → why it is no claim
-    "01": {"4,096": "tokens"},
-    "01b": {"4,096": "tokens", "1.6 %": "1 / 64", "6.24 nats": "the logarithm of 512"},
+    "01": {"4,096": "tokens", "0.99": "what an exercise asks for"},
+    "01b": {"4,096": "tokens"},
     "02": {"4,096": "tokens"},
     "02b": {"65,536": "256 · 256"},
     "03": {"1.44": "1 / ln 2"},
