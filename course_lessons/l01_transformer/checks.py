@@ -62,10 +62,12 @@ def _scores_of_shapes(outcome: object, q: Tensor, k: Tensor) -> Said:
     entry_by_entry = (
         type(outcome) is RuntimeError and q.ndim == 2 and "must match the size" in str(outcome)
     )
-    return {
-        f"shapes {shapes} don't fit entry by entry, as `*` would have it: "
-        "a table of dot products is a matrix product, `@`.": entry_by_entry,
-    } | dict(_of_shapes(MT)(outcome, q, k) or {})
+    if entry_by_entry:
+        return (
+            f"shapes {shapes} don't fit entry by entry, as `*` would have it: "
+            "a table of dot products is a matrix product, `@`."
+        )
+    return _of_shapes(MT)(outcome, q, k)
 
 
 def _fixed(got: Tensor, right: Tensor, q: Tensor, k: Tensor) -> Said:
