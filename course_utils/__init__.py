@@ -38,7 +38,7 @@ __all__ = [*_MODULES, *_ROOMS, *_SHORT]
 _MOVED = {  # modules that learners' copies of version 0.3 ask for: see `lessons`
     "programs": "lessons.programs",
     "fourier": "lessons.fourier",
-    "gpt": "lessons.l01_transformer.gpt",
+    "gpt": "lessons.gpt",
     "autoencoder": "lessons.l09c_superposition.autoencoder",
 }
 

@@ -56,9 +56,34 @@ def _unmasked(scores: Any) -> Any:
     return scores
 
 
+def _scores_of_shapes(outcome: object, q: Tensor, k: Tensor) -> Said:
+    shapes = f"{[*q.shape]} and {[*k.shape]}"
+    # of matrices, a product by `@` fails with other words
+    entry_by_entry = (
+        type(outcome) is RuntimeError and q.ndim == 2 and "must match the size" in str(outcome)
+    )
+    if entry_by_entry:
+        return (
+            f"shapes {shapes} don't fit entry by entry, as `*` would have it: "
+            "a table of dot products is a matrix product, `@`."
+        )
+    return _of_shapes(MT)(outcome, q, k)
+
+
+def _fixed(got: Tensor, right: Tensor, q: Tensor, k: Tensor) -> Said:
+    factors = q @ k.mT / got  # the same everywhere, if the scores are divided by something
+    factor, n = factors.flatten()[0].item(), q.shape[-1]
+    return {
+        "these rows sum to 1: the softmax comes two steps on.": close(got.sum(-1), 1.0),
+        f"for q and k of shape {[*q.shape]} it divides by {factor:.3g}: d_head is {n} here, "
+        "so take it from the shape, `q.shape[-1]`.": close(factors, torch.full_like(got, factor)),
+    }
+
+
+MT = "`k.mT` exchanges the last two axes of `k`, whatever stands in front."
 attention_scores = compared(
     "`attention_scores(q, k) → scores`: every query with every key, divided by √d_head.",
-    advice=_of_shapes("`k.mT` exchanges the last two axes of `k`, whatever stands in front."),
+    advice=_scores_of_shapes,
     fits=partial(_fit_for_training, lambda n: [random(2, 3, n, 4), random(2, 3, n, 4, seed=1)]),
     returns="[..., dest, src]",
     as_read=_unmasked,
@@ -82,9 +107,7 @@ attention_scores = compared(
             k @ q.mT / q.shape[-1] ** 0.5
         ),
     },
-    explain=lambda got, *_: (
-        "these rows sum to 1: the softmax comes two steps on." if close(got.sum(-1), 1.0) else None
-    ),
+    explain=_fixed,
 )
 
 SHAPES = (4, 4), (1, 1), (7, 7), (2, 5, 5), (2, 3, 3, 3)
@@ -132,38 +155,6 @@ masked = compared(
         ]
     },
     explain=_wrongly_masked,
-)
-
-
-moved = compared(
-    "`moved(pattern, v) → parts`: "
-    "what arrives at each destination from each source, its share times its value.",
-    advice=_of_shapes(
-        "`pattern[..., None]` has an axis for d_head, "
-        "`v[..., None, :, :]` one for the destinations."
-    ),
-    fits=partial(_fit_for_training, lambda n: [random(2, 3, n, n), random(2, 3, n, 4, seed=1)]),
-    returns="[..., dest, src, d_head]",
-    cases=lambda: {
-        f"it fails for a pattern of shape {[*lead, n, n]}: "
-        "entry [dest, src] times the value of that source.": (
-            solutions.find("masked").function(2 * random(*lead, n, n)).softmax(-1),
-            random(*lead, n, d_head, seed=1),
-        )
-        for *lead, n, d_head in ((5, 3), (2, 4, 4), (2, 3, 3, 2), (4, 4))
-    },
-    mistakes={
-        "that is each destination's own value: "
-        "the value of the *source* is what moves.": lambda A, v: A[..., None] * v[..., None, :],
-        "rows and columns of the pattern are exchanged: "
-        "a row belongs to a destination.": lambda A, v: A.mT[..., None] * v[..., None, :, :],
-        "the first axis of the result is the source: destinations come first.": lambda A, v: (
-            A[..., None] * v[..., None, :, :]
-        ).transpose(-3, -2),
-        "the values arrive whole: multiply each by its share.": lambda A, v: (
-            torch.ones_like(A)[..., None] * v[..., None, :, :]
-        ),
-    },
 )
 
 

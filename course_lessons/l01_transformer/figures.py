@@ -1,20 +1,20 @@
-"""What only lesson 01 draws: the machine, one head as arrows, training, typical texts."""
+"""What only lesson 01 draws: the machine, patterns that differ, one head as arrows."""
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate, combinations
+from itertools import combinations
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 from torch.nn import functional as F
 
 from course_lessons import drawings
-from course_utils import bigrams, plots
+from course_utils import plots
 from course_utils._style import draws_in_style
-from course_utils.plots import COLOURS, MARKERS
+from course_utils.plots import COLOURS
 from course_utils.text import visible
 
 BLUE, ORANGE, PLUM = COLOURS[:3]
@@ -78,9 +78,9 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         0.0: "tokens  [batch, pos]",
         0.85: "$+\\ W_{pos}$: where it stands",
         1.3: "the stream  [batch, pos, d_model]",
-        2.5: "the only part that reads other columns",
+        2.5: "the only part that reads other positions",
         3.25: "+  what a part makes is added",
-        4.55: "works on each column alone",
+        4.55: "each position alone (our model has none)",
         5.75: "dashed: LayerNorm, section 5",
         7.4: "logits  [batch, pos, d_vocab]",
     }
@@ -106,29 +106,6 @@ def beside_line(
     return axes
 
 
-def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
-    """One text in several vocabularies, a row for each, every token as wide as its characters."""
-    axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
-    for row, tokens in enumerate(stages.values()):
-        # the library's two
-        shown = [visible(token.replace("Ġ", " ").replace("Ċ", "\n")) for token in tokens]
-        widths = [len(token) for token in shown]
-        style: dict[str, Any] = {
-            "color": ("#FFF2CC", "#DDEBF7"),
-            "edgecolor": "black",
-            "linewidth": 0.8,
-        }
-        boxes = axes.barh([row] * len(shown), widths, 0.7, [0, *accumulate(widths[:-1])], **style)
-        axes.bar_label(boxes, shown, label_type="center", fontsize=10, **MONO)
-    labels = [f"{name}: {len(tokens)} tokens" for name, tokens in stages.items()]
-    axes.set_yticks(range(len(stages)), labels)
-    axes.set(title="What are the pieces of one line of Python?", xticks=[])
-    axes.spines[:].set_visible(False)
-    axes.tick_params(length=0)
-    axes.invert_yaxis()
-    return axes
-
-
 def softmax(
     names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]
 ) -> Sequence[Axes]:
@@ -143,14 +120,20 @@ def softmax(
     return [left, right]
 
 
-def surprises(names: Sequence[str], surprise: ByPos, title: str) -> Axes:
-    """How much each token of a text surprised the model, in nats."""
+def chosen(
+    names: Sequence[str], pattern: Float[Tensor, "dest src"], rows: Mapping[str, ByPos]
+) -> Sequence[Axes]:
+    """A pattern, its last row framed; beside it, for each text, this row as bars."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1, 1.35))
     shown = [visible(name) for name in names]
-    axes = plots.grouped_bars(
-        {"": surprise}, shown, title, "nats", axes=plt.subplots(figsize=(9, 3.2))[1]
-    )
-    axes.set_xticks(range(len(names)), shown, rotation=45, ha="right", fontsize=8, **MONO)
-    return axes
+    plots.attention(pattern, names, "One pattern: each row sums to 1", axes=left)
+    n = len(names)
+    frame = plt.Rectangle((-0.5, n - 1.5), n, 1, fill=False, edgecolor=ORANGE, linewidth=3)
+    left.add_patch(frame)
+    plots.grouped_bars(rows, shown, "Its last row, for two texts", "weight", "source", axes=right)
+    right.set_xticks(range(n), shown, rotation=45, ha="right", **MONO)
+    right.legend()
+    return [left, right]
 
 
 def _plane(vectors: Vectors, along: Float[Tensor, " d_head"]) -> Vectors:
@@ -211,7 +194,7 @@ def _scores_and_shares(
         ylim=(-2.8, q.norm().item() + 0.3),
         xlabel="at right angles to the query",
     )
-    right.set(ylim=left.get_ylim(), xlim=(0, 0.62), xlabel="share of the attention")
+    right.set(ylim=left.get_ylim(), xlim=(0, 0.62), xlabel="weight")
 
 
 def _values_and_mix(
@@ -274,56 +257,15 @@ def one_head(
 
     _scores_and_shares(panels[0], panels[1], q, k, scores, shares, colours, shown, marked)
     _values_and_mix(panels[2], panels[3], v, arrived, colours, shown, marked)
-    titles = ("1 · a key's height is its score", "2 · the softmax makes shares of the scores")
+    titles = ("1 · a key's height is its score", "2 · the softmax makes weights of the scores")
     last = (
-        "3 · values (thin), and share times value (thick)",
-        "4 · what arrives, added up: the mix (blue)",
+        "3 · values (thin), and weight times value (thick)",
+        "4 · what arrives, head to tail: the mix (blue)",
     )
     for axes, title in zip(panels, (*titles, *last), strict=True):
         axes.set_title(title)
     panels[0].set_ylabel("score")
     return panels
-
-
-def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: float) -> Axes:
-    """A probability when each of some tokens is cut, in several ways.
-
-    The dashed line is the value `before`.
-    """
-    figure = plt.subplots(figsize=(9, 3.6))[1]
-    shown = [visible(name) for name in names]
-    axes = plots.grouped_bars(
-        ways, shown, "What is left of ·KeyError?", "probability", numbers=True, axes=figure
-    )
-    axes.axhline(before, color="black", linestyle="--", label="nothing cut")
-    axes.set_xticks(range(len(names)), shown, **MONO)
-    axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.1))
-    return axes
-
-
-def root(spreads: Mapping[int, float], shares: Mapping[str, ByPos]) -> Sequence[Axes]:
-    """How wide sums of n products spread, and the shares of some sources, at two spreads.
-
-    Beside the widths stand n and its root.
-    """
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.6))
-    n = torch.tensor(list(spreads)).float()
-    plots.curves(
-        {"√n": n.sqrt(), "n": n},
-        "How wild is a sum of n products?",
-        "n",
-        "its spread",
-        x=n,
-        axes=left,
-    )
-    left.plot(n, list(spreads.values()), "o", color=ORANGE, label="measured", zorder=3)
-    left.set(xscale="log", yscale="log", ylim=(0.7, 150))
-    left.legend()
-    places = [str(number) for number in range(len(next(iter(shares.values()))))]
-    plots.grouped_bars(
-        shares, places, "What does the softmax make of it?", "share", "source", axes=right
-    ).legend()
-    return [left, right]
 
 
 def normed_and_bent() -> Sequence[Axes]:
@@ -343,71 +285,6 @@ def normed_and_bent() -> Sequence[Axes]:
     bent = {"GELU": F.gelu(reach), "negative values cut off": reach.clamp(min=0)}
     plots.curves(bent, "how the MLP bends a neuron", "before", "after", x=reach, axes=panels[2])
     return list(panels)
-
-
-def plain_losses(
-    train: Int[Tensor, " stream"], unseen: Int[Tensor, "window pos"]
-) -> dict[str, float]:
-    """What two plain tables, counted on one text, lose on another, in nats per token.
-
-    One knows single tokens, the other pairs.
-    """
-    N = bigrams.count(train, 512).to_dense()  # (current, next)
-    single = (N.sum(0) + 1).log().log_softmax(-1).expand_as(N)
-    tables = {"single tokens, new text": single, "bigram table, new text": bigrams.kneser_ney(N)}
-    return {
-        name: -table[unseen[:, :-1], unseen[:, 1:]].mean().item() for name, table in tables.items()
-    }
-
-
-def training(
-    runs: Mapping[str, Mapping[str, Sequence[float]]], tables: Mapping[str, float], every: int
-) -> Axes:
-    """Loss over the steps, and dotted what plain `tables` lose.
-
-    "seen" is the mean of 20 steps, "new text" is measured each `every` steps.
-    """
-    labels = (
-        "How low is the loss on training text and on new text?",
-        "training step",
-        "loss, nats per token",
-    )
-    seen, new = {}, {}
-    for name, run in runs.items():
-        means = torch.tensor(run["seen"]).unfold(0, 20, 1).mean(-1)
-        seen[f"{name}: training text, mean of 20 steps"] = dict(enumerate(means.tolist(), 10))
-        new[f"{name}: new text"] = {every * n: loss for n, loss in enumerate(run["new text"], 1)}
-    axes = plots.curves(seen, *labels, figsize=(9, 4.6))
-    plots.curves(new, *labels, lines=False, markers=True, axes=axes)
-    for name, value in tables.items():
-        axes.axhline(value, color="black", linewidth=1, linestyle=":")
-        axes.text(
-            1, value + 0.05, name, fontsize=8, ha="right", transform=axes.get_yaxis_transform()
-        )
-    axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
-    return axes
-
-
-def typical(texts: Mapping[str, Float[Tensor, " text"]], entropy: float) -> Axes:
-    """Each text a dot at its mean surprise, a row for each way of writing.
-
-    The line is the entropy along sampled ones.
-    """
-    axes = plt.subplots(figsize=(9, 4.2))[1]
-    looks = zip(texts.values(), COLOURS, "*" + MARKERS, strict=False)
-    for row, (values, colour, marker) in enumerate(looks):
-        n = len(values)
-        spread = torch.linspace(-0.28, 0.28, n)[torch.arange(n) * 7 % n]
-        axes.plot(values, row + spread, marker, color=colour, ms=8 if marker == "*" else 4, mew=0)
-        mean, name = [values.mean()] * 2, "mean" * (not row)
-        axes.plot(mean, [row - 0.4, row + 0.4], color="black", lw=2, label=name)
-    axes.axvline(entropy, color="#777777", linestyle="--", label="entropy along the sampled texts")
-    axes.set_yticks(range(len(texts)), list(texts))
-    axes.invert_yaxis()
-    axes.set(xlabel="mean surprise of a text, nats per token (left: more probable)", xlim=(0, None))
-    axes.set_title("Where do the texts lie that each way writes?")
-    axes.legend(loc="lower right", fontsize=8)
-    return axes
 
 
 draws_in_style(__name__)

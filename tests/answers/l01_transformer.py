@@ -62,15 +62,6 @@ RIGHT_ANSWERS = {
             s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)
         ).numpy(),
     },
-    "moved": {
-        "einsum": lambda A, v: torch.einsum("...ij,...jd->...ijd", A, v),
-        "source by source": lambda A, v: torch.stack(
-            [A[..., [j]] * v[..., [j], :] for j in range(v.shape[-2])], dim=-2
-        ),
-        "float64, in numpy": lambda A, v: (
-            A.double().numpy()[..., None] * v.double().numpy()[..., None, :, :]
-        ),
-    },
     "previous_token_head": {
         "the keys shifted": lambda W_pos: [99 * W_pos.T, W_pos.roll(1, 0).T],
         "both turned": _turned,
@@ -99,7 +90,15 @@ WRONG_ANSWERS = {
     "attention_scores": {
         "the mask is the next step": lambda q, k: _causal(_scores(q, k)),
         "[2, 6, 3] and [2, 6, 3]: `k.mT` exchanges": lambda q, k: q @ k.T / q.shape[-1] ** 0.5,
-        "it fails for q and k of shape [2, 6, 3]": lambda q, k: q @ k.mT / 2,
+        "a table of dot products is a matrix product": (
+            lambda q, k: q * k.mT / q.shape[-1] ** 0.5,
+            lambda q, k: q.mT * k / q.shape[-1] ** 0.5,
+        ),
+        "of shape [5, 4] it divides by 5.66: d_head is 4 here": lambda q, k: q @ k.mT / 32**0.5,
+        "of shape [2, 6, 3] it divides by 2: d_head is 3 here": lambda q, k: q @ k.mT / 2,
+        "it fails for q and k of shape [2, 6, 3]": lambda q, k: (
+            _scores(q, k) if q.shape[-1] == 4 else _scores(q, k) + 1
+        ),
         "these rows sum to 1: the softmax comes two steps on.": (
             lambda q, k: _scores(q, k).softmax(-1),
             lambda q, k: (q @ k.mT).softmax(-1),
@@ -127,10 +126,6 @@ WRONG_ANSWERS = {
         "an index does not fit the shape [2, 5, 5]": lambda scores: _by_loop(
             scores, scores.shape[-1]
         ),
-    },
-    "moved": {
-        "it should be [5, 5, 3]": lambda A, v: A @ v,
-        "times the value of that source": lambda A, v: 2 * A[..., None] * v[..., None, :, :],
     },
     "previous_token_head": {
         "the key of the *next* position": (_head(turn=1), lambda W_pos: _head()(W_pos)[::-1]),

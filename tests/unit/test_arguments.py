@@ -18,8 +18,7 @@ from transformer_lens import FactoredMatrix
 
 import course_lessons
 import course_utils
-from course_lessons import by_hand, drawings, fourier, programs, thin_tables
-from course_lessons.l01_transformer import gpt
+from course_lessons import by_hand, drawings, fourier, gpt, programs, thin_tables
 from course_lessons.l04b_what_reading_misses import score_parts, skip_trigrams
 from course_lessons.l05_max_of_list import max_of_list
 from course_lessons.l06_composition import null

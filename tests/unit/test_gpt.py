@@ -6,7 +6,7 @@ from math import prod
 import pytest
 import torch
 
-from course_lessons.l01_transformer import gpt
+from course_lessons import gpt
 
 
 def _random(*shape, seed=0):

@@ -102,7 +102,10 @@ COPIES = {
 }
 # The same, where it is now.
 NOW = {
-    "from course_utils import gpt": "from course_lessons.l01_transformer import gpt",
+    "from course_utils.lessons.l01_transformer import writing": (
+        "from course_lessons.l01b_writing import sampling as writing"
+    ),
+    "from course_utils import gpt": "from course_lessons import gpt",
     "from course_utils import tasks": "from course_utils.training import tasks",
     "from course_utils import fourier": "from course_lessons import fourier",
     "from course_utils import autoencoder": (
@@ -112,7 +115,6 @@ NOW = {
     "from course_utils.course import ours": "from course_utils.course import solutions as ours",
     "from course_utils.programs": "from course_lessons.programs",
     "from course_utils.composition": "from course_lessons.l06_composition.null",
-    "import writing": "import sampling as writing",
     "import today": "import small_llama as today",
     "l12_questions.keys": "l12_questions.answer_key",
     "course_utils.lessons": "course_lessons",

@@ -1,4 +1,4 @@
-"""What lesson 01 draws: every number in its place, without a warning."""
+"""What lessons 01 and 01b draw: every number in its place, without a warning."""
 
 import warnings
 
@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from course_lessons.l01_transformer import figures as draw
-from course_lessons.l01_transformer import sampling
+from course_lessons.l01b_writing import figures as beside
+from course_lessons.l01b_writing import sampling
 
 NAMES = [" $a", "b\n", "_c"]  # among them, what matplotlib takes for bad mathematics
 SCORES = torch.tensor([[0.5, -1.0, 2.0], [1.0, 0.25, -3.0], [0.0, 0.125, 7.0]])
@@ -44,7 +45,7 @@ def test_the_line_stands_beside_the_bars():
 
 
 def test_a_piece_is_as_wide_as_its_characters():
-    axes = draw.pieces({"bytes": list("Ġab"), "merged": [" a", "b"]})
+    axes = beside.pieces({"bytes": list("Ġab"), "merged": [" a", "b"]})
     assert [bar.get_width() for bar in axes.patches] == [1, 1, 1, 2, 1] and "·a" in _words(axes)
 
 
@@ -64,7 +65,7 @@ def test_the_pairs_lose_less_than_single_tokens_where_every_other_token_follows_
     # 0 is the start token
     drawn = torch.randint(1, 50, (1000,), generator=torch.Generator().manual_seed(0))
     stream = torch.stack([drawn, drawn * 5 % 49 + 1], dim=1).flatten()
-    single, pairs = draw.plain_losses(stream, stream.view(20, 100)).values()
+    single, pairs = beside.plain_losses(stream, stream.view(20, 100)).values()
     assert single == pytest.approx(4.1, abs=0.1) and 1 < pairs < 3
 
 
@@ -75,14 +76,14 @@ def test_top_k_keeps_k_and_divides_by_their_sum():
 
 def test_training_draws_both_losses_of_each_run_and_a_line_for_each_table():
     run = {"seen": [3.0 - 0.01 * step for step in range(50)], "new text": [2.9, 2.8]}
-    axes = draw.training({"one": run, "other": run}, {"table": 2.5}, every=25)
-    assert len(axes.lines) == 5 and list(axes.lines[2].get_xdata()) == [25, 50]
+    run |= {"next": [0.25, 0.5], "previous": [0.25, 0.125]}
+    losses, looks = beside.training({"masked": run, "no mask": run}, {"table": 2.5}, every=25)
+    assert len(losses.lines) == 5 and list(losses.lines[2].get_xdata()) == [25, 50]
+    assert [list(line.get_ydata()) for line in looks.lines[:2]] == [[0.25, 0.5], [0.25, 0.125]]
 
 
-def test_a_typical_text_stands_at_its_mean_surprise():
-    axes = draw.typical(
-        {"drawn": torch.tensor([1.0, 2.0, 3.0]), "greedy": torch.tensor([0.5])}, 2.0
-    )
+def test_a_text_stands_at_its_gap():
+    axes = beside.gaps({"author": torch.tensor([1.0, 2.0, 3.0]), "greedy": torch.tensor([-0.5])})
     assert axes.lines[0].get_xdata().tolist() == [1, 2, 3] and axes.lines[1].get_xdata()[0] == 2
 
 
@@ -91,9 +92,11 @@ def test_top_p_keeps_as_few_as_reach_the_share():
     assert kept[0].tolist() == pytest.approx([0, 0.625, 0.375])
 
 
-def test_surprises_are_the_heights_of_the_bars():
-    axes = draw.surprises(NAMES, torch.tensor([1.0, 3.0, 2.0]), "?")
-    assert [bar.get_height() for bar in axes.patches] == [1, 3, 2]
+def test_the_last_row_of_a_pattern_stands_beside_it():
+    pattern = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]])
+    table, row = draw.chosen(NAMES, pattern, {"one": pattern[2], "other": pattern[1]})
+    assert [bar.get_height() for bar in row.patches[:3]] == [0.25, 0.25, 0.5]
+    assert table.patches[-1].get_xy() == (-0.5, 1.5)
 
 
 def test_one_head_is_drawn_with_keys_at_their_scores_and_what_arrives_adding_up():
@@ -113,8 +116,8 @@ def test_one_head_is_drawn_with_keys_at_their_scores_and_what_arrives_adding_up(
     )
 
 
-def test_both_cuts_stand_side_by_side_and_spreads_on_the_root():
-    axes = draw.two_cuts(["a", "b"], {"x": [0.5, 0.25], "y": [0.0, 1.0]}, 0.75)
+def test_both_cuts_stand_side_by_side_and_so_do_heads():
+    axes = beside.two_cuts(["a", "b"], {"x": [0.5, 0.25], "y": [0.0, 1.0]}, 0.75)
     assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25, 0, 1]
-    left, right = draw.root({1: 1.0, 4: 2.0}, {"wide": torch.tensor([0.25, 0.75])})
-    assert list(left.lines[-1].get_ydata()) == [1, 2] and right.patches[1].get_height() == 0.75
+    axes = beside.heads({"x": [0.5, 0.25], "y": [0.0, 0.375]}, 0.25)
+    assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25, 0, 0.375]

@@ -1,4 +1,4 @@
-"""Ways in which lesson 01 lets a model write: cut-offs, and openings completed in each way."""
+"""Ways in which lesson 01b lets a model write: cut-offs, and openings completed in each way."""
 
 from collections.abc import Callable, Mapping
 
@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_lessons.l01_transformer import gpt
+from course_lessons import gpt
 from course_utils._arguments import Count
 
 Texts = Int[Tensor, "text pos"]
@@ -36,25 +36,27 @@ def top_p(
 def written(
     model: HookedTransformer,
     texts: Texts,
-    write: Callable[..., Tensor],
     choices: Mapping[str, Callable[..., Tensor]],
 ) -> tuple[dict[str, Int[Tensor, "_ pos"]], dict[int, Texts]]:
-    """The texts, their openings completed by `write` in every way, and the beams.
+    """The texts, their openings completed in every way, and the beams.
 
     An opening has 12 tokens; it is completed eight times, greedily once.
     """
 
-    def predictor(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
-        return (model(texts, stop_at_layer=1)[:, -1] @ model.W_U).log_softmax(-1)
+    def last(texts: Tensor) -> Tensor:  # the last position alone is unembedded: much faster
+        return model(texts, stop_at_layer=1)[:, -1:] @ model.W_U
+
+    def log_probs(texts: Tensor) -> Tensor:
+        return last(texts)[:, -1].log_softmax(-1)
 
     prompts, n = texts[:, :12], texts.shape[1] - 12
     often = prompts.repeat(8, 1)
     ways = {
-        name: write(predictor, prompts if name == "greedy" else often, n, how)
+        name: gpt.write(last, prompts if name == "greedy" else often, n, how)
         for name, how in choices.items()
     }
     beams = {
-        width: torch.stack([gpt.beam_search(predictor, one, width, n)[0] for one in prompts])
+        width: torch.stack([gpt.beam_search(log_probs, one, width, n)[0] for one in prompts])
         for width in (1, 8)
     }
     return {"the author": texts} | ways | {"beam, width 8": beams[8]}, beams

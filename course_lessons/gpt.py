@@ -1,15 +1,20 @@
-"""What lesson 01 needs around the learner's transformer: BPE, weights, batches, beam search."""
+"""A small GPT around the learner's functions, for lessons 01 and 01b.
+
+Byte-pair encoding, weights, training and writing.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import torch
+import torch.nn.functional as F
 from jaxtyping import Float, Int
-from tokenizers import pre_tokenizers
+from tokenizers import Tokenizer, pre_tokenizers
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from course_utils import text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
 
 Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
@@ -199,6 +204,57 @@ def _batches(stream: Tensor, name: str, steps: int, n_ctx: int) -> Iterator[tupl
         )
 
 
+def python_modules() -> tuple[Tokenizer, Int[Tensor, " pos"], Int[Tensor, "window 64"]]:
+    """A vocabulary of 512 tokens; our Python modules to learn from, and those kept for a test."""
+    tokenizer = text.train_tokenizer(text.held_out_documents(), d_vocab=512)
+    modules = text.held_out_documents("code")
+    train, unseen = split([torch.tensor(tokenizer.encode(one).ids) for one in modules])
+    return tokenizer, train, unseen
+
+
+def learn(
+    logits: Callable[[Weights, Tensor], Tensor], stream: Int[Tensor, " pos"], name: str
+) -> Weights:
+    """The weights after 300 steps of training on a stream; a bar has the name.
+
+    `logits` makes them of weights and tokens [batch, pos].
+    """
+    weights = initial_weights(shapes())
+    optimizer = torch.optim.AdamW(weights.values(), betas=(0.9, 0.95), weight_decay=0)
+    with torch.enable_grad():
+        for batch, rate in batches(stream, name):
+            optimizer.param_groups[0]["lr"] = rate
+            predicted = logits(weights, batch)[:, :-1].flatten(0, 1)
+            loss = F.cross_entropy(predicted, batch[:, 1:].flatten())
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return {name: weight.detach() for name, weight in weights.items()}
+
+
+def greedy(log_probs: Float[Tensor, "batch d_vocab"]) -> Float[Tensor, "batch d_vocab"]:
+    """All probability for the most probable token."""
+    return F.one_hot(log_probs.argmax(-1), log_probs.shape[-1]).to(log_probs.dtype)
+
+
+def write(
+    logits: Callable[[Tensor], Tensor],
+    texts: Int[Tensor, "batch pos"],
+    n: Count,
+    choose: Callable[[Tensor], Tensor] = greedy,
+) -> Int[Tensor, "batch longer"]:
+    """The texts, n tokens longer.
+
+    `logits` gives those of texts, [batch, pos, d_vocab]; `choose` makes of the last, as
+    log-probabilities, the probabilities to draw from.
+    """
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(n):
+        p = choose(logits(texts)[:, -1].log_softmax(-1))
+        texts = torch.cat([texts, drawn(p, generator)], dim=1)  # one token more
+    return texts
+
+
 @validated
 def drawn(p: Float[Tensor, "batch d_vocab"], generator: torch.Generator) -> Int[Tensor, "batch 1"]:
     """One token for each row of probabilities.
@@ -228,3 +284,59 @@ def beam_search(
         text, token = torch.unravel_index(best, candidates.shape)
         texts = torch.cat([texts[text], token[:, None]], dim=1)  # one position longer
     return texts[0], totals[0].item()
+
+
+def no_mask(scores: Tensor) -> Tensor:
+    """The scores as they are: every position sees every other."""
+    return scores
+
+
+def masked(scores: Float[Tensor, "*axes dest src"]) -> Float[Tensor, "*axes dest src"]:
+    """The scores, −∞ where the source comes after the destination."""
+    later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+    return scores.masked_fill(later, -torch.inf)
+
+
+def patterns(
+    weights: Mapping[str, Tensor],
+    tokens: Int[Tensor, "batch pos"],
+    mask: Callable[[Tensor], Tensor] = masked,
+) -> Float[Tensor, "batch head dest src"]:
+    """The attention of the first layer, as lesson 01 computes it."""
+    x = weights["embed.W_E"][tokens] + weights["pos_embed.W_pos"][: tokens.shape[1]]
+    layer = by_layer(weights)[0]
+    return mask(_scores(_norm(x, layer["ln1.w"], layer["ln1.b"]), layer)).softmax(-1)
+
+
+def logits(
+    weights: Mapping[str, Tensor],
+    tokens: Int[Tensor, "batch pos"],
+    mask: Callable[[Tensor], Tensor] = masked,
+) -> Float[Tensor, "batch pos d_vocab"]:
+    """What lesson 01 writes as `my_gpt`, once more."""
+
+    def attention(x: Tensor, layer: Weights) -> Tensor:
+        v = x[:, None] @ layer["attn.W_V"] + layer["attn.b_V"][:, None]
+        z = mask(_scores(x, layer)).softmax(-1) @ v  # [batch, head, dest, d_head]
+        return (z @ layer["attn.W_O"]).sum(1) + layer["attn.b_O"]
+
+    def mlp(x: Tensor, layer: Weights) -> Tensor:
+        neurons = F.gelu(x @ layer["mlp.W_in"] + layer["mlp.b_in"])
+        return neurons @ layer["mlp.W_out"] + layer["mlp.b_out"]
+
+    x = weights["embed.W_E"][tokens] + weights["pos_embed.W_pos"][: tokens.shape[1]]
+    blocks, ln_final = parts(weights, _norm, attention, mlp)
+    for ln1, attn, ln2, feed in blocks:
+        x = x + attn(ln1(x))
+        x = x + feed(ln2(x))
+    return ln_final(x) @ weights["unembed.W_U"]
+
+
+def _norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
+    return F.layer_norm(x, x.shape[-1:], w, b)
+
+
+def _scores(x: Tensor, layer: Mapping[str, Tensor]) -> Tensor:
+    q = x[:, None] @ layer["attn.W_Q"] + layer["attn.b_Q"][:, None]  # [batch, head, pos, d_head]
+    k = x[:, None] @ layer["attn.W_K"] + layer["attn.b_K"][:, None]
+    return q @ k.mT / q.shape[-1] ** 0.5

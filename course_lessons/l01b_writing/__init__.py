@@ -1,0 +1,5 @@
+"""Lesson 01b, tokens, training and writing."""
+
+from course_utils.course import registry
+
+registry.register(__file__)
