@@ -212,6 +212,7 @@ def python_modules() -> tuple[Tokenizer, Int[Tensor, " pos"], Int[Tensor, "windo
     return tokenizer, train, unseen
 
 
+@validated
 def learn(
     logits: Callable[[Weights, Tensor], Tensor], stream: Int[Tensor, " pos"], name: str
 ) -> Weights:
@@ -232,11 +233,13 @@ def learn(
     return {name: weight.detach() for name, weight in weights.items()}
 
 
+@validated
 def greedy(log_probs: Float[Tensor, "batch d_vocab"]) -> Float[Tensor, "batch d_vocab"]:
     """All probability for the most probable token."""
     return F.one_hot(log_probs.argmax(-1), log_probs.shape[-1]).to(log_probs.dtype)
 
 
+@validated
 def write(
     logits: Callable[[Tensor], Tensor],
     texts: Int[Tensor, "batch pos"],
@@ -281,33 +284,37 @@ def beam_search(
         candidates = totals[:, None] + log_probs(texts)  # [n, d_vocab], as (text, next token)
         # at most `width` of them
         totals, best = candidates.flatten().topk(min(width, candidates.numel()))
-        text, token = torch.unravel_index(best, candidates.shape)
-        texts = torch.cat([texts[text], token[:, None]], dim=1)  # one position longer
+        row, token = torch.unravel_index(best, candidates.shape)
+        texts = torch.cat([texts[row], token[:, None]], dim=1)  # one position longer
     return texts[0], totals[0].item()
 
 
-def no_mask(scores: Tensor) -> Tensor:
+@validated
+def no_mask(scores: Float[Tensor, "*axes dest src"]) -> Float[Tensor, "*axes dest src"]:
     """The scores as they are: every position sees every other."""
     return scores
 
 
+@validated
 def masked(scores: Float[Tensor, "*axes dest src"]) -> Float[Tensor, "*axes dest src"]:
     """The scores, −∞ where the source comes after the destination."""
     later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
     return scores.masked_fill(later, -torch.inf)
 
 
+@validated
 def patterns(
     weights: Mapping[str, Tensor],
     tokens: Int[Tensor, "batch pos"],
     mask: Callable[[Tensor], Tensor] = masked,
 ) -> Float[Tensor, "batch head dest src"]:
     """The attention of the first layer, as lesson 01 computes it."""
-    x = weights["embed.W_E"][tokens] + weights["pos_embed.W_pos"][: tokens.shape[1]]
+    x = _embedded(weights, tokens)
     layer = by_layer(weights)[0]
     return mask(_scores(_norm(x, layer["ln1.w"], layer["ln1.b"]), layer)).softmax(-1)
 
 
+@validated
 def logits(
     weights: Mapping[str, Tensor],
     tokens: Int[Tensor, "batch pos"],
@@ -324,12 +331,21 @@ def logits(
         neurons = F.gelu(x @ layer["mlp.W_in"] + layer["mlp.b_in"])
         return neurons @ layer["mlp.W_out"] + layer["mlp.b_out"]
 
-    x = weights["embed.W_E"][tokens] + weights["pos_embed.W_pos"][: tokens.shape[1]]
+    x = _embedded(weights, tokens)
     blocks, ln_final = parts(weights, _norm, attention, mlp)
     for ln1, attn, ln2, feed in blocks:
         x = x + attn(ln1(x))
         x = x + feed(ln2(x))
     return ln_final(x) @ weights["unembed.W_U"]
+
+
+def _embedded(weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor:
+    """What the stream begins with, [batch, pos, d_model]."""
+    require_tokens(None, tokens)
+    W_E = weights["embed.W_E"]
+    if tokens.max() >= len(W_E):
+        raise ValueError(f"tokens holds {tokens.max()}, and the model knows 0 to {len(W_E) - 1}.")
+    return W_E[tokens] + weights["pos_embed.W_pos"][: tokens.shape[1]]
 
 
 def _norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:

@@ -83,6 +83,7 @@ TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0)
 START_FIRST = torch.cat([torch.zeros_like(TOKENS[:, :1]), TOKENS], 1)
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
 PATTERN = torch.ones(5, 5).tril() / 5
+GPT = gpt.random_weights(gpt.shapes(d_vocab=30, n_ctx=9, d_model=8, n_heads=2, n_layers=1))
 NAMES = ["a", "b", "c", "d", "e"]
 FACTORED = FactoredMatrix(torch.rand(6, 2), torch.rand(2, 6))
 TABLE = torch.rand(6, 6)
@@ -219,6 +220,16 @@ GOOD = {  # a call of each function that is right
     gpt.drawn: {"p": PATTERN, "generator": torch.Generator()},
     gpt.batches: {"stream": TOKENS[0], "name": "a", "steps": 2, "n_ctx": 4},
     gpt.by_layer: {"weights": {"blocks.0.ln1.w": BIAS}},
+    gpt.greedy: {"log_probs": PATTERN},
+    gpt.write: {
+        "logits": lambda texts: torch.rand(*texts.shape, 7, device=texts.device),
+        "texts": TOKENS,
+        "n": 2,
+    },
+    gpt.no_mask: {"scores": PATTERN},
+    gpt.masked: {"scores": PATTERN},
+    gpt.patterns: {"weights": GPT, "tokens": TOKENS},
+    gpt.logits: {"weights": GPT, "tokens": TOKENS},
     gpt.beam_search: {
         "log_probs": lambda texts: torch.rand(len(texts), 7).log_softmax(-1),
         "tokens": TOKENS[0],
@@ -463,6 +474,7 @@ MODULES += [addition, grokking, autoencoder, neurons, superposition]
 MODULES += [boxes, survey, to_logit, cases, languages, new_boxes]
 # They read or write files, or run for long: their own tests give them bad input.
 PERSONAL = {
+    gpt.learn,
     models.load,
     models.history,
     models.save_weights,
@@ -572,6 +584,7 @@ def _bad(name, value):
 
 KNOW_NONE = {  # how many tokens there are
     gpt.batches,
+    gpt.write,
     gpt.beam_search,
     text.windows,
     kinds.kinds_of_position,

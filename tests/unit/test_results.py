@@ -121,7 +121,7 @@ def test_gradients_and_double_precision_stay_where_they_were_given():
     assert as_tensors(trained(torch.rand(2)), {"model": trained}).requires_grad
 
 
-TRAINED_THROUGH = ("attention_scores", "masked", "moved", "transformer", "direct_path", "smeared")
+TRAINED_THROUGH = ("attention_scores", "masked", "transformer", "direct_path", "smeared")
 
 
 @pytest.mark.parametrize("way", ["numpy arrays", "parameters"])
