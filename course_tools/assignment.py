@@ -15,7 +15,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from course_tools import authoring, grade, runner
-from course_utils._files import lesson_of, write_text
+from course_utils._files import lesson_of, number_of, write_text
 from course_utils.course import saved_notebook, utf8_output
 
 BEGIN, END = "### BEGIN HIDDEN TESTS", "### END HIDDEN TESTS"
@@ -35,7 +35,7 @@ def assignment(lesson: str) -> NotebookNode:
     solution = authoring.read_notebook(path)
     notebook = authoring.read_notebook(authoring.learner_path(path))
     answers = {cell.id: cell for cell in solution.cells if authoring.MARKERS[0] in cell.source}
-    number = path.stem.split("_")[0]
+    number = number_of(path.name)
     worth = grade.points().get(number, {})
     cells = []
     for cell in notebook.cells:

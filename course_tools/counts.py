@@ -1,8 +1,8 @@
 """How much each lesson shows, and how dense it is: `python -m course_tools.counts`.
 
 The table, which CONTRIBUTING has beside the limits, is a thermometer: a reader is the judge.
-Sections are those with a number. Figures are pictures and widgets that are
-stored, rows the lines that claims print. Lines are those that stand open in the learner's copy.
+Sections are those with a number. Figures are pictures and widgets that are stored, rows the lines
+that claims print. Lines are those that stand open in the learner's copy.
 Words are those of open prose: what is folded, tables, headings, code and formulas are left out.
 """
 
@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 
 from course_tools import bet_source, links
 from course_utils import _words
-from course_utils._files import NOTEBOOKS, SOLUTIONS, lesson_of
+from course_utils._files import NOTEBOOKS, SOLUTIONS, lesson_of, number_of
 from course_utils.course import outline, saved_notebook, utf8_output
 
 # What a lesson of each part may have at most, and what all may have together.
@@ -146,7 +146,7 @@ def table() -> str:
     for path, found in lessons.items():
         shown = [_number(found[name]) for name in (*COLUMNS, *DENSITY[:2])]
         shown += [f"{found[name]:.1f}" for name in DENSITY[2:]]
-        rows.append([_lesson(path), *shown])
+        rows.append([number_of(path.name), *shown])
     return _words.table(["", *COLUMNS, *DENSITY], rows)
 
 
@@ -154,21 +154,17 @@ def _number(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-def _lesson(solution: Path) -> str:
-    return lesson_of(solution).split("_")[0]
-
-
 def of_lesson(solution: Path) -> dict[str, float]:
     """The counts of a lesson, of both copies as they are stored, and its minutes."""
     both = (solution, NOTEBOOKS / f"{lesson_of(solution)}.ipynb")
     found = counts(*(nbformat.v4.reads(path.read_text(encoding="utf-8")) for path in both))
-    return {"minutes": outline.rows()[_lesson(solution)].minutes, **found}
+    return {"minutes": outline.rows()[number_of(solution.name)].minutes, **found}
 
 
 def too_much(solution: Path) -> list[str]:
     """Where a lesson is above what its part may have."""
     found = of_lesson(solution)
-    limits = LIMITS[outline.rows()[_lesson(solution)].part].items()
+    limits = LIMITS[outline.rows()[number_of(solution.name)].part].items()
     return [
         f"{_number(found[name])} {name}, {_number(most)} is the limit"
         for name, most in limits

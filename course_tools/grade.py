@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from course_utils import _words
-from course_utils._files import NOTEBOOKS, write_text
+from course_utils._files import NOTEBOOKS, number_of, write_text
 from course_utils.course import saved_notebook, utf8_output
 from course_utils.course.saved_notebook import BEST_FIRST
 
@@ -40,7 +40,7 @@ def heard(folder: Path) -> dict[str, Said]:
     found: dict[str, Said] = {}
     exercises = points()
     for path in sorted(folder.rglob("*.ipynb")):
-        lesson = path.name.split("_")[0]
+        lesson = number_of(path.name)
         inside = path.relative_to(folder)
         if lesson not in exercises or len(inside.parts) < 2:
             wanted = "it should be a lesson's notebook, in a folder with a student's name"

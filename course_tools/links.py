@@ -13,7 +13,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 
-from course_utils._files import lesson_of, solution_file
+from course_utils._files import lesson_of, number_of, solution_file
 from course_utils.course import outline
 
 IDS = ("links-top", "links-end")  # of the two cells that hold the line
@@ -57,8 +57,8 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
 
     Companions stand at its end. What `titles` do not have is left out.
     """
-    named = {name.split("_")[0]: name for name in titles}
-    number = lesson.split("_")[0]
+    named = {number_of(name): name for name in titles}
+    number = number_of(lesson)
     before, after = outline.neighbours(number)
 
     def link(other: str, words: str) -> list[str]:
@@ -67,7 +67,7 @@ def line(lesson: str, titles: dict[str, str], contents: bool) -> str:
 
     parts = []
     if lesson != START:
-        parts += link(before, "← {}") if before != START.split("_")[0] else []
+        parts += link(before, "← {}") if before != number_of(START) else []
         parts += [f"[Contents](../{CONTENTS})"] if contents else []
         parts += [f"[{LESSON}](../{lesson}.ipynb)"]
     parts += link(after, "{} →")
@@ -113,7 +113,7 @@ def _link_terms(texts: list[NotebookNode], lesson: str, glossary: str) -> None:
     """Link each term that the lesson introduces where it is first bold."""
     for cell in texts:
         cell.source = without_terms(cell.source)
-    number = lesson.split("_")[0]
+    number = number_of(lesson)
     for term, entry in entries(glossary).items():
         if lesson_number(entry) != number:
             continue
@@ -136,7 +136,7 @@ def _in_any_spacing(name: str) -> str:
 
 def linked_glossary(text: str, lessons: Iterable[str]) -> str:
     """The glossary, each entry with a link on its lesson and its papers."""
-    files = {name.split("_")[0]: f"{name}.ipynb" for name in lessons}
+    files = {number_of(name): f"{name}.ipynb" for name in lessons}
     text = re.sub(r"\[(lesson \w+)\]\([^)]*\)", r"\1", text)
     text = re.sub(r"\blesson (\d\w+)", lambda found: f"[{found[0]}]({files[found[1]]})", text)
     return "".join(map(_with_sources, re.split(r"^(?=#)", text, flags=re.MULTILINE)))

@@ -35,7 +35,7 @@ import course_lessons
 from course_lessons import replication
 from course_tools import authoring, runner
 from course_utils import heads, models, text
-from course_utils._files import DATA, entries, write_checksums, write_text
+from course_utils._files import DATA, entries, number_of, write_checksums, write_text
 from course_utils.course import claims, utf8_output
 from course_utils.training import train
 
@@ -227,7 +227,7 @@ def verdicts(lesson: str, rows: Mapping[str, dict]) -> dict[str, dict]:
 
 
 def _number(lesson: Path) -> str:
-    return lesson.name.split("_")[0]
+    return number_of(lesson.name)
 
 
 def siblings_of(lesson: Path, folder: Path) -> list[Path]:

@@ -25,7 +25,7 @@ import course_lessons
 import course_microscope as microscope
 from course_microscope import scripts
 from course_tools import authoring, bet_source, links, to_html
-from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, write_text
+from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, number_of, write_text
 from course_utils.course import bets, claims, outline, saved_notebook, utf8_output
 from course_utils.models import load
 
@@ -131,7 +131,7 @@ def _write_sources(folder: Path) -> None:
 
     # The first page, with the contents.
     index = [_home()]
-    named = {name.split("_")[0]: name for name in lessons}
+    named = {number_of(name): name for name in lessons}
     in_order = [named[number] for number in outline.rows() if number in named]
     spine = [named[number] for number in outline.part("spine") if number in named]
     deeper = in_order[len(spine) :]

@@ -40,6 +40,11 @@ def lesson_of(notebook: Path) -> str:
     return notebook.stem.replace("_solution", "", 1)
 
 
+def number_of(lesson: str) -> str:
+    """The number of a lesson, "02b" of "02b_algebra" or of its notebook's name."""
+    return lesson.split("_")[0]
+
+
 def get_back(name: str) -> str:
     """How to get a file or folder back, as a sentence; git's name for it is "data/two-layer"."""
     if INSTALLED:

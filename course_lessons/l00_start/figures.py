@@ -8,7 +8,7 @@ from html import escape
 
 from IPython.display import HTML
 
-from course_utils._files import NOTEBOOKS
+from course_utils._files import NOTEBOOKS, number_of
 from course_utils.course import outline
 
 ANSWER = "07"  # the lesson that says why head 0.5 matters
@@ -65,7 +65,7 @@ def _titles() -> dict[str, str]:
     """ "03" → "Zero layers: bigrams", for each lesson but 00."""
     found = {}
     for path in sorted(NOTEBOOKS.glob("[0-9]*_*.ipynb")):
-        number = path.name.split("_")[0]
+        number = number_of(path.name)
         if number != "00" and not path.stem.endswith("_mine"):
             cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
             found[number] = "".join(cells[0]["source"]).splitlines()[0].partition("·")[2].strip()

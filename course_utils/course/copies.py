@@ -1,13 +1,13 @@
 """A learner's own copies of the lessons: what is written in one stays, the others are renewed."""
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
 import re
 import shutil
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -150,7 +150,7 @@ def _renewed(copy: Path, source: Path, was: Made | None) -> Made | None:
         return now  # only run, and its outputs stay as long as the lesson does
     if mine is None or _is_unwritten(mine, was):
         if mine is None or mine.file != now.file:
-            write_atomically(copy, partial(shutil.copyfile, source))
+            write_atomically(copy, functools.partial(shutil.copyfile, source))
         return now
     is_newer = was is None or was.written != now.written
     return None if is_newer or not readable(copy) else was
@@ -190,14 +190,21 @@ def why(folder: Path, name: str) -> str:
     return f"{name} could not be written: is {folder} full, or can it only be read?"
 
 
-def _moved(copy: Path, lessons: Path = NOTEBOOKS) -> Iterator[tuple[str, str]]:
+def _moved(copy: Path) -> Iterator[tuple[str, str]]:
     """The exercises of a copy that another lesson has now, with that lesson's number."""
     with contextlib.suppress(ValueError):  # it is no lesson
         mine = saved_notebook.read(copy)
-        for notebook in saved_notebook.read_all(lessons):
-            if notebook.lesson != mine.lesson:
-                for exercise in mine.exercises.keys() & notebook.exercises.keys():
-                    yield exercise, notebook.lesson
+        for exercise in mine.exercises:
+            there = _lesson_of_each().get(exercise, mine.lesson)
+            if there != mine.lesson:
+                yield exercise, there
+
+
+@functools.cache
+def _lesson_of_each() -> dict[str, str]:
+    """The number of the lesson that has each exercise, by the exercise's name."""
+    lessons = saved_notebook.read_all(NOTEBOOKS)
+    return {exercise: lesson.lesson for lesson in lessons for exercise in lesson.exercises}
 
 
 def _is_unwritten(mine: Made, was: Made | None) -> bool:

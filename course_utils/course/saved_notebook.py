@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from course_utils._files import NOTEBOOKS
+from course_utils._files import NOTEBOOKS, number_of
 
 BLANK = "your code here"
 STUB = f'raise NotImplementedError("{BLANK}")'  # what a learner finds in the place of an answer
@@ -56,7 +56,7 @@ class Notebook:
     @property
     def lesson(self) -> str:
         """The lesson's number, "03" or "02b"."""
-        return self.path.name.split("_")[0]
+        return number_of(self.path.name)
 
     @property
     def marks(self) -> dict[str, str]:

@@ -13,12 +13,8 @@ from course_utils.course import copies, utf8_output
 FIRST = "00_start.ipynb"
 LAB = Path(__file__).resolve().parent / "lab"  # how JupyterLab looks, on this server alone
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
-HIDDEN = (
-    "solutions",
-    "my_predictions.json",
-    "my_cases.json",
-    "CLAUDE.md",
-)  # from its list; links open them
+# from JupyterLab's list of files; links open them
+HIDDEN = ("solutions", "my_predictions.json", "my_cases.json", "CLAUDE.md")
 
 
 def main(arguments: list[str] | None = None) -> int:

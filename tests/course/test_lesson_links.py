@@ -8,7 +8,7 @@ from urllib.parse import unquote
 import pytest
 
 from course_tools import authoring, links
-from course_utils._files import NOTEBOOKS, lesson_of
+from course_utils._files import NOTEBOOKS, lesson_of, number_of
 from course_utils.course import outline
 
 LINK = re.compile(r"(?<!!)\[([^]]*)\]\(([^)\s]+)\)")
@@ -69,8 +69,8 @@ def _leads_on(path):
     assert cells[-1].id == links.IDS[1] and (is_contents or cells[1].source == cells[-1].source)
     titles = authoring.titles()
     lesson = lesson_of(path)
-    named = {name.split("_")[0]: name for name in titles}
-    number = lesson.split("_")[0]
+    named = {number_of(name): name for name in titles}
+    number = number_of(lesson)
     before, after = outline.neighbours(number)
     targets = {
         words: (path.parent / target).resolve() for words, target in LINK.findall(cells[-1].source)

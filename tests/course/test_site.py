@@ -11,7 +11,7 @@ from bs4 import BeautifulSoup
 from lab import wait_until
 
 from course_tools import authoring, links, site
-from course_utils._files import lesson_of
+from course_utils._files import lesson_of, number_of
 from course_utils.course import outline
 
 OLD = sys.version_info < (3, 11)
@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.built,
     pytest.mark.skipif(OLD, reason="the site needs a newer Python, and says so"),
 ]
-NAMED = {lesson_of(path).split("_")[0]: lesson_of(path) for path in authoring.lessons()}
+NAMED = {number_of(path.name): lesson_of(path) for path in authoring.lessons()}
 LESSONS = [NAMED[number] for number in outline.rows() if NAMED[number] != links.START]
 PAGES = ["index", *LESSONS, *site.TEXTS]
 lessons = pytest.mark.parametrize("lesson", LESSONS)

@@ -4,7 +4,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 
 from course_tools import authoring, counts
-from course_utils._files import ROOT, lesson_of
+from course_utils._files import ROOT, lesson_of, number_of
 from course_utils.course import outline
 
 # Lessons that are above what their part may have, until their topics are cut.
@@ -71,7 +71,7 @@ def test_what_a_lesson_shows():
 def test_a_lesson_keeps_to_the_limits_of_its_part(path):
     """A lesson on the list breaks some: it goes from there when it no longer does."""
     above = counts.too_much(path)
-    assert bool(above) == (lesson_of(path).split("_")[0] in NOT_YET), above
+    assert bool(above) == (number_of(path.name) in NOT_YET), above
 
 
 def test_the_table_is_the_one_in_contributing():

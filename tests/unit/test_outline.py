@@ -2,12 +2,12 @@
 
 import pytest
 
-from course_utils._files import NOTEBOOKS
+from course_utils._files import NOTEBOOKS, number_of
 from course_utils.course import outline
 
 
 def test_the_table_has_each_lesson_once():
-    there = [path.name.split("_")[0] for path in sorted(NOTEBOOKS.glob("[0-9]*_*.ipynb"))]
+    there = [number_of(path.name) for path in sorted(NOTEBOOKS.glob("[0-9]*_*.ipynb"))]
     assert sorted(outline.rows()) == there
     for row in outline.rows().values():
         assert row.part in ("spine", "beside", "elective") and row.question.endswith("?")
