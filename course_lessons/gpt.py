@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from course_utils import text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
+from course_utils.course import solutions
 
 Weights = dict[str, Tensor]  # under the names that TransformerLens gives them
 Part = Callable[[Tensor], Tensor]  # a function of a stream
@@ -295,11 +296,10 @@ def no_mask(scores: Float[Tensor, "*axes dest src"]) -> Float[Tensor, "*axes des
     return scores
 
 
-@validated
-def masked(scores: Float[Tensor, "*axes dest src"]) -> Float[Tensor, "*axes dest src"]:
-    """The scores, −∞ where the source comes after the destination."""
-    later = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
-    return scores.masked_fill(later, -torch.inf)
+# our answers to lesson 01's exercises of these names
+masked = solutions.answer("masked")
+_scores_of = solutions.answer("attention_scores")
+_transformer = solutions.answer("transformer")
 
 
 @validated
@@ -309,7 +309,7 @@ def patterns(
     mask: Callable[[Tensor], Tensor] = masked,
 ) -> Float[Tensor, "batch head dest src"]:
     """The attention of the first layer, as lesson 01 computes it."""
-    x = _embedded(weights, tokens)
+    x = _known(weights, tokens) + weights["pos_embed.W_pos"][: tokens.shape[1]]
     layer = by_layer(weights)[0]
     return mask(_scores(_norm(x, layer["ln1.w"], layer["ln1.b"]), layer)).softmax(-1)
 
@@ -331,21 +331,19 @@ def logits(
         neurons = F.gelu(x @ layer["mlp.W_in"] + layer["mlp.b_in"])
         return neurons @ layer["mlp.W_out"] + layer["mlp.b_out"]
 
-    x = _embedded(weights, tokens)
+    _known(weights, tokens)
     blocks, ln_final = parts(weights, _norm, attention, mlp)
-    for ln1, attn, ln2, feed in blocks:
-        x = x + attn(ln1(x))
-        x = x + feed(ln2(x))
-    return ln_final(x) @ weights["unembed.W_U"]
+    W_E, W_pos, W_U = (weights[w] for w in ("embed.W_E", "pos_embed.W_pos", "unembed.W_U"))
+    return _transformer(tokens, W_E, W_pos, blocks, ln_final, W_U)
 
 
-def _embedded(weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor:
-    """What the stream begins with, [batch, pos, d_model]."""
+def _known(weights: Mapping[str, Tensor], tokens: Tensor) -> Tensor:
+    """The tokens' embeddings [batch, pos, d_model], of tokens that the model knows."""
     require_tokens(None, tokens)
     W_E = weights["embed.W_E"]
     if tokens.max() >= len(W_E):
         raise ValueError(f"tokens holds {tokens.max()}, and the model knows 0 to {len(W_E) - 1}.")
-    return W_E[tokens] + weights["pos_embed.W_pos"][: tokens.shape[1]]
+    return W_E[tokens]
 
 
 def _norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
@@ -355,4 +353,4 @@ def _norm(x: Tensor, w: Tensor, b: Tensor) -> Tensor:
 def _scores(x: Tensor, layer: Mapping[str, Tensor]) -> Tensor:
     q = x[:, None] @ layer["attn.W_Q"] + layer["attn.b_Q"][:, None]  # [batch, head, pos, d_head]
     k = x[:, None] @ layer["attn.W_K"] + layer["attn.b_K"][:, None]
-    return q @ k.mT / q.shape[-1] ** 0.5
+    return _scores_of(q, k)

@@ -227,7 +227,6 @@ GOOD = {  # a call of each function that is right
         "n": 2,
     },
     gpt.no_mask: {"scores": PATTERN},
-    gpt.masked: {"scores": PATTERN},
     gpt.patterns: {"weights": GPT, "tokens": TOKENS},
     gpt.logits: {"weights": GPT, "tokens": TOKENS},
     gpt.beam_search: {
