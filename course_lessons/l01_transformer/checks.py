@@ -132,6 +132,9 @@ def _wrongly_masked(got: Tensor, right: Tensor, scores: Tensor) -> Said:
         "so count from the last, as in `scores[..., dest, src]`.": scores.ndim > 2,
         "it hides a source that comes *before* its destination: "
         "rows are destinations, columns are sources.": before,
+        "the scores come back as they were: `masked_fill` makes a new tensor, so return that.": (
+            torch.equal(got, scores)
+        ),
         "a position may look at itself: its own score should stay.": (hidden & ~later).any(),
         f"a later source has the score {first:.3g}: "
         "large, but not −∞. `-torch.inf` is a number here.": first <= -1e4,
@@ -183,7 +186,7 @@ def previous_token_head(answer: Answer) -> None:
             "each position looks at itself: shift the queries against the keys.": to_itself,
             f"with {n} positions in {d_model} dimensions, "
             f"position {dest} looks mostly at position {seen}.": elsewhere,
-            f"with {n} positions, position {dest} gives its predecessor {share:.2f}: "
+            f"with {n} positions, position {dest} gives its predecessor {share:.3f}: "
             "make scores larger.": share < 0.99,
         }.items():
             demand(not fails, said)
@@ -235,9 +238,14 @@ def _model(
 transformer = compared(
     "`transformer(tokens, W_E, W_pos, blocks, ln_final, W_U) → logits`: the whole model.",
     advice=lambda outcome, t, E, P, *others: {
+        "it returns nothing for a model without blocks: "
+        "`return` belongs after the loop, not into it.": outcome is None and not others[0],
         f"W_pos has n_ctx rows, here {len(P)}, and the text only {t.shape[1]} tokens: "
         "add the rows of the places that it has.": isinstance(outcome, RuntimeError)
-        and f"tensor b ({len(P)})" in str(outcome)
+        and f"tensor b ({len(P)})" in str(outcome),
+        f"tokens is [batch, pos], and its length counts the texts, here {len(t)}: "
+        "the places are `tokens.shape[1]`.": isinstance(outcome, RuntimeError)
+        and f"tensor b ({len(t)})" in str(outcome),
     },
     returns="[batch, pos, d_vocab]",
     fits=partial(_fit_for_training, lambda n: _machine(0, False, n=n, n_ctx=16)),

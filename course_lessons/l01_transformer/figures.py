@@ -1,4 +1,4 @@
-"""What only lesson 01 draws: the machine, patterns that differ, one head as arrows."""
+"""What only lesson 01 draws: the machine, patterns that differ, what a head brings."""
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
@@ -21,7 +21,6 @@ BLUE, ORANGE, PLUM = COLOURS[:3]
 MONO: dict[str, Any] = {"family": "monospace", "parse_math": False}
 ALT = plots.alt_texts(__file__)
 ByPos = Float[Tensor, " pos"]
-Vectors = Float[Tensor, "src d_head"]
 
 
 def machine(names: Sequence[str], expected: Sequence[str]) -> None:
@@ -136,136 +135,24 @@ def chosen(
     return [left, right]
 
 
-def _plane(vectors: Vectors, along: Float[Tensor, " d_head"]) -> Vectors:
-    """The vectors in two dimensions: along a direction, and at right angles to it.
-
-    The second axis is the one along which they differ most.
-    """
-    first = along / along.norm()
-    rest = vectors - torch.outer(vectors @ first, first)
-    second = torch.linalg.svd(rest, full_matrices=False)[2][0]
-    second = second * (vectors @ second).sum().sign()
-    return torch.stack([vectors @ first, vectors @ second], dim=1)
-
-
-def _ray(
-    axes: Axes, start: Sequence[float], end: Sequence[float], colour: str, width: float = 2.0
-) -> None:
-    style = {
-        "arrowstyle": "-|>,head_width=0.25",
-        "color": colour,
-        "lw": width,
-        "shrinkA": 0,
-        "shrinkB": 0,
-    }
-    axes.annotate("", (end[0], end[1]), (start[0], start[1]), arrowprops=style, zorder=3)
-
-
-def _scores_and_shares(
-    left: Axes,
-    right: Axes,
-    q: Float[Tensor, " d_head"],
-    k: Vectors,
-    scores: ByPos,
-    shares: ByPos,
-    colours: Sequence[str],
-    shown: Sequence[str],
-    marked: Mapping[int, str],
-) -> None:
-    keys = _plane(k, q)[:, 1]
-    _ray(left, (0, 0), (0, q.norm().item()), BLUE, 3)
-    left.text(0.25, q.norm().item() - 0.3, f"the query of {shown[-1]}", color=BLUE)
-    reach = max(keys.tolist()) + 0.5
-    for src, colour in enumerate(colours):
-        place = [keys[src].item(), scores[src].item()]
-        _ray(left, (0, 0), place, colour, 2.5 if src in marked else 1)
-        left.plot([place[0], reach], [place[1]] * 2, ":", color=colour, lw=1)
-        right.plot([0, shares[src].item()], [place[1]] * 2, ":", color=colour, lw=1)
-        right.plot(
-            shares[src].item(), place[1], "o", color=colour, ms=8 if src in marked else 4, zorder=3
-        )
-    height = torch.linspace(scores.min().item() - 0.4, scores.max().item() + 0.4, 50)
-    right.plot((height - scores.logsumexp(0)).exp(), height, color="#cccccc", zorder=0)
-    for src in marked:
-        said = f"  {shown[src]}: {shares[src]:.2f}"
-        right.text(shares[src].item(), scores[src].item() - 0.28, said, color=colours[src], **MONO)
-    left.set(
-        xlim=(-0.5, reach),
-        ylim=(-2.8, q.norm().item() + 0.3),
-        xlabel="at right angles to the query",
-    )
-    right.set(ylim=left.get_ylim(), xlim=(0, 0.62), xlabel="weight")
-
-
-def _values_and_mix(
-    apart: Axes,
-    joined: Axes,
-    v: Vectors,
-    arrived: Vectors,
-    colours: Sequence[str],
-    shown: Sequence[str],
-    marked: Mapping[int, str],
-) -> None:
-    mix = arrived.sum(0)
-    points = _plane(torch.cat([v, arrived]), mix)
-    values, parts = points[: len(v)], points[len(v) :]
-    at = torch.zeros(2)
-    for src, colour in enumerate(colours):
-        _ray(apart, (0, 0), values[src].tolist(), colour, 0.8)
-        _ray(apart, (0, 0), parts[src].tolist(), colour, 3.5)
-        to = at + parts[src]
-        _ray(joined, at.tolist(), to.tolist(), colour, 3 if src in marked else 1.8)
-        at = to
-    _ray(joined, (0, 0), at.tolist(), BLUE, 3)
-    for src in marked:
-        # no arrow to speak of
-        side = "right" if values[src].norm() < 0.1 * values.norm(dim=1).max() else "left"
-        x, y = values[src].tolist()
-        apart.text(x, y, f" {shown[src]} ", color=colours[src], ha=side, va="center", **MONO)
-        x, y = (parts[:src].sum(0) + parts[src] / 2).tolist()
-        joined.annotate(
-            shown[src], (x, y), (0, 14), textcoords="offset points", color=colours[src], **MONO
-        )
-    for axes, points in ((apart, values), (joined, parts.cumsum(0))):
-        low, high = torch.cat([points, torch.zeros(1, 2)]).aminmax(dim=0)
-        size, centre = high - low, (low + high) / 2
-        # a panel is wider than high
-        half = 0.62 * torch.maximum(size, size.flip(0) * torch.tensor([1.4, 1 / 1.4]))
-        (west, south), (east, north) = (centre - half).tolist(), (centre + half).tolist()
-        axes.set(xlim=(west, east), ylim=(south, north), aspect="equal")
-        axes.set(xlabel="along the sum", ylabel="at right angles to it")
-
-
-def one_head(
-    names: Sequence[str],
-    q: Float[Tensor, " d_head"],
-    k: Vectors,
-    scores: ByPos,
-    shares: ByPos,
-    v: Vectors,
-    arrived: Vectors,
-    marked: Mapping[int, str],
+def brought(
+    names: Sequence[str], columns: Mapping[str, ByPos], highlight: Sequence[str]
 ) -> Sequence[Axes]:
-    """One head at one destination, from arrows to arrows.
-
-    First a query `q` and the keys, their `scores` as heights, their `shares`; then the values, what
-    of them `arrived`, and its sum. Sources that are `marked` have a colour and a name.
-    """
-    panels = [*plt.subplots(2, 2, figsize=(9.6, 7.4), width_ratios=(1.1, 1))[1].flat]
-    colours = [marked.get(src, "#9a9a9a") for src in range(len(names))]
+    """What a destination receives in one head: a row for each source, a panel for each measure."""
+    size = (10.5, 0.9 + 0.33 * len(names))
+    figure, panels = plt.subplots(1, len(columns), figsize=size, sharey=True, layout="constrained")
+    figure.suptitle(f"What does {visible(names[-1])} receive in this head, from each source?")
     shown = [visible(name) for name in names]
-
-    _scores_and_shares(panels[0], panels[1], q, k, scores, shares, colours, shown, marked)
-    _values_and_mix(panels[2], panels[3], v, arrived, colours, shown, marked)
-    titles = ("1 · a key's height is its score", "2 · the softmax makes weights of the scores")
-    last = (
-        "3 · values (thin), and weight times value (thick)",
-        "4 · what arrives, head to tail: the mix (blue)",
-    )
-    for axes, title in zip(panels, (*titles, *last), strict=True):
+    colours = [ORANGE if name in highlight else BLUE for name in shown]
+    for axes, (title, values) in zip(panels, columns.items(), strict=True):
+        drawn = axes.barh(range(len(names)), values.tolist(), color=colours)
+        axes.bar_label(drawn, fmt="%.2f", padding=4)
+        axes.margins(x=0.2)
         axes.set_title(title)
-    panels[0].set_ylabel("score")
-    return panels
+        axes.set_xticks([])
+    panels[0].set_yticks(range(len(names)), shown, **MONO)
+    panels[0].invert_yaxis()  # of all, since they share it
+    return list(panels)
 
 
 def normed_and_bent() -> Sequence[Axes]:

@@ -127,6 +127,10 @@ def heads(cut: Mapping[str, Sequence[float]], before: float) -> Axes:
         "head",
         axes=plt.subplots(figsize=(9, 3.4))[1],
     )
+    for bar in [*axes.patches]:  # the others end at the line
+        middle, height = bar.get_x() + bar.get_width() / 2, bar.get_height()
+        if abs(height - before) > 0.06:
+            axes.text(middle, height + 0.015, f"{height:.2f}", ha="center", fontsize=9)
     axes.axhline(before, color="black", linestyle="--", label="nothing cut")
     axes.legend(ncols=3, loc="upper left", fontsize=8)
     axes.set_ylim(0, 0.75)

@@ -110,9 +110,9 @@ WRONG_ANSWERS = {
         "a position may look at itself": lambda scores: _causal(scores, diagonal=0),
         "keeps a score: hide all": (
             lambda scores: _causal(scores, diagonal=2),
-            lambda scores: scores.clone(),
             lambda scores: torch.ones_like(scores).triu(1).bool(),
         ),
+        "come back as they were: `masked_fill` makes a new": lambda scores: scores.clone(),
         "hides a source that comes *before*": lambda scores: _causal(scores.mT).mT,
         "a score like any other; use −∞": (
             lambda scores: scores.tril(),
@@ -137,6 +137,8 @@ WRONG_ANSWERS = {
     },
     "transformer": {
         "W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P),
+        "its length counts the texts, here 2": _model(start=lambda t, E, P: E[t] + P[: len(t)]),
+        "`return` belongs after the loop": lambda *given: _model()(*given) if given[3] else None,
         "these are log-probabilities; the logits come before them.": _model(
             end=lambda x, ln, E, P, U: (ln(x) @ U).log_softmax(-1)
         ),

@@ -99,21 +99,12 @@ def test_the_last_row_of_a_pattern_stands_beside_it():
     assert table.patches[-1].get_xy() == (-0.5, 1.5)
 
 
-def test_one_head_is_drawn_with_keys_at_their_scores_and_what_arrives_adding_up():
-    q, k, v = SCORES[0], SCORES, torch.eye(3)
-    scores = k @ q / 3**0.5
-    shares = scores.softmax(0)
-    keys, by_share, _, added = draw.one_head(
-        NAMES, q, k, scores, shares, v, shares[:, None] * v, {1: "red"}
-    )
-    tips = [note.xy[1] for note in keys.texts if hasattr(note, "xy")][1:]
-    assert tips == pytest.approx(scores.tolist()) and f"{shares[1]:.2f}" in _words(by_share)[0]
-    along, across = [
-        note.xy for note in added.texts if hasattr(note, "arrow_patch") and note.arrow_patch
-    ][-1]
-    assert along == pytest.approx(shares.norm().item(), abs=1e-5) and across == pytest.approx(
-        0, abs=1e-5
-    )
+def test_what_a_source_brings_stands_in_its_row():
+    columns = {"weight": SCORES[1].abs(), "length": SCORES[2]}
+    left, right = draw.brought(NAMES, columns, ["_c"])
+    assert [bar.get_width() for bar in left.patches] == [1, 0.25, 3]
+    assert [bar.get_width() for bar in right.patches] == SCORES[2].tolist()
+    assert right.patches[2].get_facecolor() != right.patches[1].get_facecolor()
 
 
 def test_both_cuts_stand_side_by_side_and_so_do_heads():
