@@ -7,6 +7,7 @@ import torch
 from annotated_types import Ge
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from course_utils._arguments import Count, validated
 from course_utils._torch_state import usual
@@ -87,3 +88,12 @@ def row_centred_correlation(
 
     A, B = centred(A), centred(B)
     return ((A * B).sum() / (A.norm() * B.norm())).item()
+
+
+@validated
+def between_rows(table: Float[Tensor, "row column"]) -> float:
+    """The mean cosine between two different rows, each less its own mean."""
+    n = len(table)
+    rows = normalize(table - table.mean(1, keepdim=True), dim=1)
+    both = rows.sum(0).pow(2).sum()  # all cosines, and 1 for each row with itself
+    return ((both - n) / (n * (n - 1))).item()

@@ -138,6 +138,9 @@ def _wrongly_masked(got: Tensor, right: Tensor, scores: Tensor) -> Said:
         "a position may look at itself: its own score should stay.": (hidden & ~later).any(),
         f"a later source has the score {first:.3g}: "
         "large, but not −∞. `-torch.inf` is a number here.": first <= -1e4,
+        "these rows sum to 1: the softmax is the next step.": close(
+            got.masked_fill(hidden, 0).sum(-1), 1.0
+        ),
         "a later source has the score 0: "
         "to a softmax that is a score like any other; use −∞.": first == 0,
         "a source that comes after its destination keeps a score: hide all of them.": bool(stay),
@@ -239,7 +242,7 @@ transformer = compared(
     "`transformer(tokens, W_E, W_pos, blocks, ln_final, W_U) → logits`: the whole model.",
     advice=lambda outcome, t, E, P, *others: {
         "it returns nothing for a model without blocks: "
-        "`return` belongs after the loop, not into it.": outcome is None and not others[0],
+        "is `return` missing, or inside the loop?": outcome is None and not others[0],
         f"W_pos has n_ctx rows, here {len(P)}, and the text only {t.shape[1]} tokens: "
         "add the rows of the places that it has.": isinstance(outcome, RuntimeError)
         and f"tensor b ({len(P)})" in str(outcome),
@@ -294,6 +297,12 @@ transformer = compared(
             ),
             _model(lambda x, ln1, attn, ln2, ff: ln2((m := ln1(x + attn(x))) + ff(m))),
             _model(lambda x, ln1, attn, ln2, ff: (m := x + ff(ln2(x))) + attn(ln1(m))),
+        ),
+        "neither ln1 nor ln2 is called: each part should read the stream through its own.": _model(
+            lambda x, ln1, attn, ln2, ff: (m := x + attn(x)) + ff(m)
+        ),
+        "ln2 is not called: the MLP should read the stream through ln2, not ln1.": _model(
+            lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(ln1(m))
         ),
         "attention should read what ln1 returns.": _model(
             lambda x, ln1, *others: _block(x, torch.clone, *others)

@@ -67,20 +67,18 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
             )
         axes.plot([x - 0.15, x + 0.15], [5.75, 5.75], **norm)
         axes.text(x, 7.3, visible(said), ha="center", color=BLUE, fontsize=11, **MONO)
-    for (i, src), (j, dest) in combinations(enumerate(columns), 2):
-        over = j - i > 1  # over the boxes between
-        reach, y = (0.2, 2.73) if over else (0.3, 2.5)
-        drawings.arrow(
-            axes, (src + side + reach, y), (dest + side - reach, y), ORANGE, bend=-0.13 * over
-        )
+    for (i, src), (j, dest) in combinations(enumerate(columns), 2):  # a stream is read elsewhere
+        bend, reach = (0.14, 0.28) if j - i > 1 else (0, 0.36)  # under the box between
+        start, end = (src + side, 1.75), (dest + side - reach, 2.3 if j - i > 1 else 2.45)
+        drawings.arrow(axes, start, end, ORANGE, bend=bend)
     notes = {
         0.0: "tokens  [batch, pos]",
-        0.85: "$+\\ W_{pos}$: where it stands",
+        0.85: "$+\\ W_{pos}$ (ours: queries and keys only)",
         1.3: "the stream  [batch, pos, d_model]",
         2.5: "the only part that reads other positions",
         3.25: "+  what a part makes is added",
         4.55: "each position alone (our model has none)",
-        5.75: "dashed: LayerNorm, section 5",
+        5.75: "dashed: LayerNorm (our model has none)",
         7.4: "logits  [batch, pos, d_vocab]",
     }
     for y, words in notes.items():
@@ -126,6 +124,8 @@ def chosen(
     _, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1, 1.35))
     shown = [visible(name) for name in names]
     plots.attention(pattern, names, "One pattern: each row sums to 1", axes=left)
+    later = torch.ones_like(pattern).triu(1).bool()
+    left.images[0].set_data(pattern.masked_fill(later, torch.nan).numpy())  # left white
     n = len(names)
     frame = plt.Rectangle((-0.5, n - 1.5), n, 1, fill=False, edgecolor=ORANGE, linewidth=3)
     left.add_patch(frame)

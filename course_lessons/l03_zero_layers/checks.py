@@ -25,7 +25,8 @@ direct_path = compared(
             torch.nn.functional.normalize(E) @ U
         ),
         "doubling token 2's embedding should change row 2 and no other: "
-        "is the current token on the rows?": (lambda E, U: (E @ U).T, lambda E, U: E @ E.T),
+        "is the current token on the rows?": lambda E, U: (E @ U).T,
+        "doubling W_U leaves the result as it was: the table needs both.": lambda E, U: E @ E.T,
         "doubling W_U should double every logit: stay with logits, without a softmax.": (
             lambda E, U: (E @ U).softmax(1),
             lambda E, U: (E @ U).log_softmax(1),
@@ -91,6 +92,7 @@ def alphabet_weights(answer: Answer) -> None:
         wrong, tied = first != (letter + 1) % n, lead.min() <= 1e-4 * scale / n
         uneven = lead.max() - lead.min() >= 1e-2 * lead.max()
         narrow = lead.min() < 0.98 * scale * (1 - math.cos(2 * math.pi / n))
+        whole = W_U.mean(1).norm() < 0.01  # evenly round the circle they cancel
         last = wrong.sum() == 1 and wrong[-1]
         itself = first == letter
         before = first == (letter - 1) % n
@@ -105,8 +107,10 @@ def alphabet_weights(answer: Answer) -> None:
             f"for {int(wrong.sum())} of the letters.": wrong.any(),
             "some letters are surer of their successor than others: "
             "spread the directions evenly.": uneven,
-            "the letters fill a part of the circle only; "
-            "spread them round the whole of it.": narrow,
+            "the letters fill a part of the circle only; spread them round the whole of it.": narrow
+            and not whole,
+            "each embedding points a little beside its successor: "
+            "let it point exactly at the next letter's unembedding.": narrow,
         }.items():
             demand(not fails, sentence)
 
@@ -136,12 +140,21 @@ nearest_rows = compared(
     returns="[k]",
     cases=lambda: {
         "these are not the tokens with the most similar rows, the most similar first.": [
-            (_table(n, seed), token, k) for n, seed, token, k in ((12, 0, 11, 4), (12, 2, 0, 4))
+            (_table(n, seed), token, k)
+            for n, seed, token, k in ((12, 0, 11, 4), (12, 2, 0, 4), (5, 4, 2, 4))
         ]
     },
     mistakes={
         "the token itself is among them: its row is always most similar to itself.": _nearest(
             itself=math.inf
+        ),
+        "a token set to 0 still comes before those whose cosine is negative: use −∞.": _nearest(
+            itself=0.0
+        ),
+        "the lengths are those of columns; each row has its own.": _nearest(
+            rows=lambda table: torch.nn.functional.normalize(
+                table - table.mean(1, keepdim=True), dim=0
+            )
         ),
         "those are the largest dot products; a cosine needs rows of length 1.": _nearest(
             rows=lambda table: table - table.mean(1, keepdim=True)

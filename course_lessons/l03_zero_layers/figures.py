@@ -7,7 +7,7 @@ from typing import Any
 import matplotlib.pyplot as plt
 import torch
 from IPython.display import DisplayHandle, display
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 from torch import Tensor
@@ -23,63 +23,35 @@ ALT = plots.alt_texts(__file__)
 ByName = Mapping[str, float]
 CODE: dict[str, Any] = {"family": "monospace", "parse_math": False}  # how tokens are written
 WIDTH = 76  # characters on a line of a drawn text
-SEEN = (
-    (100, "#d3e4f1", "its pair with the token before it: read 100 times or more"),
-    (1, "#ffe9b0", "1 to 99 times"),
-    (0, "#f4b183", "never"),
-)
 
 
 def writing(
-    tokens: Sequence[str],
-    row: Float[Tensor, " V"],
-    names: Sequence[str],
-    seen: Int[Tensor, " pairs"] | None = None,
+    tokens: Sequence[str], row: Float[Tensor, " V"], names: Sequence[str]
 ) -> Sequence[Axes]:
-    """A written text and the next token's probabilities.
-
-    `seen`, how often each pair was read, colours the tokens.
-    """
+    """A written text, a box for each token, and the next token's probabilities."""
     figure = plt.figure(figsize=(10, 3.4), layout="none")
     left = figure.add_axes((0.01, 0.03, 0.62, 0.87))
     right = figure.add_axes((0.75, 0.17, 0.24, 0.73))
     x = y = 0
     for i, token in enumerate(tokens):
-        colour = ("#d3e4f1", "#eef4f9")[i % 2]  # neighbours differ
-        if seen is not None:
-            colour = next(c for least, c, _ in SEEN if i and seen[i - 1] >= least) if i else "white"
         last = i == len(tokens) - 1
+        look: dict[str, Any] = {
+            "facecolor": ("#d3e4f1", "#eef4f9")[i % 2],  # neighbours differ
+            "edgecolor": COLOURS[1] if last else "white",
+            "linewidth": 2 if last else 1,
+            "zorder": 1.5 if last else 1,  # its outline lies above the neighbours' white edges
+        }
         for piece in token.replace("\n", "↵\n").replace(" ", "·").splitlines():
             if x + len(piece) > WIDTH:
                 x, y = 0, y + 1
-            is_new = seen is not None and i and not seen[i - 1]
-            edge = COLOURS[1] if last else "#555555" if is_new else "white"
-            look: dict[str, Any] = {"facecolor": colour, "edgecolor": edge}
-            look["linewidth"] = 2 if last else 1
-            box = Rectangle((x, y - 0.75), len(piece), 1, **look)
-            # an outline lies above the neighbours' white edges
-            box.set_zorder(1 if edge == "white" else 1.5)
-            left.add_patch(box)
+            left.add_patch(Rectangle((x, y - 0.75), len(piece), 1, **look))
             left.text(x + len(piece) / 2, y, piece, fontsize=8.5, ha="center", **CODE)
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
-    left.set(xlim=(-0.5, WIDTH + 0.5), ylim=(max(y, 9) + (1 if seen is None else 2.5), -1.2))
+    left.set(xlim=(-0.5, WIDTH + 0.5), ylim=(max(y, 9) + 1, -1.2))
     left.set_title("What it wrote, a box for each token")
     left.axis("off")
-    if seen is not None:
-        boxes = [
-            Rectangle((0, 0), 1, 1, facecolor=c, edgecolor="white" if n else "#555555")
-            for n, c, _ in SEEN
-        ]
-        left.legend(
-            boxes,
-            [label for *_, label in SEEN],
-            loc="lower left",
-            ncols=3,
-            fontsize=9,
-            borderaxespad=0,
-        )
     p, order = row.topk(10)
     right.barh(range(10), p.tolist(), color=COLOURS[0])
     right.set_yticks(
@@ -235,8 +207,8 @@ def hills(rows: Mapping[int, Float[Tensor, " n"]]) -> None:
 class LiveTable:
     """A picture of a table in training, drawn anew while you watch.
 
-    It keeps how `like` others the table was. `words` pick rows and columns, `often` the pairs of
-    the bigram table `counted` that are compared.
+    It keeps how `like` others the table was, and how like each other its rows were. `words` pick
+    rows and columns, `often` the pairs of the bigram table `counted` that are compared.
     """
 
     STEPS = (0, 1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 75, 100, 150, 200, 300)
@@ -247,6 +219,7 @@ class LiveTable:
         self.frequencies = frequency.log().expand(len(frequency), -1)
         self.like_bigrams: dict[int, float] = {}
         self.like_frequencies: dict[int, float] = {}
+        self.between_rows: dict[int, float] = {}
         self.handle: DisplayHandle | None = None
 
     def show(self, step: int, table: Tensor, loss: float) -> None:
@@ -259,6 +232,7 @@ class LiveTable:
             (self.like_frequencies, self.frequencies),
         ):
             kept[step] = thin_tables.row_centred_correlation(table, other, self.often)
+        self.between_rows[step] = thin_tables.between_rows(table)
         _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 8.2), height_ratios=(2.3, 1))
         tables = {f"step {step}: {loss:.2f} nats": table, "counted": self.counted}
         orders(tables, self.words, [axes["A"], axes["B"]])
@@ -389,6 +363,8 @@ def resemblance(
     plots.grouped_bars(losses, models, title, words, numbers=True, axes=right)
     for name, level in lines.items():
         right.axhline(level, color=COLOURS[6], linestyle=":", label=name)
+    white: dict[str, Any] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
+    plt.setp(right.texts, bbox=white, zorder=3)  # above the line
     right.set_ylim(0, 10.5)
     right.legend(fontsize=9, loc="upper left")
     plots.show(ALT["resemblance"])

@@ -1,7 +1,6 @@
 """What only lesson 03b draws: smoothed counts, rivals, and pairs that were hidden."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -68,20 +67,18 @@ def contest(over: Mapping[str, tuple[float, float]], alt: str) -> None:
 
 
 def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
-    """Show what the model saves on a pair never seen, in two parts, and what tables keep back.
+    """Show what the model saves on a pair never seen, in two parts, and what tables leave them all.
 
-    `share` is kept back for all such pairs.
+    `share` is what they leave, in %.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
-    plots.bars(share, "Kept back for pairs never seen", "share of the probability, %", axes=left)
-    names = ["by keeping back more", "by knowing which"]
-    plots.grouped_bars(
-        parts, names, "What the model saves on such a pair", "nats", numbers=True, axes=right
-    )
+    plots.bars(share, "Left to pairs never seen", "share of the probability, %", axes=left)
+    names = ["by leaving them more", "by knowing which"]
+    title = "What the model saves on such a pair, beyond yours"
+    plots.grouped_bars(parts, names, title, "nats", numbers=True, axes=right)
     plt.setp(right.texts, fontsize=9)
     right.axhline(0, color="black", linewidth=0.8)
     right.margins(y=0.15)
-    right.legend(title="compared with", fontsize=9)
     plots.show(ALT["kept_back"])
 
 
@@ -94,12 +91,6 @@ def _by_rank(
     return axes
 
 
-def _levels(lines: ByName, axes: Axes, loc: Any = "best") -> None:
-    for (name, level), style in zip(lines.items(), (":", "--", "-"), strict=False):
-        axes.axhline(level, color=COLOURS[6], linestyle=style, label=name)
-    axes.legend(fontsize=9, loc=loc)
-
-
 def leads(lead: Mapping[int, float], others: ByName) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank.
 
@@ -107,10 +98,13 @@ def leads(lead: Mapping[int, float], others: ByName) -> None:
     """
     axes = plt.subplots(figsize=(8.5, 4.6))[1]
     title = "Can a table tell hidden pairs from absent ones?"
-    _by_rank(
-        {"trained": lead}, title, "share of hidden pairs above\nthe median absent one", axes
-    ).set_ylim(0.45, 1)
-    _levels(others, axes, (0.45, 0.2))
+    ylabel = "share of hidden pairs above\nthe median absent one"
+    _by_rank({"trained factors": lead}, title, ylabel, axes).set_ylim(0.45, 1)
+    for name, level in others.items():
+        axes.axhline(level, color=COLOURS[6], linestyle="--")
+        place = axes.get_yaxis_transform()  # from the left to the right edge, and a level
+        axes.text(0.98, level + 0.008, name, ha="right", fontsize=9, transform=place)
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 0.1))
     plots.show(ALT["leads"])
 
 

@@ -199,6 +199,8 @@ def compared(
         try:
             value = answer(*arguments)
         except Wrong as wrong:
+            if wrong.__cause__ is None:  # the guard's own sentence
+                raise
             value = wrong.__cause__  # what the learner's function raised
             problem = str(wrong)
         said = told(advice(value, *arguments)) or problem

@@ -114,10 +114,8 @@ WRONG_ANSWERS = {
         ),
         "come back as they were: `masked_fill` makes a new": lambda scores: scores.clone(),
         "hides a source that comes *before*": lambda scores: _causal(scores.mT).mT,
-        "a score like any other; use −∞": (
-            lambda scores: scores.tril(),
-            lambda s: _causal(s).softmax(-1),
-        ),
+        "a score like any other; use −∞": lambda scores: scores.tril(),
+        "these rows sum to 1: the softmax is the next step.": lambda s: _causal(s).softmax(-1),
         "large, but not −∞": lambda scores: _causal(scores, -1e9),
         "that are no numbers: 0 · ∞": lambda scores: (
             scores + torch.ones(scores.shape[-2:]).triu(1) * -torch.inf
@@ -138,7 +136,9 @@ WRONG_ANSWERS = {
     "transformer": {
         "W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P),
         "its length counts the texts, here 2": _model(start=lambda t, E, P: E[t] + P[: len(t)]),
-        "`return` belongs after the loop": lambda *given: _model()(*given) if given[3] else None,
+        "is `return` missing, or inside the loop?": lambda *given: (
+            _model()(*given) if given[3] else None
+        ),
         "these are log-probabilities; the logits come before them.": _model(
             end=lambda x, ln, E, P, U: (ln(x) @ U).log_softmax(-1)
         ),

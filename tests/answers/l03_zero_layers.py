@@ -97,6 +97,9 @@ WRONG_ANSWERS = {
         ),
         "spread the directions evenly": lambda n, s: _ring(s, _steps(n) + 0.3 * _steps(n).sin()),
         "the letters fill a part of the circle only": lambda n, s: _ring(s, _steps(n, math.pi)),
+        "points a little beside its successor": lambda n, s: _ring(
+            s, _steps(n), _steps(n) - 0.6 * 2 * math.pi / n
+        ),
         "it should be [5, 2], W_E as": lambda n, s: (s * torch.eye(n), torch.eye(n).roll(1, 1)),
         "it should be [2, 5], W_U as [d_model, d_vocab]": lambda n, s: (
             (_ring(s, _steps(n))[0],) * 2

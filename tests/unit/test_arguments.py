@@ -117,6 +117,7 @@ GOOD = {  # a call of each function that is right
     thin_tables.train_factors: {"N": TABLE, "rank": 2},
     thin_tables.svd_cut: {"table": TABLE, "rank": 2},
     bigrams.table_loss: {"logprobs": torch.rand(30, 30), "tokens": TOKENS},
+    thin_tables.between_rows: {"table": TABLE},
     thin_tables.row_centred_correlation: {"A": TABLE, "B": TABLE.T, "mask": TABLE > 0.2},
     languages.blocks: {"n": 5, "batch": 2, "seed": 1, "among": 7},
     languages.unrelated: {"period": 5, "batch": 2, "seed": 1},

@@ -82,3 +82,10 @@ def test_correlation_survives_a_row_without_entries(tables):
     A, B, mask = tables
     mask[3] = False
     assert math.isfinite(thin_tables.row_centred_correlation(A, B, mask))
+
+
+def test_the_mean_cosine_between_rows():
+    first = torch.tensor([1.0, -1.0, 0.0])
+    second = torch.tensor([1.0, 1.0, -2.0])  # at right angles to the first
+    table = torch.stack([first + 5, 3 * first, second])  # cosines 1, 0 and 0
+    assert thin_tables.between_rows(table) == pytest.approx(1 / 3)
