@@ -134,7 +134,7 @@ def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
             va="center",
             weight="bold",
         )
-    legend = "inside: embeddings (current letter) · outside, bold: unembeddings (next letter)"
+    legend = "directions only. inside: embeddings (current letter) · bold: unembeddings (next)"
     left.text(0, -1.35, legend, ha="center", fontsize=9)
     left.set(
         xlim=(-1.25, 1.25), ylim=(-1.45, 1.25), aspect="equal", title="Two numbers for each letter"
