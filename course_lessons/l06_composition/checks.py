@@ -6,82 +6,23 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 from transformer_lens import HookedTransformer
 
 from course_lessons.fixtures import random, tiny_model
 from course_utils.course import solutions
-from course_utils.course.exercises import Answer, Said, compared, judged
-from course_utils.course.expectations import close, demand, number, tensor
+from course_utils.course.exercises import Answer, Said, compared
+from course_utils.course.expectations import close, number, tensor
 from course_utils.interventions import cut
-
-
-def _moving_cases() -> dict[str, tuple]:
-    x, one, nothing, here = random(6, 5), torch.eye(5), torch.zeros(5, 5), torch.eye(6)
-    OV_w, OV_r = random(5, 5, seed=1), random(5, 5, seed=2)
-    before = here[[0, 0, 1, 2, 3, 4]]  # looks at the token before
-    back = here[[0, 0, 1, 1, 1, 3]]  # looks back by another number of steps at each position
-    empty = "writes nothing, a virtual head has nothing to move, but here something arrives."
-    left = "should be left: rows times matrix."
-    cases = {
-        f"when the writer {empty}": (x, before, nothing, back, one),
-        f"when the reader {empty}": (x, before, one, back, nothing),
-        f"{PATH}.": (x, before, one, back, one),
-        f"if nothing moves and OV_r changes nothing, x OV_w {left}": (x, here, OV_w, here, one),
-        f"if nothing moves and OV_w changes nothing, x OV_r {left}": (x, here, one, here, OV_r),
-        "if nothing is moved, the two circuits should act one after the other on x.": (
-            x,
-            here,
-            OV_w,
-            here,
-            OV_r,
-        ),
-    }
-    for n, d in ((6, 5), (4, 7), (1, 3)):
-        sizes = f"({n} positions, d_model {d}): every source counts, by its weight."
-        # causal patterns
-        A_w, A_r = (normalize(random(n, n, seed=seed).exp().tril(), p=1) for seed in (3, 4))
-        given = (random(n, d), A_w, random(d, d, seed=1), A_r, random(d, d, seed=2))
-        cases[f"where heads attend to several positions, the numbers are wrong {sizes}"] = given
-    return cases
-
-
-PATH = (
-    "the reader looks from position 5 to 3, the writer from 3 to 2: "
-    "what stood at 2 should arrive at 5"
-)
-ONE_ROW = "one position gets what it should, others do not: go on row by row."
-virtual_head = compared(
-    "`virtual_head(x, A_w, OV_w, A_r, OV_r) → [pos, d_model]`: what a head of a head moves.",
-    returns="[pos, d_model]",
-    cases=_moving_cases,
-    mistakes={
-        "in row form the circuit that acts first stands next to x.": lambda x, A, V, B, W: (
-            B @ A @ x @ W @ V
-        ),
-        f"{PATH}; yours goes through the writer's pattern first, on the way back from 5.": (
-            lambda x, A, V, B, W: A @ B @ x @ V @ W,
-            lambda x, A, V, B, W: A @ B @ x @ W @ V,
-        ),
-        f"{PATH}; yours leaves out the writer's pattern.": lambda x, A, V, B, W: B @ x @ V @ W,
-        f"{PATH}; yours leaves out the reader's pattern.": lambda x, A, V, B, W: A @ x @ V @ W,
-        f"{PATH}; a pattern has the destination on its rows, and seems transposed in yours.": (
-            lambda x, A, V, B, W: B.T @ A.T @ x @ V @ W,
-            lambda x, A, V, B, W: (B @ A).T @ x @ V @ W,
-        ),
-    },
-    explain=lambda got, right, *given: ONE_ROW if close(got[-1], right[-1]) else None,
-)
 
 
 def _reads(
     names: str, n: int, d_model: int, d_head: int
 ) -> tuple[dict[str, Tensor], Tensor, Tensor]:
-    sources = {name: random(n, d_model, seed=seed) for seed, name in enumerate(names.split())}
-    return sources, random(d_model, d_head, seed=8), random(d_model, d_head, seed=9)
+    parts = {name: random(n, d_model, seed=seed) for seed, name in enumerate(names.split())}
+    return parts, random(d_model, d_head, seed=8), random(d_model, d_head, seed=9)
 
 
-def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_K: Tensor) -> Said:
+def _other_terms(got: Mapping, right: Mapping, parts: Mapping, W_Q: Tensor, W_K: Tensor) -> Said:
     missing = [pair for pair in right if pair not in got]
     extra = [key for key in got if key not in right]
     if missing:
@@ -94,7 +35,7 @@ def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_
     given = [tensor(got[pair], tuple(term.shape), "[dest, src]") for pair, term in right.items()]
     theirs = torch.stack(given)
     terms = torch.stack([*right.values()])
-    if len(sources) == 3:
+    if len(parts) == 3:
         return None
     ratio = ((theirs * terms).sum() / terms.square().sum()).item()
     ahead = theirs.triu(1).any()
@@ -106,23 +47,22 @@ def _other_terms(got: Mapping, right: Mapping, sources: Mapping, W_Q: Tensor, W_
         "each term's rows sum to 1, as probabilities do: scores come before the softmax.": sum_to_1,
         f"every term is {ratio:.2f} times what it should be: "
         "scores are divided by √d_head, once.": times,
-        f"the term {wrong} is not what these two sources contribute to the score.": True,
+        f"the term {wrong} is not what these two parts contribute to the score.": True,
     }
 
 
 _terms = solutions.answer("qk_terms")
 qk_terms = compared(
-    "`qk_terms(sources, W_Q, W_K) → {(q_source, k_source): "
-    "[n, n]}`: the scores of a head, source by source.",
+    "`qk_terms(parts, W_Q, W_K) → {(q_part, k_part): [n, n]}`: the scores of a head, part by part.",
     returns="a dictionary",
     cases=lambda: {
         "these are not the terms of the scores.": _reads("embed pos 0.0 0.1 0.2", 7, 10, 4),
-        "for another head, of d_head 9 and with 3 sources, the terms are wrong.": _reads(
+        "for another head, of d_head 9 and with 3 parts, the terms are wrong.": _reads(
             "embed 0.0 0.1", 6, 8, 9
         ),
     },
     mistakes={
-        "the first name of a key should be the query's source.": lambda *given: {
+        "the first name of a key should be the query's part.": lambda *given: {
             (b, a): term for (a, b), term in _terms(*given).items()
         },
         "the destination, where the query is, should be on the rows.": lambda *given: {
@@ -159,7 +99,7 @@ def _score_cases() -> dict[str, Any]:
     cases: dict[str, Any] = {}
     for mode, part in READS.items():
         hardly = (
-            f"the reader's {part} read exactly what the writer writes, "
+            f"the later head's {part} read exactly what the earlier head writes, "
             f"and mode {mode!r} hardly sees it"
         )
         cases[f"{hardly}: which side of which circuit meets the stream?"] = planted(
@@ -168,11 +108,11 @@ def _score_cases() -> dict[str, Any]:
         for other in (other for other in READS.values() if other != part):
             react = (
                 f"mode {mode!r} should not react when it is the "
-                f"reader's {other} that read what the writer writes."
+                f"later head's {other} that read what the earlier head writes."
             )
             cases[react] = planted(mode, "written first", other)
         early = (
-            f"mode {mode!r} reacts to the directions that the writer reads: "
+            f"mode {mode!r} reacts to the directions that the earlier head reads: "
             "only what it writes can be read later."
         )
         cases[early] = [planted(mode, "read first", other) for other in names[2:]]
@@ -226,10 +166,12 @@ def _in(modes: str, wrong: Callable[..., Any]) -> Answer:
 def _mistakes_in(mode: str, read: str, idle: str) -> dict[str, Answer]:
     """What an answer is told that is wrong in one mode alone.
 
-    There the circuit `read` meets what the writer writes, and the circuit `idle` stands aside.
+    There the circuit `read` meets what is written, and the circuit `idle` stands aside.
     """
     norm = "that is the norm of the product, not yet divided by the norms of its factors."
-    order = "that is the product in the other order: the writer comes first, OV_w on the left."
+    order = (
+        "that is the product in the other order: the earlier head comes first, OV_w on the left."
+    )
     square = "that is the square of the score."
     minus = "the chance level is not subtracted: it is what you compare the score with."
     times = "the score is not divided by the chance level: that is what you compare it with."
@@ -258,48 +200,27 @@ def _mistakes_in(mode: str, read: str, idle: str) -> dict[str, Answer]:
     return {f"in mode {mode!r}, {sentence}": _in(mode, score) for sentence, score in wrong.items()}
 
 
+# Q and K exchanged, as who writes vectors as columns has them
+COLUMNS = "Elhage et al. transpose for Q, since they write columns. Our vectors are rows, so"
+OTHER_SIDE = {
+    f"mode 'Q' reads the side of the keys. {COLUMNS} queries meet QK_r on its left.": _in(
+        "Q", lambda o, r, idle, score: min(_ratio(o, r.T), score)
+    ),
+    f"mode 'K' reads the side of the queries. {COLUMNS} keys meet QK_r transposed.": _in(
+        "K", lambda o, r, idle, score: min(_ratio(o, r.T), score)
+    ),
+}
 composition = compared(
     "`composition(OV_w, QK_r, OV_r, mode) → float`: "
-    "how much of what the writer writes, the reader reads.",
+    "how much of what the earlier head writes, the later one reads.",
     as_read=number,
     cases=_score_cases,
-    mistakes=_mistakes_in("Q", read="QK_r", idle="OV_r")
+    mistakes=OTHER_SIDE
+    | _mistakes_in("Q", read="QK_r", idle="OV_r")
     | _mistakes_in("K", read="QK_r", idle="OV_r")
     | _mistakes_in("V", read="OV_r", idle="QK_r"),
     explain=_other_score,
 )
-
-
-@judged
-def one_door(answer: Answer) -> None:
-    """`one_door(W_O, door) → (W_Q, W_K, W_V)`: the writer is read through one door only.
-
-    Any that do so are right.
-    """
-    for d_head, d_model, seed in ((3, 10, 0), (2, 9, 5), (1, 4, 8)):
-        written = random(d_head, d_model, seed=seed)
-        for door in READS:
-            weights = answer(written, door)
-            is_three = isinstance(weights, tuple | list) and len(weights) == 3
-            demand(is_three, "it should return three matrices: W_Q, W_K and W_V.")
-            for name, W in zip(READS, weights, strict=True):
-                W = tensor(W, (d_model, d_head), f"W_{name} is [d_model, d_head]")
-                share = (written @ W).norm() / (written.norm() * W.norm())
-                beyond = W - torch.linalg.pinv(written) @ written @ W
-                rank = torch.linalg.matrix_rank(W, rtol=1e-3)
-                is_door = name == door
-                for sentence, is_so in {
-                    f"W_{name} has less than rank {d_head}: its columns should be independent, "
-                    "so that no part of the head is idle.": rank < d_head,
-                    f"W_{name} should read nothing of what the writer writes, "
-                    f"but W_O @ W_{name} is not 0: take what lies along "
-                    "the rows of W_O out of its columns, all of it.": not is_door and share >= 1e-3,
-                    f"W_{name} reads nothing of what the writer writes, "
-                    "and should read it all.": is_door and close(W, beyond),
-                    f"W_{name} also reads directions that the writer does not write: build its "
-                    "columns from the rows of W_O.": is_door and beyond.norm() >= 1e-3 * W.norm(),
-                }.items():
-                    demand(not is_so, f"door {door!r}: {sentence}")
 
 
 def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: Any) -> Answer:
@@ -324,15 +245,15 @@ def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: 
 def _by_heads(
     model: HookedTransformer, tokens: Tensor, doors: str, who: list[int], instead: Tensor
 ) -> Tensor:
-    """Other z of the writers, that together write `instead`.
+    """Other z of layer 0's heads, that together write `instead`.
 
     It stands behind all of these doors from all of them.
     """
     z = (instead @ torch.linalg.pinv(model.W_O[0].flatten(0, 1))).view(model.cfg.n_heads, -1)
     shut_doors = itertools.product(
-        [(0, writer) for writer in range(len(z))], doors.lower(), [(1, one) for one in who]
+        [(0, head) for head in range(len(z))], doors.lower(), [(1, one) for one in who]
     )
-    with cut(model, *shut_doors, instead={(0, writer): z[writer] for writer in range(len(z))}):
+    with cut(model, *shut_doors, instead={(0, head): z[head] for head in range(len(z))}):
         return model(tokens, return_type="loss")
 
 
@@ -356,6 +277,8 @@ WRONG_CUTS: dict[str, Answer] = {
     "the embedding is taken out too; only what layer 0 wrote should be.": _with(
         lambda i, w, x, *_: i - x
     ),
+    "the whole input of the door is replaced; `instead` takes the place of what layer 0 wrote, "
+    "and token and position stay.": _with(lambda i, w, x, p, at: i - x - (at != "V") * p),
     "the stream itself has changed, so later parts miss it too; change what one door reads.": (
         lambda m, t, door, who, instead: m.run_with_hooks(
             t,

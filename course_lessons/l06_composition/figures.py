@@ -1,27 +1,25 @@
-"""What only lesson 06 draws: three doors, a virtual head, composition scores against chance."""
+"""What only lesson 06 draws: three doors, kinds of path, a hundred terms, what cuts cost."""
 
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
-from matplotlib.colors import TwoSlopeNorm
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from torch import Tensor
 
 from course_utils import plots
 from course_utils._arguments import Count
 from course_utils._style import draws_in_style
-from course_utils.plots import COLOURS, HATCHES, MARKERS, Pattern, written
+from course_utils.plots import COLOURS, MARKERS, written
 from course_utils.text import visible
 
 BLUE, ORANGE, GROUND = COLOURS[0], COLOURS[1], "#f1f1f1"
 Place = tuple[float, float]
-Scores = Mapping[str, Float[Tensor, "head0 head1"]]  # of each mode
+Scores = Mapping[str, Float[Tensor, "head0 head1"]]  # of each door
 HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {
     "Q": "query: what do I look for?",
@@ -126,163 +124,78 @@ def _arrow(axes: Axes, start: Place, end: Place, colour: str, width: float, **lo
     )
 
 
-def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> None:
-    """Attention patterns side by side, one for each title, tokens on both axes."""
-    _, panels = plt.subplots(1, len(shown), figsize=(3.6 * len(shown), 3.4), squeeze=False)
-    for axes, (title, pattern) in zip(panels[0], shown.items(), strict=True):
-        plots.attention(pattern, tokens, title, axes)
+def scores_and_terms(
+    scores: Float[Tensor, " src"],
+    tokens: Sequence[str],
+    best: int,
+    above: Mapping[tuple[str, str], float],
+) -> None:
+    """One query's `scores`, and how far each term raises the source `best` above their mean.
 
-
-def race(scores: Float[Tensor, " src"], tokens: Sequence[str], leads: Mapping[str, float]) -> None:
-    """One query's `scores`, with the winner's lead over the average, and the largest `leads`.
-
-    Five of them are shown.
+    The terms fill a square, the query's part on the rows, the key's on the columns.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.2), width_ratios=[1.15, 1])
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.6), width_ratios=[1, 1])
     names = [visible(token) for token in tokens]
-    winner, average = int(scores.argmax()), float(scores.mean())
-    left.bar(
-        range(len(names)),
-        scores,
-        color=[ORANGE if src == winner else "#9a9a9a" for src in range(len(names))],
-    )
+    average, top = float(scores.mean()), float(scores[best])
+    colours = [ORANGE if src == best else "#9a9a9a" for src in range(len(names))]
+    left.bar(range(len(names)), scores, color=colours)
     left.axhline(average, color="black", lw=1, ls="--")
     left.axhline(0, color="black", lw=0.8)
-    left.text(len(names) - 0.5, average, "average ", ha="right", va="bottom", fontsize=9)
-    arrow, x, top = {"arrowstyle": "<->"}, winner + 0.65, float(scores[winner])
-    left.annotate("", (x, top), (x, average), arrowprops=arrow)
-    left.text(x + 0.2, (top + average) / 2, f"lead: {top - average:.1f}")
+    left.text(len(names) - 0.5, average, "average ", ha="right", va="bottom")
+    x = best + 0.65
+    left.annotate("", (x, top), (x, average), arrowprops={"arrowstyle": "<->"})
+    left.text(x + 0.2, (top + average) / 2, written(top - average, ".1f"))
     left.set_xticks(range(len(names)), names, family="monospace", rotation=90, parse_math=False)
-    left.set(title="How far is the winner ahead?", xlabel="source", ylabel="score")
-    first = dict(sorted(leads.items(), key=lambda item: -item[1])[:5])
-    shown = first | {f"the other {len(leads) - 5}": sum(leads.values()) - sum(first.values())}
-    plots.bars(shown, "What puts it there?", "lead of a term (query · key)", axes=right).margins(
-        x=0.16
-    )
+    left.set(title="Where does the last query look?", xlabel="source", ylabel="score")
+    _terms_square(right, above)
 
 
-def square(names: Sequence[str], term: tuple[str, str]) -> None:
-    """The terms of one head by where query and key come from.
-
-    The four grounds are named, and one `term` is marked.
-    """
-    axes = plt.subplots(figsize=(6.6, 5.2))[1]
-    n = len(names)
-    for (x, y), words, colour in (
-        ((0, 0), "neither", "white"),
-        ((2, 0), "K-composition", "#fde3d3"),
-        ((0, 2), "Q-\ncomposition", "#d3e6f5"),
-        ((2, 2), "both", "#e6e6e6"),
-    ):
-        width = 2 if x == 0 else n - 2
-        height = 2 if y == 0 else n - 2
-        axes.add_patch(
-            plt.Rectangle((x - 0.5, y - 0.5), width, height, facecolor=colour, edgecolor="black")
-        )
-        axes.text(x - 0.5 + width / 2, y - 0.5 + height / 2, words, ha="center", va="center")
-    row, column = (names.index(name) for name in term)
-    axes.plot(column, row, marker="s", ms=17, color=ORANGE)
-    axes.annotate(
-        " · ".join(term),
-        (column, row),
-        (column, -1.2),
-        ha="center",
-        arrowprops={"arrowstyle": "->"},
-    )
-    for set_ticks in (axes.set_xticks, axes.set_yticks):
-        set_ticks(range(n), names)
-    axes.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -1.6), xlabel="key from", ylabel="query from")
-    axes.spines[:].set_visible(False)
-
-
-def lead_grids(shares: Float[Tensor, "head source source"], names: Sequence[str]) -> None:
-    """Shares of each head's lead by pairs of sources: embed, pos, heads of layer 0.
-
-    Ruled off are the grounds of Q and of K.
-    """
-    rows = -(-len(shares) // 4)
-    squares = {f"1.{head}": 100 * share for head, share in enumerate(shares)}
-    look: dict[str, Any] = {
-        "centred": True,
-        "limit": 50.0,
-        "numbers_from": 5.0,
-        "spec": ".0f",
-        "bar": False,
-    }
-    for axes, share in plots.panels(squares, (10.4, 0.5 + 2.85 * rows), rows=rows):
-        q, k, both = (float(part.sum()) for part in (share[2:, :2], share[:2, 2:], share[2:, 2:]))
-        title = f"{axes.get_title('left')}:  Q {q:.0f} %, K {k:.0f} %, both {both:.0f} %"
-        plots.heatmap(share, names, names, "", "query from", "key from", axes=axes, **look)
-        axes.spines[:].set_visible(True)
-        axes.axhline(1.5, color="black", lw=1)
-        axes.axvline(1.5, color="black", lw=1)
-        axes.label_outer()
-        axes.set_title(title, fontsize=8.5)
-
-
-def score_tables(scores: Scores, d_model: int) -> None:
-    """Composition scores in units of chance, a table for each mode.
-
-    1 is white, more is red, less is blue.
-    """
-    tables = {
-        f"{mode}-composition": (score * d_model**0.5).numpy() for mode, score in scores.items()
-    }
-    for axes, times in plots.panels(tables, (3.5 * len(scores), 3.9), "reader", "writer"):
-        picture = axes.imshow(
-            times, cmap="RdBu_r", norm=TwoSlopeNorm(1, vmin=0, vmax=2.5), aspect="auto"
-        )
-        for (row, column), value in np.ndenumerate(times):
-            colour = "black" if 0.25 <= value <= 2 else "white"
-            weight = "bold" if value >= 1.6 else "normal"
-            look: dict[str, Any] = {
-                "ha": "center",
-                "va": "center",
-                "fontsize": 8.5,
-                "color": colour,
-                "weight": weight,
-            }
-            axes.text(column, row, written(float(value), ".1f"), **look)
-        for set_ticks, layer, n in zip(
-            (axes.set_yticks, axes.set_xticks), (0, 1), times.shape, strict=True
-        ):
-            set_ticks(range(n), [f"{layer}.{head}" for head in range(n)])
-    plt.colorbar(picture, ax=axes.figure.axes, label="score, in units of chance", ticks=[0, 1, 2])
+def _terms_square(axes: Axes, above: Mapping[tuple[str, str], float]) -> None:
+    """A square for each term, its area as large as the term; those below zero are hollow."""
+    parts = list(dict.fromkeys(query for query, _ in above))
+    n, largest = len(parts), max(map(abs, above.values()))
+    axes.set(xlim=(-0.7, n - 0.3), ylim=(n - 0.3, -0.7), aspect="equal")
+    for (query, key), value in above.items():
+        side = (abs(value) / largest) ** 0.5
+        row, column = parts.index(query), parts.index(key)
+        corner = (column - side / 2, row - side / 2)
+        face = BLUE if value > 0 else "white"
+        axes.add_patch(plt.Rectangle(corner, side, side, facecolor=face, edgecolor=BLUE))
+    (query, key), value = max(above.items(), key=lambda item: item[1])
+    place = (parts.index(key), parts.index(query))
+    said = f"{query} · {key}: {written(value, '.1f')}"
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
+    look = {"arrowstyle": "->", "shrinkB": 12}
+    axes.annotate(said, place, (4.5, 3.5), ha="center", arrowprops=look, bbox=box)
+    axes.axhline(1.5, color="black", lw=0.8)
+    axes.axvline(1.5, color="black", lw=0.8)
+    axes.set_xticks(range(n), parts, rotation=90)
+    axes.set_yticks(range(n), parts)
+    axes.set(title="Which terms raise it? (hollow: lower it)", xlabel="what the key is from")
+    axes.set_ylabel("what the query is from")
 
 
 def against_chance(
     scores: Scores, null: Mapping[str, Float[Tensor, "sample head0 head1"]], d_model: int
 ) -> None:
-    """Every pair's score as a point, a row for each mode, over the band of chance.
+    """Every pair's score as a point, a row for each door, over the band of chance.
 
-    Those from 1.6/√d_model on are named.
+    Those above 0.08 have their heads' names.
     """
     axes = plt.subplots(figsize=(9, 3.8))[1]
-    low, high = (
-        torch.stack([one(null[mode]) for mode in scores]) for one in (torch.min, torch.max)
-    )
-    axes.barh(
-        range(len(scores)),
-        high - low,
-        0.8,
-        low,
-        color="#d0d0d0",
-        zorder=0,
-        label="all random draws",
-    )
-    for row, score in enumerate(scores.values()):
-        points = torch.stack([score.flatten(), row + torch.linspace(-0.3, 0.3, score.numel())], 1)
-        axes.scatter(points[:, 0], points[:, 1], s=14, color=COLOURS[row], marker=MARKERS[row])
-        for n, i in enumerate((points[:, 0] >= 1.6 * d_model**-0.5).nonzero()[:, 0].tolist()):
-            name, away = f"0.{i // score.shape[1]} → 1.{i % score.shape[1]}", (0, (7, -14)[n % 2])
-            axes.annotate(
-                name,
-                (*points[i].tolist(),),
-                away,
-                textcoords="offset points",
-                ha="center",
-                fontsize=9,
-            )
+    for row, (name, score) in enumerate(scores.items()):
+        low, high = null[name].min().item(), null[name].max().item()
+        label = "all random draws" if row == 0 else None
+        axes.barh(row, high - low, 0.8, low, color="#d0d0d0", zorder=0, label=label)
+        x = score.flatten()  # [pair]
+        y = row + torch.linspace(-0.3, 0.3, len(x))
+        axes.scatter(x, y, s=14, color=COLOURS[row], marker=MARKERS[row])
+        for n, pair in enumerate((x > 0.08).nonzero().flatten().tolist()):
+            earlier, later = divmod(pair, score.shape[1])
+            away = (0, (7, -15)[n % 2])
+            look: dict[str, Any] = {"textcoords": "offset points", "ha": "center"}
+            place = (x[pair].item(), y[pair].item())
+            axes.annotate(f"0.{earlier} → 1.{later}", place, away, fontsize=9, **look)
     axes.axvline(d_model**-0.5, color="black", lw=1, label="1/√d_model")
     axes.set_yticks(range(len(scores)), list(scores))
     axes.invert_yaxis()
@@ -290,26 +203,20 @@ def against_chance(
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
-def orders(losses: Mapping[str, float]) -> None:
-    """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
-    _, axes = plt.subplots(figsize=(9, 3.6))
-    values = list(losses.values())
-    for step, (before, after) in enumerate(itertools.pairwise(values), 1):
-        axes.bar(
-            step,
-            before - after,
-            width=0.6,
-            bottom=after,
-            color=COLOURS[step - 1],
-            hatch=HATCHES[step - 1],
-        )
-        axes.plot([step - 1.3, step + 0.3], [before, before], color="black", lw=0.8)
-        axes.text(step + 0.34, (before + after) / 2, f"−{before - after:.2f}", va="center")
-    ends = axes.bar([0, len(values)], [values[0], values[-1]], width=0.6, color="#9a9a9a")
-    axes.bar_label(ends, fmt="%.2f")
-    axes.set_xticks(range(len(values) + 1), [*losses, "the model"])
-    axes.set(title="What does each order of paths take off the loss?", ylabel="loss, in nats")
-    axes.margins(y=0.1)
+def rises(found: Mapping[str, tuple[float, float]]) -> None:
+    """By how much the loss rises, in nats with standard errors, for each head that is cut out."""
+    axes = plt.subplots(figsize=(9, 3.4))[1]
+    for height, (mean, error) in enumerate(found.values()):
+        axes.errorbar(mean, height, xerr=error, fmt="o", color=BLUE, capsize=4)
+        said = f"{written(mean)} ± {written(error)}" if mean > 0.05 else written(mean, ".3f")
+        axes.annotate(said, (mean + error, height), (9, 0), textcoords="offset points", va="center")
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set_yticks(range(len(found)), list(found))
+    axes.invert_yaxis()
+    axes.margins(x=0.16, y=0.08)
+    axes.set(
+        title="Which head of layer 0 do the two keys need?", xlabel="rise of the loss, in nats"
+    )
 
 
 draws_in_style(__name__)

@@ -9,9 +9,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_lessons.fixtures import random
 from course_lessons.l06_composition.checks import (
-    READS,
     WRONG_CUTS,
     _by_heads,
     _in,
@@ -23,49 +21,28 @@ from course_utils.course.exercises import Answer
 from course_utils.interventions import patched
 
 
-def _hard(A: Tensor) -> Tensor:
-    return torch.eye(len(A))[A.argmax(1)]
-
-
 def _by_rows(
-    sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor
+    parts: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor
 ) -> dict[tuple[str, str], Tensor]:
     read = W_K @ W_Q.T / W_Q.shape[1] ** 0.5
     return {
-        (a, b): torch.stack([sources[b] @ (read @ x) for x in sources[a]])
-        for a in sources
-        for b in sources
+        (a, b): torch.stack([parts[b] @ (read @ x) for x in parts[a]]) for a in parts for b in parts
     }
 
 
 def _all_at_once(
-    sources: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor
+    parts: Mapping[str, Tensor], W_Q: Tensor, W_K: Tensor
 ) -> dict[tuple[str, str], Tensor]:
-    x = torch.stack([*sources.values()]).double()
+    x = torch.stack([*parts.values()]).double()
     scores = (
         torch.einsum("apd,dh,eh,bqe->abpq", x, W_Q.double(), W_K.double(), x) / W_K.shape[1] ** 0.5
     )
-    return dict(zip([(a, b) for a in sources for b in sources], scores.flatten(0, 1), strict=True))
+    return dict(zip([(a, b) for a in parts for b in parts], scores.flatten(0, 1), strict=True))
 
 
 def _or_seen(right: Tensor, other: Tensor) -> Tensor:
     """The other score where it sees something planted."""
     return other if other > 0.3 else right
-
-
-def _without(written: Tensor, W: Tensor) -> Tensor:
-    """The columns less what lies along what is written."""
-    return W - torch.linalg.pinv(written) @ written @ W
-
-
-def _blind(written: Tensor) -> Tensor:
-    return _without(written, random(*written.T.shape, seed=11))
-
-
-def _door(
-    right: Callable[[Tensor], Tensor] = lambda w: w.T, wrong: Callable[[Tensor], Tensor] = _blind
-) -> Answer:
-    return lambda W_O, door: tuple(right(W_O) if name == door else wrong(W_O) for name in READS)
 
 
 def _each(change: Callable[[Tensor], Tensor]) -> Answer:
@@ -110,15 +87,6 @@ def _read_anew(
 
 
 RIGHT_ANSWERS = {
-    "virtual_head": {
-        "one head, then the other": lambda x, A, V, B, W: B @ ((A @ (x @ V)) @ W),
-        "einsum, float64": lambda x, A, V, B, W: torch.einsum(
-            "rs,st,td,de,ef->rf", *(M.double() for M in (B, A, x, V, W))
-        ),
-        "source by source": lambda x, A, V, B, W: sum(
-            (B @ A)[:, [src]].numpy() * (x[src] @ V @ W).numpy() for src in range(len(x))
-        ),
-    },
     "qk_terms": {
         "row by row": _by_rows,
         "all at once, float64": _all_at_once,
@@ -140,23 +108,8 @@ RIGHT_ANSWERS = {
             "QKV", lambda o, r, idle, s: _ratio(o, r, lambda M: math.hypot(*M.flatten().tolist()))
         ),
     },
-    "one_door": {
-        "an orthonormal basis, a list": lambda W_O, door: [
-            torch.linalg.qr(W_O.T, mode="complete").Q[
-                :, slice(len(W_O)) if name == door else slice(-len(W_O), None)
-            ]
-            for name in READS
-        ],
-        "the null space, float64": _door(
-            wrong=lambda w: torch.linalg.svd(w.double()).Vh[-len(w) :].T
-        ),
-        "other sizes, mixed": _door(
-            right=lambda w: 50 * w.T @ random(len(w), len(w)),
-            wrong=lambda w: _blind(w) @ random(len(w), len(w)) / 50,
-        ),
-    },
     "shut": {
-        "the doors of all writers, float64": lambda *given: _by_heads(*given).double(),
+        "the doors of all earlier heads, float64": lambda *given: _by_heads(*given).double(),
         "what is read anew, a number": _read_anew,
         "head by head": _head_by_head,
     },
@@ -164,26 +117,6 @@ RIGHT_ANSWERS = {
 
 
 WRONG_ANSWERS = {
-    "virtual_head": {
-        "when the writer writes nothing": (
-            lambda x, A, V, B, W: B @ x @ W,
-            lambda x, A, V, B, W: B @ (x + A @ x @ V) @ W,
-        ),
-        "when the reader writes nothing": (
-            lambda x, A, V, B, W: A @ x @ V,
-            lambda x, A, V, B, W: A @ x @ V + B @ A @ x @ V @ W,
-        ),
-        "what stood at 2 should arrive at 5.": lambda x, A, V, B, W: (B * A) @ x @ V @ W,
-        "one position gets what it should": lambda x, A, V, B, W: (B[-1] @ A @ x @ V @ W).expand_as(
-            x
-        ),
-        "x OV_w should be left: rows times matrix": lambda x, A, V, B, W: B @ A @ x @ V.T @ W.T,
-        "x OV_r should be left: rows times matrix": lambda x, A, V, B, W: B @ A @ x @ V @ W.T,
-        "the two circuits should act one after": lambda x, A, V, B, W: (
-            B @ A @ x @ (V + W - torch.eye(len(V)))
-        ),
-        "every source counts, by its weight": lambda x, A, V, B, W: _hard(B) @ _hard(A) @ x @ V @ W,
-    },
     "qk_terms": {
         "9 of 25 keys are missing": _named(lambda a, b: None if "pos" in (a, b) else (a, b)),
         "You have 'embed|embed'": _named(lambda a, b: f"{a}|{b}"),
@@ -198,7 +131,7 @@ WRONG_ANSWERS = {
         "scores come before the softmax": _each(lambda term: term.softmax(1)),
         "every term is 2.00 times what it should be": _each(lambda term: 2 * term),
         "every term is 0.50 times what it should be": _each(lambda term: term / 2),
-        "the term ('pos', 'embed') is not what these two sources contribute": lambda *given: {
+        "the term ('pos', 'embed') is not what these two parts contribute": lambda *given: {
             pair: term * (pair[0] != "pos") for pair, term in _terms(*given).items()
         },
         "for another head, of d_head 9": lambda s, *W: _each(lambda t: t * len(W[0].T) ** 0.5 / 2)(
@@ -207,20 +140,24 @@ WRONG_ANSWERS = {
         "it should return a dictionary, not Tensor": lambda *given: sum(_terms(*given).values()),
     },
     "composition": {
-        "mode 'Q' hardly sees it": (
+        "mode 'Q' reads the side of the keys": (
             _in("Q", lambda o, r, idle, s: _ratio(o, r.T)),
+            lambda o, q, v, mode: _ratio(o, {"Q": q.T, "K": q, "V": v}[mode]),
+        ),
+        "mode 'K' reads the side of the queries": (
+            _in("K", lambda o, r, idle, s: _ratio(o, r.T)),
+            lambda o, q, v, mode: _ratio(o, v if mode == "V" else q),
+        ),
+        "mode 'Q' hardly sees it": (
             _in("QKV", lambda o, r, idle, s: _ratio(o.T, r)),
             _in("Q", lambda o, r, idle, s: (o * r).norm() / (o.norm() * r.norm())),
         ),
-        "mode 'K' hardly sees it": (
-            _in("K", lambda o, r, idle, s: _ratio(o, r.T)),
-            lambda o, q, v, mode: _ratio(o, q),
-        ),
+        "mode 'K' hardly sees it": _in("K", lambda o, r, idle, s: _ratio(o.T, r)),
         "mode 'V' hardly sees it": _in("V", lambda o, r, idle, s: _ratio(o, r.T)),
-        "should not react when it is the reader's keys": _in(
+        "should not react when it is the later head's keys": _in(
             "Q", lambda o, r, idle, s: _or_seen(_ratio(o, r), _ratio(o, r.T))
         ),
-        "reacts to the directions that the writer reads": _in(
+        "reacts to the directions that the earlier head reads": _in(
             "Q", lambda o, r, idle, s: _or_seen(_ratio(o, r), _ratio(o.T, r))
         ),
         "reacts to both heads writing": _in(
@@ -233,27 +170,6 @@ WRONG_ANSWERS = {
         "is not the ratio of Frobenius norms (d_model 64)": _in(
             "Q", lambda o, r, idle, s: _ratio(o, r) ** 1.5
         ),
-    },
-    "one_door": {
-        "W_Q reads nothing of what the writer writes": (
-            lambda W_O, door: _door()(W_O, {"Q": "K", "K": "Q", "V": "V"}[door]),
-            lambda W_O, door: _door()(W_O, "K"),
-        ),
-        "W_K should read nothing of what the writer writes": (
-            _door(wrong=lambda w: w.T),
-            _door(wrong=lambda w: random(*w.T.shape, seed=4)),
-        ),
-        "take what lies along the rows of W_O out of its columns, all of it": _door(
-            wrong=lambda w: _without(w[:1], random(*w.T.shape, seed=3))
-        ),
-        "no part of the head is idle": _door(wrong=lambda w: 0 * w.T),
-        "W_Q has less than rank 3": _door(right=lambda w: w[:1].T.expand(-1, len(w)).clone()),
-        "also reads directions that the writer does not write": (
-            _door(right=lambda w: w.T + _blind(w)),
-            _door(right=lambda w: random(*w.T.shape, seed=4)),
-        ),
-        "it should be [10, 3], W_Q is [d_model, d_head]": _door(right=lambda w: w),
-        "it should return three matrices": lambda W_O, door: W_O.T,
     },
     "shut": WRONG_CUTS
     | {

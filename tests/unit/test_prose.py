@@ -33,7 +33,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "04": {"1,000": "the unit of a rate", "0.64": "data/REPLICATION.md"},
     "04b": {"16,384": "2 · 256 · 32"},
     "05": {"100,000": "an order of magnitude", "4,096": "64 · 64", "3,000": "the recipe's steps"},
-    "06": {"4,096": "tokens", "0.47": "data/REPLICATION.md", "0.77": "data/REPLICATION.md"},
+    "06b": {"4,096": "tokens"},
     "07b": {"4,096": "tokens", "3.6 nats": "a claim of lesson 07"},
     "07c": {"1,024": "4⁵"},
     "11": {"80 %": "what the judge counts as sure"},
@@ -72,10 +72,8 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
         "list hardly ever has them. So errors stay about as rare as at length 4, among 4,096 times "
         "as many lists.": "64 · 64",
     },
-    "06": {
-        "chance: 0.0625": "1/16, the root of 1 over 256 dimensions",
-        "knowing nothing: ln 4096 = 8.32 nats": "a logarithm",
-    },
+    "06": {"chance: 0.0625": "1/16, the root of 1 over 256 dimensions"},
+    "06b": {"knowing nothing: ln 4096 = 8.32 nats": "a logarithm"},
     "07": {"the other 14 heads and the one-layer model: 0.01": "two of 16 are left out"},
     "07b": {
         "chance: one token in 4,096": "the size of the vocabulary",
