@@ -5,8 +5,8 @@ import itertools
 import torch
 from torch import Tensor
 
-from course_lessons.fixtures import random
 from course_lessons import max_of_list
+from course_lessons.fixtures import random
 from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.expectations import Wrong, close, demand
 
@@ -121,13 +121,14 @@ votes = compared(
         "the other positions: use `exp` alone.": (
             lambda s, say, d: s.softmax(1)[..., None] * (say + d[:, None, None]),
             lambda s, say, d: s.softmax(2)[..., None] * (say + d[:, None, None]),
-            lambda s, say, d: s.flatten(1).softmax(1).view_as(s)[..., None]
-            * (say + d[:, None, None]),
+            lambda s, say, d: (
+                s.flatten(1).softmax(1).view_as(s)[..., None] * (say + d[:, None, None])
+            ),
         ),
         "the first axis of `direct` is the query, not the value at the position.": (
             lambda s, say, d: _votes(s, say + d)
         ),
-        "the first axis of `direct` is the query, and its second the output; yours are exchanged.": (
+        "`direct` has the query first and the output second; yours are exchanged.": (
             lambda s, say, d: _votes(s, say + d.T[:, None, None])
         ),
         "the first axis of `direct` is the query, not the position.": lambda s, say, d: (
@@ -177,8 +178,9 @@ worst_margin = compared(
         "numbers above `largest` are not allowed.": lambda parts, M: _sums(
             parts, M, parts.shape[1]
         ).min(),
-        "this is the worst way without the last condition: at least one number must be `largest`.":
-        lambda parts, M: parts[:, : M + 1].amin(1).sum(),
+        "in your worst way none is `largest`, but at least one number must be.": lambda parts, M: (
+            parts[:, : M + 1].amin(1).sum()
+        ),
         "only one number must be `largest`; the others may be smaller, and do more harm.": (
             lambda parts, M: parts[:, M].sum()
         ),

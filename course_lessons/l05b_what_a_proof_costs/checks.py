@@ -1,4 +1,4 @@
-"""Checks of lesson 05b, what a proof costs: each exercise, and what each typical mistake is told."""
+"""Checks of lesson 05b, what a proof costs: each exercise, and what typical mistakes are told."""
 
 import math
 
@@ -48,7 +48,7 @@ def _last(left: Tensor) -> int:
 
 def _other(got: int, right: int, margin: Tensor, weight: Tensor, M: int) -> Said:
     at = f"for a table with the largest number {M} the runner-up may be at most {right}"
-    return {f"{at}; yours is {got}. (−1 means that none is safe.)": got != right}
+    return {f"{at}; yours is {got:g}. (−1 means that none is safe.)": got != right}
 
 
 runner_up = compared(
@@ -69,11 +69,11 @@ runner_up = compared(
             lambda margin, weight, M: _last(_runner_up(margin, torch.ones_like(weight), M)[1])
         ),
         "M need not beat itself: leave the output M out, where all margins are 0.": (
-            lambda *given: _last(_runner_up(*given, own=True)[1])
+            lambda margin, weight, M: _last(_runner_up(margin, weight, M, own=True)[1])
         ),
         "a list of six has five others beside one M.": (
-            lambda *given: _last(_runner_up(*given, copies=1)[1]),
-            lambda *given: _last(_runner_up(*given, copies=6)[1]),
+            lambda margin, weight, M: _last(_runner_up(margin, weight, M, copies=1)[1]),
+            lambda margin, weight, M: _last(_runner_up(margin, weight, M, copies=6)[1]),
         ),
         "five copies of the runner-up need not be the worst: a smaller number may do more harm to "
         "M beside some rival.": lambda *given: _last(_runner_up(*given)[0]),

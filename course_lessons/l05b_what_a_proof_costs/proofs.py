@@ -96,7 +96,7 @@ def values_allowed(
 
 @validated
 def share_proved(allowed: Sequence[int], n: Count) -> float:
-    """The share of lists of length n whose smaller values are among these many, for each largest."""
+    """The share of lists of length n with only so many of the smallest beside each largest."""
     return sum((many + 1) ** n - many**n for many in allowed) / len(allowed) ** n
 
 

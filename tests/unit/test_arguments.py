@@ -603,6 +603,7 @@ ALLOWED = {  # looks like bad input and is none
     (circuits.leads, "pairs", "None"),
     (interventions.stand_ins, "layer", "None"),  # every layer
     (superposition.train, "x", "None"),  # no examples: all cases
+    (max_of_list.vote_table, "extra", "None"),  # nothing is added
     (plots.heatmap, "matrix", "NaN"),  # it draws both
     (plots.heatmap, "matrix", "whole numbers"),
 }

@@ -210,11 +210,11 @@ def test_voices_say_when_copies_draw(model):
         q, below = M - 1, []
         for place in range(3):
             below.append(say[place, q, q] - say[place, q, M] + direct[q, q] - direct[q, M])
-        ratios = []
+        own = []
         for place in range(2):  # the vote of one M at equal weight
             weight = (scores[q, place, M] - scores[q].max()).exp()
-            ratios.append((V[q, place, M, M] - V[q, place, M, q]) / weight / (sum(below) / 3))
-        torch.testing.assert_close(voice[q], min(ratios))
+            own.append((V[q, place, M, M] - V[q, place, M, q]) / weight)
+        torch.testing.assert_close(voice[q], min(own) / (sum(below) / 3))
 
 
 def test_operations_count_the_numbers_that_are_read_or_worked_out():
