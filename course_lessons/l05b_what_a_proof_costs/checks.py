@@ -48,7 +48,7 @@ def _last(left: Tensor) -> int:
 
 def _other(got: int, right: int, margin: Tensor, weight: Tensor, M: int) -> Said:
     at = f"for a table with the largest number {M} the runner-up may be at most {right}"
-    return {f"{at}; yours is {got:g}. (−1 means that none is safe.)": got != right}
+    return {f"{at}; yours is {got:g}, and −1 says that none is safe.": got != right}
 
 
 runner_up = compared(

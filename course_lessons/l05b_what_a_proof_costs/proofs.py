@@ -105,11 +105,12 @@ def voices(model: HookedTransformer, n: Count) -> Float[Tensor, " value"]:
     """For M = 1, 2, … at length n, how many times as loud M votes for itself as M − 1 does.
 
     By how much a vote of M raises M above M − 1, least over its positions before the last, divided
-    by the mean, over all positions, of how much a vote of M − 1 does the reverse. M − 1 is last.
+    by the mean, over all positions, of how much a vote of M − 1 does the reverse. M − 1 is last. A
+    vote that lowers M has 0.01.
     """
     _, say, direct = tables(model, n)
     M = torch.arange(1, len(direct))
     q = M - 1
     own = (say[:-1, M, M] - say[:-1, M, q]).amin(0) + direct[q, M] - direct[q, q]  # [value]
     below = (say[:, q, q] - say[:, q, M]).mean(0) + direct[q, q] - direct[q, M]
-    return own / below
+    return (own / below).clamp(min=0.01)
