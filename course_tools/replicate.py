@@ -53,6 +53,7 @@ LESSONS = {  # whose model is replaced; 07c and 09 load their seeds themselves
     "04": "one-layer",
     "04b": "one-layer",
     "05": "max-of-list",
+    "05b": "max-of-list",
     "06": "two-layer",
     "06b": "two-layer",
     "07": "two-layer",

@@ -4,15 +4,11 @@ import itertools
 
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
 
-from course_lessons.fixtures import random, tiny_model
-from course_lessons.l05_max_of_list import max_of_list
+from course_lessons import max_of_list
+from course_lessons.fixtures import random
 from course_utils.course.exercises import Answer, Said, compared, judged
 from course_utils.course.expectations import Wrong, close, demand
-
-OTHER = {"d_head": 9, "d_vocab": 8}
-ONE_HEAD = {"n_layers": 1, "n_heads": 1, "positional_embedding_type": "standard"}
 
 
 @judged
@@ -84,87 +80,93 @@ def _times(a: Tensor, b: Tensor) -> float:
     return ((a * b).sum() / (b * b).sum()).item()
 
 
-def _scores(model: HookedTransformer, q_pos: int | None, k_pos: int | None) -> Tensor:
-    q = model.W_E if q_pos is None else model.W_E + model.W_pos[q_pos]
-    k = model.W_E if k_pos is None else model.W_E + model.W_pos[k_pos]
-    return q @ model.W_Q[0, 0] @ model.W_K[0, 0].T @ k.T / model.cfg.d_head**0.5
+def _votes(scores: Tensor, said: Tensor) -> Tensor:
+    return scores.exp()[..., None] * said
 
 
-def _other_scores(
-    got: Tensor, right: Tensor, model: HookedTransformer, q_pos: int, k_pos: int
-) -> str | None:
-    if model.cfg.d_head == 9:
-        return (
-            "the scores are wrong for a model of other sizes (d_head 9), "
-            f"from position {q_pos} to {k_pos}."
-        )
-    if close(got, (ratio := _times(got, right)) * right):
-        return (
-            f"your scores are {ratio:.2f} times the model's: "
-            "TransformerLens divides them by √d_head, once."
-        )
-    looks = f"when value 5 at position {q_pos} looks at it; yours is {got[5, 2]:.2f}."
-    said = f"the model gives value 2 at position {k_pos} a score of {right[5, 2]:.2f} {looks}"
-    return None if close(got[5, 2], right[5, 2]) else said
+def _one_entry(got: Tensor, right: Tensor, scores: Tensor, say: Tensor, direct: Tensor) -> Said:
+    q, i, v, o = 1, 0, 2, 0
+    parts = f"e to {scores[q, i, v]:.2f}, times {say[i, v, o]:.2f} + {direct[q, o]:.2f}"
+    said = (
+        f"the vote of value {v} at position {i} for output {o}, if {q} is last, "
+        f"is {parts} = {right[q, i, v, o]:.2f}; yours is {got[q, i, v, o]:.2f}."
+    )
+    return {said: not close(got[q, i, v, o], right[q, i, v, o])}
 
 
-qk_scores = compared(
-    "`qk_scores(model, q_pos, k_pos) → [query value, key value]`: "
-    "scores before the softmax, with positions.",
-    returns="[value at q_pos, value at k_pos]",
-    cases=lambda: {
-        "one entry is the model's score, and others are not.": [
-            (tiny_model(1.0, **ONE_HEAD, d_model=6, d_vocab=7, n_ctx=5), 3, 1),
-            *((tiny_model(1.0, **ONE_HEAD | OTHER), *places) for places in ((0, 0), (8, 5))),
-        ]
-    },
+def _elections() -> list[tuple[Tensor, Tensor, Tensor]]:
+    """Scores, say and direct of as many outputs as values, for lists of two lengths."""
+    return [
+        (random(V, n, V, seed=n), random(n, V, V, seed=n + 10), random(V, V, seed=n + 20))
+        for n, V in ((2, 4), (5, 3), (3, 3))
+    ]
+
+
+votes = compared(
+    "`votes(scores, say, direct) → [query, pos, value, out]`: e to the score, times what the "
+    "position and the direct path say together.",
+    returns="[query, pos, value, out]",
+    cases=lambda: {"the votes differ.": _elections()},
     mistakes={
-        "another k_pos should give other scores.": (
-            lambda m, q, k: _scores(m, None, None),
-            lambda m, q, k: _scores(m, q, None),
+        "the direct path is left out: each position says `say` and `direct`.": lambda s, say, d: (
+            _votes(s, say)
         ),
-        "these are probabilities; scores come before the softmax.": lambda *of: _scores(
-            *of
-        ).softmax(1),
-        "another q_pos should give other scores.": lambda m, q, k: _scores(m, None, k),
-        "rows and columns are swapped: the query, which looks, belongs on the rows.": lambda *of: (
-            _scores(*of).T
+        "`direct` needs the weight, too: e to the score multiplies the sum.": (
+            lambda s, say, d: _votes(s, say) + d[:, None, None]
         ),
-        "query and key have changed roles: W_Q reads what stands at q_pos, W_K what "
-        "stands at k_pos.": (lambda m, q, k: _scores(m, k, q), lambda m, q, k: _scores(m, k, q).T),
+        "these are scores times what is said; the weight is e to the score.": (
+            lambda s, say, d: s[..., None] * (say + d[:, None, None])
+        ),
+        "this divides by the sum over a list's positions, but a vote does not know "
+        "the other positions: use `exp` alone.": (
+            lambda s, say, d: s.softmax(1)[..., None] * (say + d[:, None, None]),
+            lambda s, say, d: s.softmax(2)[..., None] * (say + d[:, None, None]),
+            lambda s, say, d: (
+                s.flatten(1).softmax(1).view_as(s)[..., None] * (say + d[:, None, None])
+            ),
+        ),
+        "the first axis of `direct` is the query, not the value at the position.": (
+            lambda s, say, d: _votes(s, say + d)
+        ),
+        "`direct` has the query first and the output second; yours are exchanged.": (
+            lambda s, say, d: _votes(s, say + d.T[:, None, None])
+        ),
+        "the first axis of `direct` is the query, not the position.": lambda s, say, d: (
+            _votes(s, say + d[: len(say), None]) if len(d) >= len(say) else s
+        ),
     },
-    explain=_other_scores,
+    explain=_one_entry,
 )
 
 
-def _sums(lead: Tensor, largest: int, most: int | None = None) -> Tensor:
+def _sums(parts: Tensor, largest: int, most: int | None = None) -> Tensor:
     """The least sum with the largest at each place, [pos], and values up to `most` elsewhere."""
-    least = lead[:, : (largest if most is None else most) + 1].amin(1)
-    return least.sum() - least + lead[:, largest]
+    least = parts[:, : (largest if most is None else most) + 1].amin(1)
+    return least.sum() - least + parts[:, largest]
 
 
-def _worst_list(got: float, right: float, lead: Tensor, largest: int) -> str:
+def _worst_list(got: float, right: float, parts: Tensor, largest: int) -> str:
     if largest == 0:
-        return "when the largest value is 0, all values are 0."
-    lists = (
-        one for one in itertools.product(range(largest + 1), repeat=len(lead)) if largest in one
+        return "if the largest number is 0, all are 0."
+    ways = (
+        one for one in itertools.product(range(largest + 1), repeat=len(parts)) if largest in one
     )
-    worst = min(lists, key=lambda one: lead[range(len(lead)), one].sum().item())
+    worst = min(ways, key=lambda one: parts[range(len(parts)), one].sum().item())
     on = (
-        f"on leads, {len(lead)} × {lead.shape[1]}, "
-        f"the worst list with the largest value {largest} is {[*worst]}"
+        f"for parts of shape {len(parts)} × {parts.shape[1]}, "
+        f"the worst way with the largest number {largest} is {[*worst]}"
     )
-    return f"{on}, with a lead of {right:.2f}; yours is {got:.2f}."
+    return f"{on}, with a sum of {right:.2f}; yours is {got:.2f}."
 
 
-worst_lead = compared(
-    "`worst_lead(lead, largest) → float`: "
-    "the least total lead of a list whose largest value is `largest`.",
+worst_margin = compared(
+    "`worst_margin(parts, largest) → float`: "
+    "the least sum over all ways whose largest number is `largest`.",
     cases=lambda: {
-        "it is not the least sum over lists whose largest value is `largest`.": [
-            (torch.tensor([[1.0, -3, 4, -50], [2, -1, 8, -50]]), 2),
+        "it is not the least sum over ways whose largest number is `largest`.": [
+            (torch.tensor([[2.0, -1, 8, -50], [1, -3, 4, -50]]), 2),
             (torch.tensor([[1.0, -3, -9], [2, -1, -5]]), 2),
-            (torch.tensor([[1.0, -3, 2], [2, 1, 3]]), 2),
+            (torch.tensor([[-4.0, 1, 1], [0, 2, 2]]), 2),
             *(
                 (random(n, values, seed=n), M)
                 for n, values in ((4, 6), (1, 5), (3, 7))
@@ -173,88 +175,30 @@ worst_lead = compared(
         ]
     },
     mistakes={
-        "values above `largest` can't stand in the list.": lambda lead, M: _sums(
-            lead, M, lead.shape[1]
+        "numbers above `largest` are not allowed.": lambda parts, M: _sums(
+            parts, M, parts.shape[1]
         ).min(),
-        "a list of ones does not have the largest value 2: at least one value must be `largest`.": (
-            lambda lead, M: lead[:, : M + 1].amin(1).sum(),
-            lambda lead, M: lead[:, : max(M, 1)].amin(1).sum(),
+        "in your worst way none is `largest`, but at least one number must be.": lambda parts, M: (
+            parts[:, : M + 1].amin(1).sum()
         ),
-        "only one value must be `largest`; the others may be smaller, and do more harm.": (
-            lambda lead, M: lead[:, M].sum(),
-            lambda lead, M: lead[:, : M + 1].amax(1).sum(),
+        "only one number must be `largest`; the others may be smaller, and do more harm.": (
+            lambda parts, M: parts[:, M].sum()
         ),
-        "for lead = [[1, −3, 2], [2, 1, 3]] and largest = 2 the worst list is 1, 2, with a lead "
-        "of −3 + 3 = 0; yours is 3. Compare the whole sums, one for each place of the largest.": (
-            lambda lead, M: _sums(lead, M)[0],
-            lambda lead, M: _sums(lead, M)[lead[:, M].argmin()],
+        "the part of `largest` is added, but what its position would add otherwise is still in.": (
+            lambda parts, M: parts[:, : M + 1].amin(1).sum() + parts[:, M].min()
         ),
-        "the largest value may stand at any position: the worst one counts.": (
-            lambda lead, M: _sums(lead, M)[-1],
-            lambda lead, M: _sums(lead, M).max(),
+        "where the part of `largest` is smallest, the swap need not be cheapest: for parts "
+        "[[−4, 1, 1], [0, 2, 2]] and `largest` 2, position 0 gives 1, and position 1 gives −2.": (
+            lambda parts, M: _sums(parts, M)[parts[:, M].argmin()]
         ),
-        "`largest` may stand more than once: the list 2, 2 is worst, −9 − 5 = −14, not −10.": (
-            lambda lead, M: _sums(lead, M, M - 1).min()
+        "`largest` may be at any position: make the whole sum for each, and take the least.": (
+            lambda parts, M: _sums(parts, M)[0],
+            lambda parts, M: _sums(parts, M)[-1],
+            lambda parts, M: _sums(parts, M).max(),
+        ),
+        "`largest` may occur more than once: 2, 2 is worst for parts [[1, −3, −9], [2, −1, −5]].": (
+            lambda parts, M: _sums(parts, M, max(M - 1, 0)).min()
         ),
     },
     explain=_worst_list,
-)
-
-
-def _pushed(part: str, model: HookedTransformer, lists: Tensor, value: int, push: Tensor) -> Tensor:
-    hook = (
-        f"blocks.0.attn.hook_{part}",
-        lambda x, hook: x + (lists == value)[..., None, None] * push,
-    )
-    return model.run_with_hooks(lists, fwd_hooks=[hook])[:, -1]
-
-
-def _key_case(value: int, n: int, times: float = 1.0, **sizes: int) -> tuple:
-    """Lists without the value but for three.
-
-    The second has it once, the third at the end, the fourth twice.
-    """
-    model = tiny_model(0.4, **ONE_HEAD | {"n_ctx": 6} | sizes)
-    lists = torch.randint(model.cfg.d_vocab, (7, n), generator=torch.Generator().manual_seed(n))
-    lists[lists == value] = 0
-    lists[1, 0] = lists[2, -1] = lists[3, 1] = lists[3, 2] = value
-    return model, lists, value, times * random(model.cfg.d_head, seed=5)
-
-
-def _other_lists(
-    got: Tensor, right: Tensor, model: object, lists: object, value: int, push: Tensor
-) -> Said:
-    of_rows = {
-        f"lists without the value {value} should keep their logits.": [0, 4, 5, 6],
-        f"where {value} stands once, its key should be its key plus `push`.": [1],
-        "the last token's own key moves too, where it is that value.": [2],
-        f"where the value {value} stands twice, both keys should move.": [3],
-    }
-    return {said: push.any() and not close(got[at], right[at]) for said, at in of_rows.items()}
-
-
-move_key = compared(
-    "`move_key(model, lists, value, push) → [list, out]`: "
-    "logits at the end with `push` added to one value's keys.",
-    returns="one row of logits per list",
-    cases=lambda: {
-        "a push of zero should leave the logits at the last position as they are.": _key_case(
-            3, 4, times=0.0
-        ),
-        "the logits differ from those of the model with moved keys.": [
-            _key_case(3, 4),
-            _key_case(6, 5, **OTHER),
-        ],
-    },
-    mistakes={
-        "the push changes nothing: does the hook return the keys? A push "
-        "on all keys alike cancels in the softmax.": (lambda model, lists, *_: model(lists)[:, -1]),
-        "this moves queries; keys pass the hook blocks.0.attn.hook_k.": lambda *given: _pushed(
-            "q", *given
-        ),
-        "this moves values; keys pass the hook blocks.0.attn.hook_k.": lambda *given: _pushed(
-            "v", *given
-        ),
-    },
-    explain=_other_lists,
 )

@@ -18,9 +18,9 @@ from transformer_lens import FactoredMatrix
 
 import course_lessons
 import course_utils
-from course_lessons import by_hand, drawings, fourier, gpt, programs, thin_tables
+from course_lessons import by_hand, drawings, fourier, gpt, max_of_list, programs, thin_tables
 from course_lessons.l04b_what_reading_misses import score_parts, skip_trigrams
-from course_lessons.l05_max_of_list import max_of_list
+from course_lessons.l05b_what_a_proof_costs import proofs
 from course_lessons.l06_composition import null
 from course_lessons.l07b_second_writer import kinds
 from course_lessons.l08_how_induction_forms import (
@@ -143,15 +143,18 @@ GOOD = {  # a call of each function that is right
     composition.match_matrix: {"model": MODEL, "later": (1, 0), "earlier": (0, 1), "query": (0, 0)},
     max_of_list.built: {"weights": WEIGHTS},
     max_of_list.tables: {"model": MODEL, "n": 3},
-    max_of_list.wrong_order: {"model": MODEL, "n": 3},
+    max_of_list.number_line: {"table": TABLE},
+    max_of_list.one_line: {"model": MODEL, "n": 3},
+    max_of_list.vote_table: {"model": MODEL, "n": 3, "extra": torch.rand(30, 3, 30).double()},
     max_of_list.try_all: {"votes": VOTES},
     max_of_list.worst_cases: {"votes": VOTES},
     max_of_list.census: {"votes": VOTES, "most": 9},
-    max_of_list.operations: {"proof": lambda: TABLE.sum()},
-    max_of_list.number_line: {"table": TABLE},
-    max_of_list.line_weight: {"model": MODEL, "n": 3, "exact": True},
-    max_of_list.step_and_voice: {"model": MODEL, "n": 3},
-    max_of_list.values_allowed: {"model": MODEL, "n": 3, "weight": torch.rand(30, 30)},
+    proofs.operations: {"proof": lambda: TABLE.sum()},
+    proofs.line_weight: {"model": MODEL, "n": 3, "exact": True},
+    proofs.least_margins: {"model": MODEL, "n": 3},
+    proofs.values_allowed: {"model": MODEL, "n": 3, "weight": torch.rand(30, 30)},
+    proofs.share_proved: {"allowed": [0, 1], "n": 3},
+    proofs.voices: {"model": MODEL, "n": 3},
     language.bigram_probabilities: {"seed": 0},
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
@@ -468,7 +471,7 @@ UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "pred
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 # of the lessons' code what is no figure and no check
 MODULES += [by_hand, drawings, fourier, programs]
-MODULES += [gpt, thin_tables, score_parts, skip_trigrams, max_of_list, null, kinds]
+MODULES += [gpt, thin_tables, score_parts, skip_trigrams, max_of_list, proofs, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
 MODULES += [boxes, survey, to_logit, cases, languages, new_boxes]
@@ -600,6 +603,7 @@ ALLOWED = {  # looks like bad input and is none
     (circuits.leads, "pairs", "None"),
     (interventions.stand_ins, "layer", "None"),  # every layer
     (superposition.train, "x", "None"),  # no examples: all cases
+    (max_of_list.vote_table, "extra", "None"),  # nothing is added
     (plots.heatmap, "matrix", "NaN"),  # it draws both
     (plots.heatmap, "matrix", "whole numbers"),
 }

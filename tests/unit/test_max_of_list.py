@@ -1,11 +1,13 @@
 """Every list of a small model, by running it, against the votes, the classes and the search."""
 
 import itertools
+import math
 
 import pytest
 import torch
 
-from course_lessons.l05_max_of_list import max_of_list
+from course_lessons import max_of_list
+from course_lessons.l05b_what_a_proof_costs import proofs
 from course_utils import models
 from course_utils.training.tasks import TASKS
 
@@ -22,8 +24,7 @@ def model():
 
 
 def _votes(model, n):
-    scores, say, direct = max_of_list.tables(model, n)
-    return scores.exp()[..., None] * (say + direct[:, None, None])
+    return max_of_list.vote_table(model, n)
 
 
 def _wrong(model, n):
@@ -40,17 +41,18 @@ def test_the_tables_are_the_model(model):
     torch.testing.assert_close(logits.float(), model(lists)[:, -1], atol=1e-4, rtol=1e-4)
 
 
-def test_wrong_order_counts_every_comparison_once(model):
-    scores, _, _ = max_of_list.tables(model, 3)  # [query, pos, value]
-    against = between = 0
-    for q, v, place in itertools.product(range(5), range(5), range(2)):
-        against += v != q and (scores[q, place, v] > scores[q, 2, q]).item() != (v > q)
-    for q, v, w in itertools.product(range(5), repeat=3):
-        for place in range(2) if v > w else ():
-            between += (scores[q, place, v] <= scores[q, 1 - place, w]).item()
-    assert max_of_list.wrong_order(model, 3) == (against, between) and against > 0 < between
-    # length 2 has no two positions before the last
-    assert max_of_list.wrong_order(model, 2)[1] == 0
+def test_the_votes_are_the_logits_up_to_a_factor(model):
+    lists = torch.cartesian_prod(*[torch.arange(5)] * 3)
+    total = _votes(model, 3)[lists[:, -1, None], torch.arange(3), lists].sum(1)
+    logits = model(lists)[:, -1].double()
+    factor = (total * logits).sum(1) / (logits * logits).sum(1)
+    torch.testing.assert_close(total, factor[:, None] * logits, atol=1e-4, rtol=1e-3)
+    more = torch.tensor([3.0, 0, 0, 0, -2]).double().expand(5, 1, 5)
+    scores, say, direct = max_of_list.tables(model, 3)
+    moved = (scores + more).exp()[..., None] * (say + direct[:, None, None])
+    found = max_of_list.vote_table(model, 3, more.expand(5, 3, 5))
+    scale = (moved / found)[:, :1, :1, :1]
+    torch.testing.assert_close(found * scale, moved)
 
 
 @pytest.mark.parametrize("n", [2, 3, 4])
@@ -63,16 +65,17 @@ def test_trying_all_finds_what_the_model_gets_wrong(model, n):
 
 @pytest.mark.parametrize("n", [2, 3, 4])
 def test_the_census_finds_every_wrong_list_and_no_other(model, n):
-    classes, left, proved, looked, errors = max_of_list.census(_votes(model, n))
+    votes = _votes(model, n)
+    errors = max_of_list.census(votes)
     assert errors.tolist() == _wrong(model, n)
-    assert 0 < left <= classes and 0 < proved <= 5**n - len(errors) and len(errors) <= looked
+    settled = sum(size for _, size, worst in max_of_list.worst_cases(votes) if (worst > 0).all())
+    assert 0 < settled <= 5**n - len(errors)
 
 
-def test_a_search_meets_each_beginning_that_it_has_to_extend():
-    # [query, pos, value, out]: nobody votes, so all four lists are draws
+def test_a_draw_is_an_error():
+    # [query, pos, value, out]: nobody votes, so all four lists are draws; 0, 0 has no other value
     votes = torch.zeros(2, 2, 2, 2)
-    # one rival in each of 4 classes, one free position with one allowed value
-    assert max_of_list.census(votes)[3] == 4
+    assert max_of_list.census(votes).tolist() == [[0, 0], [0, 1], [1, 0], [1, 1]]
 
 
 def test_lists_of_allowed_values_are_right_and_one_value_more_is_too_many():
@@ -90,11 +93,12 @@ def test_lists_of_allowed_values_are_right_and_one_value_more_is_too_many():
         "W_U": writes,
     }
     made = max_of_list.built(weights)
-    allowed = max_of_list.values_allowed(made, 4, (line - line[:, None]).exp().double())
-    assert allowed == [1, 1, 3, 3, 5]  # M beats three of the runner-up from a step of ln 3 on
+    allowed = proofs.values_allowed(made, 4, (line - line[:, None]).exp().double())
+    assert allowed == [0, 0, 2, 2, 4]  # M beats three of the runner-up from a step of ln 3 on
+    assert proofs.share_proved(allowed, 4) == (1 + 1 + 2 * (3**4 - 2**4) + 5**4 - 4**4) / 5**4
     lists = torch.cartesian_prod(*[torch.arange(5)] * 4)
     largest, right = lists.amax(1), made(lists)[:, -1].argmax(1) == lists.amax(1)
-    for M, r in enumerate(allowed):
+    for M, r in enumerate(many + 1 for many in allowed):
         inside = (largest == M) & ((lists < r - 1) | (lists == M)).all(1)
         assert inside.sum() == r**4 - (r - 1) ** 4 and right[inside].all()
         assert r == M + 1 or not right[(largest == M) & ((lists < r) | (lists == M)).all(1)].all()
@@ -117,7 +121,7 @@ def test_every_list_is_in_one_class(model):
 
 def test_a_model_that_is_wrong_nearly_everywhere_is_not_searched(model):
     votes = _votes(model, 3)
-    assert len(max_of_list.census(votes, most=1)[-1]) == 0 < len(max_of_list.census(votes)[-1])
+    assert len(max_of_list.census(votes, most=1)) == 0 < len(max_of_list.census(votes))
 
 
 def _weights(d_vocab=6, d_model=5, d_head=3):
@@ -167,34 +171,55 @@ def test_the_number_line_of_a_table_made_from_one_is_found_and_nothing_else():
     torch.testing.assert_close(max_of_list.number_line(-table)[0], -f * 4 / 3)  # g still rises
 
 
+def test_a_push_of_the_keys_adds_what_the_line_says(model):
+    f, g, deviation = max_of_list.one_line(model, 3)
+    scores, _, _ = max_of_list.tables(model, 3)
+    rows = scores - scores.mean((1, 2), keepdim=True)
+    torch.testing.assert_close(deviation, (rows - f[:, None, None] * g).abs().max())
+    queries = ((model.W_E + model.W_pos[2]) @ model.W_Q[0, 0]).double()
+    direction = torch.linalg.lstsq(queries, f[:, None]).solution  # a push of every key by it
+    torch.testing.assert_close((queries @ direction)[:, 0], f)
+
+
 def test_no_source_weighs_more_than_the_line_allows(model):
     scores, _, _ = max_of_list.tables(model, 3)
-    weight = max_of_list.line_weight(model, 3)
-    assert (max_of_list.line_weight(model, 3, exact=True) < weight).all()
-    _, g = max_of_list.number_line((scores - scores.mean((1, 2), keepdim=True)).mean(1))
+    weight = proofs.line_weight(model, 3)
+    assert (proofs.line_weight(model, 3, exact=True) < weight).all()
+    _, g, _ = max_of_list.one_line(model, 3)
     rising = [(M, v) for M, v in itertools.combinations(range(4, -1, -1), 2) if g[M] > g[v]]
     assert len(rising) > 3  # an untrained line is not in order
     for M, v in rising:
         # of v over M at the worst places
-        lead = scores[: M + 1, :, v].amax(1) - scores[: M + 1, :, M].amin(1)
-        assert (lead.exp() <= weight[M, v]).all()
+        more = scores[: M + 1, :, v].amax(1) - scores[: M + 1, :, M].amin(1)
+        assert (more.exp() <= weight[M, v]).all()
 
 
-def test_step_and_voice_say_when_a_crowd_draws(model):
-    V = _votes(model, 3)
-    step, voice = max_of_list.step_and_voice(model, 3)
+def test_a_margin_is_the_least_over_positions_and_last_values(model):
+    margin, (_, say, direct) = proofs.least_margins(model, 3), max_of_list.tables(model, 3)
+    for M, value, out in itertools.product(range(5), repeat=3):
+        least = min(
+            (say[place, value, M] - say[place, value, out]).item() for place in range(3)
+        ) + min((direct[q, M] - direct[q, out]).item() for q in range(M + 1))
+        assert margin[M, value, out].item() == pytest.approx(least if value <= M else math.inf)
+
+
+def test_voices_say_when_copies_draw(model):
+    V, voice = _votes(model, 3), proofs.voices(model, 3)
     scores, say, direct = max_of_list.tables(model, 3)
     for M in range(1, 5):
         q, below = M - 1, []
         for place in range(3):
             below.append(say[place, q, q] - say[place, q, M] + direct[q, q] - direct[q, M])
-        typical = scores[q, :, q].mean().exp() * sum(below) / 3
-        crowd = [(V[q, place, M, M] - V[q, place, M, q]) / typical for place in range(2)]
-        torch.testing.assert_close(step[q].exp() * voice[q], min(crowd))
+        own = []
+        for place in range(2):  # the vote of one M at equal weight
+            weight = (scores[q, place, M] - scores[q].max()).exp()
+            own.append((V[q, place, M, M] - V[q, place, M, q]) / weight)
+        expected = (min(own) / (sum(below) / 3)).clamp(min=0.01)
+        torch.testing.assert_close(voice[q], expected)
 
 
 def test_operations_count_the_numbers_that_are_read_or_worked_out():
     numbers = torch.rand(4, 5)
-    assert max_of_list.operations(lambda: numbers + 1) == 20
-    assert max_of_list.operations(lambda: numbers.amin(1).sum()) == 20 + 4
-    assert max_of_list.operations(lambda: numbers.mT[None]) == 0  # a view reads nothing
+    assert proofs.operations(lambda: numbers + 1) == 20
+    assert proofs.operations(lambda: numbers.amin(1).sum()) == 20 + 4
+    assert proofs.operations(lambda: numbers.mT[None]) == 0  # a view reads nothing

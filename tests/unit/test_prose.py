@@ -32,7 +32,11 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "03b": {"1.44": "1 / ln 2"},
     "04": {"1,000": "the unit of a rate", "0.64": "data/REPLICATION.md"},
     "04b": {"16,384": "2 · 256 · 32"},
-    "05": {"100,000": "an order of magnitude", "4,096": "64 · 64", "3,000": "the recipe's steps"},
+    "05": {"3,000": "the recipe's steps"},
+    "05b": {
+        "0.58": "a claim of lesson 05",
+        "50,000": "brute force by the classes, in round numbers",
+    },
     "06b": {"4,096": "tokens"},
     "07b": {"4,096": "tokens", "3.6 nats": "a claim of lesson 07"},
     "07c": {"1,024": "4⁵"},
@@ -66,11 +70,10 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
         "counts and frequencies; three other seeds: 80 to 82, 90, 92, 91 to 92, 92 %": "likewise",
     },
     "04": {"the token at position 1: 0.006": "the claim below it, 0.0064, rounded"},
-    "05": {
-        "ln 5 = 1.609": "a logarithm",
-        "An error usually needs several copies of the value just below the largest, and a random "
-        "list hardly ever has them. So errors stay about as rare as at length 4, among 4,096 times "
-        "as many lists.": "64 · 64",
+    "05": {"ln 5 = 1.609": "a logarithm"},
+    "05b": {
+        "by chance: 12.4": "28 · 28 / 63",
+        "drawn at random: 32 on average": "the middle of 63",
     },
     "06": {"chance: 0.0625": "1/16, the root of 1 over 256 dimensions"},
     "06b": {"knowing nothing: ln 4096 = 8.32 nats": "a logarithm"},
