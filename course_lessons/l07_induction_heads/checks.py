@@ -163,9 +163,7 @@ def _reads(weights: Tensor, label: Tensor) -> Tensor:
     return torch.einsum("bm,hmd->bhd", label, weights)
 
 
-def _moved(
-    model: HookedTransformer, label: Tensor, away: Tensor, there: Tensor
-) -> dict[str, bool]:
+def _moved(model: HookedTransformer, label: Tensor, away: Tensor, there: Tensor) -> dict[str, bool]:
     """What is wrong with where the label goes: the changes of keys at src and at target."""
     read = _reads(model.W_K[1], label)
     heads = there.flatten(2).any(2).any(0)  # [head]

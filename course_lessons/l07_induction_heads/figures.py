@@ -67,7 +67,9 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
             axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
         column += len(word)
     axes.set(
-        xlim=(0, WIDTH), ylim=(-line - 0.6, 1), title="Which tokens did heads 1.6 and 1.1 make likelier?"
+        xlim=(0, WIDTH),
+        ylim=(-line - 0.6, 1),
+        title="Which tokens did heads 1.6 and 1.1 make likelier?",
     )
     axes.axis("off")
     key = plt.colorbar(
@@ -164,7 +166,9 @@ def pairs(top1: Float[Tensor, "later earlier"]) -> None:
     """Show for each pair of heads the share of tokens that fit themselves best."""
     axes, title = plt.subplots(figsize=(8, 4.6))[1], "For which pairs do tokens fit themselves?"
     words = _heads(1), _heads(0), title, "later head", "earlier head"
-    plots.heatmap(top1, *words, label="share of tokens", numbers_from=0.1, colours="Blues", axes=axes)
+    plots.heatmap(
+        top1, *words, label="share of tokens", numbers_from=0.1, colours="Blues", axes=axes
+    )
     plots.show(ALT["pairs"])
 
 

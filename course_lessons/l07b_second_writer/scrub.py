@@ -1,4 +1,4 @@
-"""Causal scrubbing: heads that are given some tokens of a text, and of all others another text's."""
+"""Causal scrubbing: heads that know some tokens of a text, and in place of all others another's."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -40,8 +40,10 @@ def within(
     steps = torch.arange(n)[:, None] - torch.arange(n)  # [dest, src]
     near = torch.isin(steps, torch.tensor(list(back)))
     query = (own if 0 in back else theirs)["q"]
-    scores = [torch.einsum("bphd,bshd->bhps", query, one["k"]) / d_head**0.5 for one in (own, theirs)]
-    seen = torch.where(near, *scores).masked_fill(steps < 0, -torch.inf)
+    ours = torch.einsum("bphd,bshd->bhps", query, own["k"])  # [batch, head, dest, src]
+    of_theirs = torch.einsum("bphd,bshd->bhps", query, theirs["k"])
+    scores = torch.where(near, ours, of_theirs) / d_head**0.5
+    seen = scores.masked_fill(steps < 0, -torch.inf)
     weight = seen.softmax(-1)  # [batch, head, dest, src]
     from_own = torch.einsum("bhps,bshd->bphd", weight * near, own["v"])
     return from_own + torch.einsum("bhps,bshd->bphd", weight * ~near, theirs["v"])
@@ -61,7 +63,9 @@ def losses(
     `windows` says for each head how many places back its own tokens are. What it writes so comes
     through the doors that are `named`; through those of the `rest` comes what `instead` has.
     """
-    z = {head: within(model, tokens, another, back)[:, :, head[1]] for head, back in windows.items()}
+    z = {}
+    for head, back in windows.items():
+        z[head] = within(model, tokens, another, back)[:, :, head[1]]  # [batch, pos, d_head]
     nats = []
     for rows in torch.arange(len(tokens)).split(ROWS):
         own = {head: one[rows] for head, one in z.items()}
