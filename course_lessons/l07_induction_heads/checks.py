@@ -12,7 +12,7 @@ from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.expectations import Wrong, close, demand, four_circuits
 
 FUTURE = "you mark sources after their destination; a head can't look into the future."
-NUMBERS = "it should hold True and False, and it holds other numbers."
+NUMBERS = "it should hold True and False, or 1 and 0, and it holds other numbers."
 
 
 def _copies(tokens: Tensor) -> Tensor:
@@ -26,7 +26,7 @@ def _marks(tokens: Tensor, by: int = 1) -> Tensor:
 def _true_or_false(marks: Any) -> Any:
     if isinstance(marks, Tensor) and marks.dtype != torch.bool:
         demand(((marks == 0) | (marks == 1)).all(), NUMBERS)
-        raise Wrong("it should hold True and False, which pick entries of a pattern, not 1 and 0.")
+        return marks.bool()
     return marks
 
 
@@ -137,40 +137,71 @@ def move_label(answer: Answer) -> None:
     ):
         model, batch = tiny_model(0.6, **config), torch.tensor(tokens)
         label = random(len(batch), model.cfg.d_model, seed=3)
-        read = torch.einsum("bm,hmd->bhd", label, model.W_K[1])
         plain = model.run_with_cache(batch)[1]
         for src, target in ((2, 4), (3, 1)):
-            asked = _run(
-                answer(model, label, src, target),
-                model,
-                batch,
-                f"a label moved from {src} to {target}",
-            )
+            hooks = answer(model, label, src, target)
+            asked = _run(hooks, model, batch, f"a label moved from {src} to {target}")
             given = asked["k", 1] - plain["k", 1]
-            other = next((door for door in "qv" if not close(plain[door, 1], asked[door, 1])), "")
-            elsewhere = [p for p in range(batch.shape[1]) if p not in (src, target)]
-            moved = close(given[:, src], -read) and close(given[:, target], read)
-            layer_0 = close(plain["z", 0], asked["z", 0])
-            others = given[:, elsewhere].any()
-            turned = close(given[:, target], -read)
+            others = [p for p in range(batch.shape[1]) if p not in (src, target)]
+            door = next((door for door in "qv" if not close(plain[door, 1], asked[door, 1])), "")
             for sentence, holds in {
-                "layer 0 is changed: only keys of layer 1 should move.": layer_0,
-                f'the "{other}" of layer 1 move too: '
-                "a label in the key is read in the keys alone.": not other,
+                "layer 0 is changed: only keys of layer 1 should move.": close(
+                    plain["z", 0], asked["z", 0]
+                ),
+                f'the "{door}" of layer 1 move too: '
+                "a label in the key is read in the keys alone.": not door,
                 "no key of layer 1 changes: "
                 "does the function return the keys that it changed?": bool(given.any()),
-                "keys at other positions than src and target change.": not others,
-                "the signs are exchanged: take away at src, add at target.": not turned,
-                "the label stays at src: it should be taken out there, too.": bool(
-                    given[:, src].any()
-                ),
-                "the label is taken out at src, and arrives nowhere: add it at target.": bool(
-                    given[:, target].any()
-                ),
-                "the keys at src and target change by something "
-                "else than what W_K[1] reads of the label.": moved,
+                "keys at other positions than src and target change.": not given[:, others].any(),
+                **_moved(model, label, given[:, src], given[:, target]),
+                **_read_otherwise(model, label, asked["k", 1][:, target], given[:, target]),
             }.items():
                 demand(holds, sentence)
+
+
+def _reads(weights: Tensor, label: Tensor) -> Tensor:
+    return torch.einsum("bm,hmd->bhd", label, weights)
+
+
+def _moved(model: HookedTransformer, label: Tensor, away: Tensor, there: Tensor) -> dict[str, bool]:
+    """What is wrong with where the label goes: the changes of keys at src and at target."""
+    read = _reads(model.W_K[1], label)
+    heads = there.flatten(2).any(2).any(0)  # [head]
+    return {
+        "the signs are exchanged: take away at src, add at target.": not close(there, -read),
+        "the label stays at src: it should be taken out there, too.": bool(away.any()),
+        "the label is taken out at src, and arrives nowhere: add it at target.": bool(there.any()),
+        "the keys of some heads stay as they are: "
+        "every head of layer 1 has keys of its own, and all should change.": bool(heads.all()),
+    }
+
+
+def _read_otherwise(
+    model: HookedTransformer, label: Tensor, key: Tensor, there: Tensor
+) -> dict[str, bool]:
+    """What is wrong with what arrives at target, where `key` is the key and `there` its change."""
+    read = _reads(model.W_K[1], label)
+    first, alike = read[:1].expand_as(read), read[:, :1].expand_as(read)
+    return {
+        "what arrives at target takes the key's place: add it to what is there.": not close(
+            key, read
+        ),
+        "you read the label with W_Q, as queries do: keys are made with W_K.": not close(
+            there, _reads(model.W_Q[1], label)
+        ),
+        "you read the label with the W_K of layer 0: the keys are those of layer 1.": not close(
+            there, _reads(model.W_K[0], label)
+        ),
+        "all texts get the first text's label: each row of `label` is for one text.": close(
+            read, first
+        )
+        or not close(there, first),
+        "all heads get what the first head reads: each has a W_K of its own.": not close(
+            there, alike
+        ),
+        "the keys at src and target change by something else than what W_K[1] reads of the "
+        "label.": close(there, read),
+    }
 
 
 def _run(given: Any, model: HookedTransformer, tokens: Tensor, asked: str) -> ActivationCache:
@@ -197,46 +228,3 @@ def _run(given: Any, model: HookedTransformer, tokens: Tensor, asked: str) -> Ac
         raise Wrong(
             f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {asked}."
         ) from error
-
-
-@judged
-def drawing(answer: Answer) -> None:
-    """`drawing(writer, readers) → doors`: every end of every arrow, in any order."""
-    for writer, readers in (((0, 5), [(1, 6), (1, 1)]), ((0, 2), [(1, 3)])):
-        given = answer(writer, list(readers))
-        listed = [tuple(one) for one in given] if isinstance(given, list | tuple | set) else []
-        if not listed or not all(len(one) in (2, 3) for one in listed):
-            raise Wrong(
-                'it should return a list of doors, as (writer, "k", reader) or (reader, "logits").'
-            )
-        one, doors = readers[0], {*listed}
-        wanted: set[tuple] = {("embed", "v", writer)}
-        for r in readers:
-            wanted |= {("embed", "q", r), (writer, "k", r), ("embed", "v", r), (r, "logits")}
-        asks = ("embed", "q", one) in doors
-        token_in_key = ("embed", "k", one) in doors
-        moves = ("embed", "v", one) in doors
-        hands_on = ("embed", "v", writer) in doors
-        positions_alone = not doors & {("embed", "q", writer), ("embed", "k", writer)}
-        keys_alone = not doors & {(writer, door, r) for door in "qv" for r in readers}
-        in_key = (writer, "k", one) in doors
-        speaks = (one, "logits") in doors
-        no_other_speaks = not doors & {(writer, "logits"), ("embed", "logits")}
-        for sentence, holds in {
-            "the writer hands on the token one back: what are its values made of?": hands_on,
-            "the writer looks one back by positions alone: "
-            "its query and key need no token.": positions_alone,
-            "the label arrives in the readers' keys, not elsewhere.": keys_alone,
-            "the label stands in the key at B: "
-            "which door of a reader does the writer reach?": in_key,
-            "“who came after A?” is asked at the second A: what is the query made of?": asks,
-            "in the drawing B's key is made of the label alone, "
-            "not of the token B.": not token_in_key,
-            "the third arrow moves B over: what are the readers' values made of?": moves,
-            "B is moved, and nobody says it: "
-            "from a reader to the logits a door is missing.": speaks,
-            "in the drawing only the readers speak to the logits.": no_other_speaks,
-            "one reader is drawn, the others are not: each needs its doors.": doors >= wanted,
-            "it names a door that is not in the drawing.": doors <= wanted,
-        }.items():
-            demand(holds, sentence)

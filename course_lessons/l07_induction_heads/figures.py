@@ -1,4 +1,4 @@
-"""What only lesson 07 draws: the circuit, scores, effects, costs; doors and labels."""
+"""What only lesson 07 draws: the circuit, a passage, scores, losses, doors and labels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,16 +16,15 @@ from course_utils.text import visible
 
 WIDTH = 100  # characters of a line
 # of words beside an arrow: the first three colours, dark enough to read
-DARK = (COLOURS[0], "#a34700", "#00654a")
+DARK = (COLOURS[0], "#a34700", COLOURS[2])
 ALT = plots.alt_texts(__file__)
 Series = Mapping[str, Float[Tensor, " n"]]
-Table = Float[Tensor, "dest src"]
 
 
 def circuit() -> None:
     """Show the induction circuit: an earlier A and B, the second A, the prediction."""
     axes = drawings.streams(("A", "B", "A"), "B")
-    names = "1  fetch from one back", "2  “who came after A?”", "3  copy B"
+    names = "1  look at the token before", "2  “who came after A?”", "3  copy B"
     ends = (1, 3.4, 0.95), (8, 3.4, 3.05), (3.4, 8, 4.05)  # of each arrow: from, to, how high
     for i, (start, end, y) in enumerate(ends):
         drawings.arrow(axes, (start, y), (end, y), COLOURS[i], "--" if i == 1 else "-")
@@ -50,7 +49,7 @@ def circuit() -> None:
 def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 10) -> None:
     """Show a text, each token coloured by what was `added` to its logit.
 
-    Orange is more, blue is less; below −`limit` / 5 there is a line.
+    Orange is more, purple is less; below −`limit` / 5 there is a line.
     """
     # the map's ends are too dark to read on
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")
@@ -68,7 +67,9 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
             axes.plot([column, column + len(word)], [-line - 0.22] * 2, color="black", linewidth=1)
         column += len(word)
     axes.set(
-        xlim=(0, WIDTH), ylim=(-line - 0.6, 1), title="Which tokens did the induction heads help?"
+        xlim=(0, WIDTH),
+        ylim=(-line - 0.6, 1),
+        title="Which tokens did heads 1.6 and 1.1 make likelier?",
     )
     axes.axis("off")
     key = plt.colorbar(
@@ -78,18 +79,17 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     plots.show(ALT["passage"])
 
 
-def scores(panels: Mapping[str, Series]) -> None:
-    """Show a layer's prefix-matching scores in each panel, one bar for each way to draw tokens.
+def scores(panels: Mapping[str, Float[Tensor, " head"]]) -> None:
+    """Show the prefix-matching scores of a layer's heads in each panel.
 
     A panel is named "two-layer 1".
     """
-    _, axes = plt.subplots(1, len(panels), figsize=(9, 3.6), sharey=True)
+    _, axes = plt.subplots(1, len(panels), figsize=(9, 3.4), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
-        plots.grouped_bars(
-            values, _heads(title[-1]), title.replace(" ", ", layer "), "", "head", axes=panel
-        )
+        words = title.replace(" ", ", layer "), "", "head"
+        plots.grouped_bars({"score": values}, _heads(title[-1]), *words, axes=panel)
     axes[0].set_ylabel("prefix-matching score")
-    axes[0].legend(title="tokens drawn")
+    axes[0].set_ylim(0, 1)
     plots.show(ALT["scores"])
 
 
@@ -97,33 +97,21 @@ def _heads(layer: object = 1) -> list[str]:
     return [f"{layer}.{head}" for head in range(8)]
 
 
-def by_head(values: Series, title: str, unit: str, alt: str) -> None:
-    """Show bars for each head of layer 1, one for each name in `values`.
+def losses(by_model: Series, period: int, chance: float, step: int = 8) -> None:
+    """Show the loss by position, a line for each model, averaged in steps.
 
-    `alt` is the description's name.
+    Dotted lines part the passes.
     """
-    plots.grouped_bars(values, _heads(), title, unit, "head").legend()
-    plots.show(ALT[alt])
-
-
-def losses(panels: Mapping[str, Series], period: int, chance: float, step: int = 8) -> None:
-    """Show the loss by position in each panel, a line for each model, averaged in steps.
-
-    Dotted lines part passes.
-    """
-    _, axes = plt.subplots(1, len(panels), figsize=(9, 3.8), sharey=True)
-    for panel, (title, models) in zip(axes, panels.items(), strict=True):
-        means = {name: loss.view(-1, step).mean(1) for name, loss in models.items()}
-        places = [step * (i + 0.5) for i in range(3 * period // step)]
-        words = f"tokens drawn {title}", "position of the predicted token", ""
-        plots.curves(
-            means, *words, x=places, markers=True, size=4, legend=False, axes=panel, ylim=(0, 16)
-        )
-        for start, label in ((period, "a pass begins"), (2 * period, None)):
-            panel.axvline(start + 1, color=COLOURS[6], linestyle=":", label=label)
-        panel.axhline(chance, color=COLOURS[6], label="all tokens equally likely")
-    axes[0].set_ylabel("nats per token")
-    axes[-1].legend(fontsize=8, ncols=2, frameon=True, framealpha=1, edgecolor="none")
+    means = {name: loss.view(-1, step).mean(1) for name, loss in by_model.items()}
+    places = [step * (i + 0.5) for i in range(3 * period // step)]
+    words = "Who profits from the second pass?", "position of the predicted token", "nats per token"
+    axes = plots.curves(
+        means, *words, x=places, markers=True, size=5, legend=False, figsize=(8, 3.8), ylim=(0, 17)
+    )
+    for start, label in ((period, "a pass begins"), (2 * period, None)):
+        axes.axvline(start + 1, color=COLOURS[6], linestyle=":", label=label)
+    axes.axhline(chance, color=COLOURS[6], label="all tokens equally likely")
+    axes.legend(fontsize=9, ncols=2, loc="lower left")
     plots.show(ALT["losses"])
 
 
@@ -137,13 +125,6 @@ def patterns(
     plots.show(ALT["patterns"])
 
 
-def page(pattern: Table, tokens: Sequence[str], title: str) -> None:
-    """Show one head's attention pattern on a page of text, large."""
-    axes = plt.subplots(figsize=(10, 8.5))[1]
-    plots.attention(pattern, tokens, title, axes)
-    plots.show(ALT["mystery"])
-
-
 def doors(by_door: Series, of: Sequence[int]) -> None:
     """Show the scores of the heads `of` layer 1, by the door that no longer lets 0.5 in."""
     bars = {
@@ -151,29 +132,11 @@ def doors(by_door: Series, of: Sequence[int]) -> None:
         for i, head in enumerate(of)
     }
     title, unit = "What is left when one door to 0.5 is shut?", "prefix-matching score"
-    plots.grouped_bars(bars, list(by_door), title, unit, "door that is shut", numbers=True).legend()
+    xlabel = "door that is shut, and what comes through instead"
+    axes = plots.grouped_bars(bars, list(by_door), title, unit, xlabel, numbers=True)
+    axes.legend(ncols=2, loc="upper right")
+    axes.set_ylim(0, 1)
     plots.show(ALT["doors"])
-
-
-def costs(panels: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
-    """For each panel, what each way of cutting costs at each kind of position."""
-    _, axes = plt.subplots(1, len(panels), figsize=(9.6, 4), sharey=True)
-    for panel, (title, ways) in zip(axes, panels.items(), strict=True):
-        values = {way: list(by_kind.values()) for way, by_kind in ways.items()}
-        plots.grouped_bars(
-            values, list(next(iter(ways.values()))), title, "", "kind of position", axes=panel
-        )
-        panel.axhline(0, color="black", lw=0.8)
-    axes[0].set_ylabel("what the cut costs, nats per token")
-    axes[0].legend(title="in place of what\nthe heads write")
-
-
-def writers(attention: Mapping[str, float]) -> None:
-    """Show how much of the induction heads' attention follows, for each choice of moved labels."""
-    title = "Whose label makes the rest follow?"
-    unit = "attention to the place 20 later, mean of 1.6 and 1.1"
-    plots.bars(attention, title, unit, [max(attention, key=lambda name: attention[name])])
-    plots.show(ALT["writers"])
 
 
 def moved(
@@ -183,7 +146,7 @@ def moved(
 
     The label moves `later` places.
     """
-    _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.6), sharex=True)
+    _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.8), sharex=True)
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
         attention = {
             name: dict(enumerate(line[:, i].tolist(), -before)) for name, line in lines.items()
@@ -191,56 +154,54 @@ def moved(
         words = f"Where does 1.{head} look? Mean of 7 destinations", "", "attention"
         plots.curves(attention, *words, markers=True, size=4, legend=False, axes=axes, ylim=(0, 1))
     panels[-1].set(
-        xticks=[0, later], xticklabels=["earlier B", f"{later} later"], xlabel="source position"
+        xticks=[0, later],
+        xticklabels=["the earlier B", f"{later} positions later"],
+        xlabel="source position",
     )
     panels[0].legend(loc="upper center")
     plots.show(ALT["moved"])
 
 
-def matches(match: Table, alike: Table, tokens: Sequence[str], reader: str, writer: str) -> None:
-    """Show two tables on one scale: `reader`'s match through `writer`, and its own QK."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(10, 4.8))
-    for axes, table, title, end in (
-        (left, match, f"M_K of {reader} with {writer}", "token before the source"),
-        (right, alike, f"QK of {reader} alone", "token at the source"),
-    ):
-        words = tokens, tokens, title, "token at the destination", end
-        plots.heatmap(table, *words, centred=True, limit=10.0, axes=axes)
-    plots.show(ALT["matches"])
-
-
 def pairs(top1: Float[Tensor, "later earlier"]) -> None:
-    """Show for each pair of heads the share of tokens that match themselves best."""
-    axes, title = plt.subplots(figsize=(8, 4.6))[1], "Which pairs match tokens to themselves?"
+    """Show for each pair of heads the share of tokens that fit themselves best."""
+    axes, title = plt.subplots(figsize=(8, 4.6))[1], "For which pairs do tokens fit themselves?"
     words = _heads(1), _heads(0), title, "later head", "earlier head"
-    plots.heatmap(top1, *words, label="share of tokens", numbers_from=0.1, axes=axes)
+    plots.heatmap(
+        top1, *words, label="share of tokens", numbers_from=0.1, colours="Blues", axes=axes
+    )
     plots.show(ALT["pairs"])
 
 
-def enough(saved: Mapping[str, Mapping[str, Float[Tensor, " text"]]]) -> None:
-    """Show what is saved in the second pass, a bar for what is kept.
+def enough(passes: Mapping[str, Mapping[str, Float[Tensor, "pass text"]]]) -> None:
+    """Show the losses in the first and in the second pass as arrows, for what is kept.
 
-    Bars are grouped by what replaces everything else.
+    `passes` has them by what replaces everything else, and then by what is kept.
     """
-    bars = {
-        kept: [nats.mean().item() for nats in by_way.values()] for kept, by_way in saved.items()
-    }
-    ways = list(next(iter(saved.values())))
-    title, unit = "What is saved when only this is kept?", "nats, first pass less second"
-    axes = plots.grouped_bars(bars, ways, title, unit, "what stands in for the rest", numbers=True)
-    axes.legend(ncols=len(bars), loc="upper center")
-    axes.set_ylim(0, 8)
-    plots.show(ALT["enough" if len(bars) < 3 else "completed"])
-
-
-def missing(shares: Mapping[str, float], alone: float) -> None:
-    """Show what share is saved when the readers hear one more head of layer 0.
-
-    A line marks the drawing `alone`.
-    """
-    axes = plots.bars(shares, "Which head does the drawing lack?", "share that is saved")
-    axes.axvline(alone, color="black", ls="--", lw=1)
-    plots.show(ALT["missing"])
+    axes = plt.subplots(figsize=(9, 4.2))[1]
+    kept = list(next(iter(passes.values())))
+    for x, by_kept in enumerate(passes.values()):
+        for i, (name, nats) in enumerate(by_kept.items()):
+            first, second = nats[:2].mean(1).tolist()
+            at = x + 0.24 * (i - (len(kept) - 1) / 2)
+            axes.annotate(
+                "",
+                (at, second),
+                (at, first),
+                arrowprops={"arrowstyle": "-|>", "color": COLOURS[i], "lw": 2.5},
+            )
+            axes.plot(at, first, "os^"[i], color=COLOURS[i], ms=7, label=None if x else name)
+            axes.text(at + 0.03, (first + second) / 2, f"−{first - second:.1f}", fontsize=10)
+    axes.set(
+        xlim=(-0.6, len(passes) - 0.4),
+        ylim=(0, 17),
+        xticks=range(len(passes)),
+        xticklabels=passes,
+        xlabel="replacement value of everything else",
+        ylabel="nats per token",
+        title="From the first pass to the second: how far does the loss fall?",
+    )
+    axes.legend(ncols=len(kept), loc="upper left", title="what is kept")
+    plots.show(ALT["enough"])
 
 
 draws_in_style(__name__)

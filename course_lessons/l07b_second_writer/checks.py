@@ -1,13 +1,9 @@
 """Checks of lesson 07b, the second writer: each exercise, and what each mistake is told."""
 
-import torch
 from torch import Tensor
 
-from course_lessons import by_hand
-from course_lessons.fixtures import passes
-from course_utils import heads
 from course_utils.course.exercises import Answer, judged
-from course_utils.course.expectations import Unfit, Wrong, demand, four_circuits
+from course_utils.course.expectations import Unfit, Wrong, demand
 
 
 @judged
@@ -54,46 +50,3 @@ def two_occurrences(answer: Answer) -> None:
         raise Unfit(
             "the next cells want a list of tokens, and get a tensor: return its `.tolist()`"
         )
-
-
-@judged
-def pointers_by_hand(answer: Answer) -> None:
-    """`pointers_by_hand(V, n_ctx) → QK1, OV1, QK2, OV2`: induction by a pointer.
-
-    Any circuits that do it are right.
-    """
-    for V, period in ((7, 4), (10, 8)):
-        n_ctx = 2 * period + 1
-        circuits = four_circuits(answer(V, n_ctx), V + 2 * n_ctx, "V + 2 · n_ctx")
-        QK = circuits[0::2]
-        OV = circuits[1::2]
-        tokens = passes(V, n_ctx, period)
-        dest = torch.arange(period + 1, n_ctx)
-        built, blind = (
-            by_hand.from_circuits(QK, OV, V, n_ctx, seen) for seen in ("standard", "shortformer")
-        )
-        logits, (_, run) = built(tokens), built.run_with_cache(tokens)
-        first, second = (run["pattern", layer][:, 0] for layer in (0, 1))
-        none = heads.patterns(blind, tokens)[1, 0][:, dest, dest - period + 1].mean().item()
-        copies = first[:, dest, dest - period].mean().item()
-        brought = (run["resid_post", 0] - run["resid_pre", 0])[:, dest].abs().max().item() > 0.1
-        before, at, after = (second[:, dest, dest - period + by].mean().item() for by in (-1, 0, 1))
-        right = torch.equal(logits[:, period + 1 : -1].argmax(-1), tokens[:, period + 2 :])
-        one = first.diagonal(-1, 1, 2)[:, 1:].mean().item()
-        for sentence, holds in {
-            "the first head looks one back: "
-            "that is lesson 07's circuit, and the pointer is another.": one < 0.5,
-            f"from the second A, the first head gives the earlier A {copies:.2f} of its attention: "
-            "QK1 should fit a token to the same token, with large scores.": copies > 0.4,
-            "the first head brings nothing back: "
-            "OV1 is [from, to], from the position part to the empty part.": brought,
-            "the second head looks at the earlier A, where the pointer points: "
-            "it should look one further.": at < 0.5,
-            "the second head looks one before the earlier A: the shift goes the other way.": before
-            < 0.5,
-            f"the second head gives the earlier B {after:.2f} of its attention: QK2 "
-            "should fit a pointer to j to the position j + 1, with large scores.": after > 0.98,
-            "the second head looks at B, but the model does not say B: is OV2 loud enough?": right,
-            "it works without positions in the stream: no pointer.": none < 0.9,
-        }.items():
-            demand(holds, sentence)

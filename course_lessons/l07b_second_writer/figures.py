@@ -1,4 +1,4 @@
-"""What only lesson 07b draws: the company of two positions, the pointer, cuts and variants."""
+"""What only lesson 07b draws: the company of two positions, what is kept, cuts and variants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,14 +27,12 @@ def _text(tokens: Sequence[str], axes: Axes, colours: Mapping[str, str] | None =
     axes.axis("off")
 
 
-def company(
-    looks: Float[Tensor, " back"], question: str = "", before: Sequence[str] = ("u", "v", "w", "x")
-) -> None:
+def company(looks: Float[Tensor, " back"], before: Sequence[str] = ("u", "v", "w", "x")) -> None:
     """Show two A in the same company, and what a blurred head writes at B and at A.
 
     Its attention `looks` back.
     """
-    axes = plt.subplots(figsize=(10.4, 4.3 if question else 3.5))[1]
+    axes = plt.subplots(figsize=(10.4, 3.5))[1]
     tokens = [*before, "A", "B", "· · ·", *before, "A", "?"]
     B, again = len(before) + 1, len(tokens) - 2
     _text(tokens, axes, {"?": "#ffe9d6"})
@@ -48,19 +46,13 @@ def company(
             axes.bar(
                 x, 4 * share, 0.6, 0.45, color=colour, hatch=hatch, edgecolor="white", label=label
             )
-            axes.text(x, 0.5 + 4 * share, f"{share:.2f}", ha="center", va="bottom", fontsize=9)
+            axes.text(x, 0.5 + 4 * share, f"{share:.2f}", ha="center", va="bottom", fontsize=10)
         axes.text(places[-1] - 2.5, 2.2, f"0.0 writes at {words}", ha="center", fontsize=11)
-    axes.legend(fontsize=9, loc="upper right", bbox_to_anchor=(1, 0.86)).set_title(
+    axes.legend(fontsize=10, loc="upper right", bbox_to_anchor=(1, 0.86)).set_title(
         "share of 0.0's attention"
     )
-    if question:
-        drawings.arrow(axes, (again, -0.3), (B, -0.3), LOOKS, "--", -0.18)
-        axes.text((again + B) / 2, -1.3, question, ha="center", color=LOOKS, fontsize=11)
-    axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-1.5 if question else -0.35, 2.5))
-    asked = (
-        f" An arrow from the second A back to the earlier B asks: {question}" if question else ""
-    )
-    plots.show(ALT["company"] + asked)
+    axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-0.35, 2.5))
+    plots.show(ALT["company"])
 
 
 def _bars(
@@ -98,9 +90,7 @@ def sources(fit: Mapping[tuple[str, str], Sequence[float]], of: Sequence[int]) -
     """Show what share of tokens match themselves best, for each source of query and key."""
     bars = {f"1.{head}": [rates[i] for rates in fit.values()] for i, head in enumerate(of)}
     names = [f"query: {query}\nkey: {key}" for query, key in fit]
-    _bars(
-        bars, names, "Which pairs of sources match?", "share of tokens that match themselves best"
-    )
+    _bars(bars, names, "Which pairs of sources match?", "share of tokens that fit themselves best")
     plots.show(ALT["sources"])
 
 
@@ -120,42 +110,64 @@ def preferences(went: Mapping[str, Float[Tensor, "head occurrence"]], of: Sequen
     plots.show(ALT["preferences"])
 
 
-def costs(cost: Mapping[str, Mapping[str, Float[Tensor, ""]]]) -> None:
-    """Show what each stand-in for the second writer costs, in nats, by kind of position."""
-    bars = {
-        f"{name} in its place": [nats.item() for nats in by_kind.values()]
-        for name, by_kind in cost.items()
-    }
-    places, title = list(next(iter(cost.values()))), "What does the loss of 0.0 cost?"
-    axes = _bars(bars, places, title, "nats per token", "kind of position", 3.8)
+def costs(cost: Mapping[str, Mapping[str, float]]) -> None:
+    """Show what each cut costs, in nats, by kind of position."""
+    bars = {name: list(by_kind.values()) for name, by_kind in cost.items()}
+    places, title = list(next(iter(cost.values()))), "What does the cut cost?"
+    axes = _bars(bars, places, title, "nats per token", "kind of position", 4.2)
     axes.axhline(0, color="black", lw=0.8)
     axes.margins(y=0.12)
+    axes.legend(loc="upper right")
     plots.show(ALT["costs"])
 
 
-def pointer() -> None:
-    """Show induction by a pointer: streams of three positions, and the three steps between them."""
-    axes = drawings.streams(("A", "B", "A"), "B", 4.2)
-    drawings.box(axes, 8, 2.0, "“A stood at j”", "#dcebf5")
-    for start, end, y, words, colour, line in (
-        (1, 8, 0.95, "1  find the same token, fetch its position", COLOURS[0], "-"),
-        (8, 3.4, 3.05, "2  look at j, moved one on", LOOKS, "--"),
-        (3.4, 8, 4.05, "3  copy B", "#00654a", "-"),
-    ):
-        drawings.arrow(axes, (start, y), (end, y), colour, line)
-        axes.text(5.7, y + 0.1, words, ha="center", va="bottom", color=colour, fontsize=9)
-    plots.show(ALT["pointer"])
+def missing(shares: Mapping[str, float], alone: float) -> None:
+    """Show what share is saved when the later heads read one more head of layer 0.
 
-
-def match_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
-    """Show the match of a word itself, its variant and another's variant, for each family.
-
-    The match is one in score.
+    A line marks the circuit diagram `alone`.
     """
-    _bars(values, families, "What does the match find?", "match, in score", "family").set_ylim(
-        0, 8.5
-    )
-    plots.show(ALT["match_of_variants"])
+    axes = plots.bars(shares, "Which head does the diagram lack?", "share that is saved")
+    axes.axvline(alone, color="black", ls="--", lw=1, label="the diagram alone")
+    axes.legend(loc="lower right")
+    plots.show(ALT["missing"])
+
+
+def kept(shares: Mapping[str, Mapping[str, float]], title: str, alt: str) -> None:
+    """Show what share of induction's saving is left, by what is kept.
+
+    Bars are grouped by what replaces everything else. `alt` is the description's name.
+    """
+    bars = {name: list(by_way.values()) for name, by_way in shares.items()}
+    ways = list(next(iter(shares.values())))
+    words = title, "share that is saved", "replacement value of the rest"
+    _bars(bars, ways, *words).set_ylim(0, 1.4)
+    plots.show(ALT[alt])
+
+
+def word_pieces(attention: Mapping[str, Float[Tensor, " head"]]) -> None:
+    """Show for each head of layer 1 how much it looks at pieces of the word's first mention."""
+    places = [f"1.{head}" for head in range(8)]
+    title = "From the first piece of a word that came before: where?"
+    bars = {name: looks.tolist() for name, looks in attention.items()}
+    _bars(bars, places, title, "attention", "head").set_ylim(0, 0.9)
+    plots.show(ALT["words"])
+
+
+def worth(cost: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
+    """Show what heads are worth on each kind of text, in nats per token, with standard errors."""
+    axes = plt.subplots(figsize=(9, 3.8))[1]
+    for i, (name, by_text) in enumerate(cost.items()):
+        means, errors = zip(*by_text.values(), strict=True)
+        at = [x + 0.3 * (i - 0.5) for x in range(len(by_text))]
+        style: Any = {"color": COLOURS[i], "hatch": ("", "///")[i], "edgecolor": "white"}
+        drawn = axes.bar(at, means, 0.28, yerr=errors, capsize=4, label=name, **style)
+        axes.bar_label(drawn, fmt=plots.written, padding=3)
+    axes.axhline(0, color="black", lw=0.8)
+    axes.set_xticks(range(len(by_text)), list(by_text))
+    axes.set(ylabel="nats per token", title="What do the heads of layer 1 know?")
+    axes.margins(y=0.2)
+    axes.legend(loc="upper left")
+    plots.show(ALT["worth"])
 
 
 def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
@@ -186,32 +198,6 @@ def occurrences() -> None:
     axes.text(6.5, 2.3, "which of the two?", ha="center", color=LOOKS, fontsize=9)
     axes.set(xlim=(-0.6, 10.6), ylim=(-1.3, 2.7))
     plots.show(ALT["occurrences"])
-
-
-def resemblance(cosine: Mapping[str, Float[Tensor, ""]], match: Mapping[str, float]) -> None:
-    """Show for each family how alike word and variant are, and their match in score.
-
-    Alike by the cosine of their embeddings.
-    """
-    points = {family: {value.item(): match[family]} for family, value in cosine.items()}
-    words = "cosine of the embeddings of word and variant", "match of the variant, in score"
-    title = "Does the match follow the embeddings?"
-    axes = plots.curves(
-        points, title, *words, lines=False, markers=True, size=9, xlim=(0, 0.6), ylim=(0, 6)
-    )
-    axes.legend(loc="upper left", prop={"family": "monospace"})
-    plots.show(ALT["resemblance"])
-
-
-def scrubbed(kept: Mapping[str, Mapping[str, float]]) -> None:
-    """Show what share of induction's saving is left, by what 0.0 is given.
-
-    Bars are grouped by what replaces everything else.
-    """
-    bars = {f"0.0 knows {name}": list(by_way.values()) for name, by_way in kept.items()}
-    words = "How much do the words save?", "share that is saved", "what stands in for the rest"
-    _bars(bars, list(next(iter(kept.values()))), *words).set_ylim(0, 1.35)
-    plots.show(ALT["scrubbed"])
 
 
 draws_in_style(__name__)

@@ -1,4 +1,4 @@
-"""Kinds of position and of token: what came before, and what counts as the same."""
+"""Kinds of position, of token and of word: what came before, and what counts as the same."""
 
 from collections.abc import Callable
 
@@ -44,3 +44,28 @@ def variants(change: Callable[[str], str]) -> Int[Tensor, "pair 2"]:
     if not pairs:
         raise ValueError("No word of the vocabulary has such a variant in it.")
     return torch.tensor(pairs)
+
+
+@validated
+def words_again(tokens: Int[Tensor, " pos"]) -> list[tuple[list[int], list[int]]]:
+    """Words of three or more pieces that come again in a text: positions of two mentions, in order.
+
+    A word begins with a space and goes on with pieces of letters. Of each later mention, the first
+    one is its partner.
+    """
+    require_tokens(None, tokens)
+    names = [str(tokenizer().decode([token])) for token in tokens.tolist()]
+    words: list[list[int]] = []
+    for place, name in enumerate(names):
+        if name.startswith(" ") and name[1:].isalpha():
+            words.append([place])
+        elif name.isalpha() and words and words[-1][-1] == place - 1:
+            words[-1].append(place)
+    first: dict[str, list[int]] = {}
+    again = []
+    for places in words:
+        word = "|".join(names[place] for place in places)
+        if len(places) >= 3 and word in first:
+            again.append((first[word], places))
+        first.setdefault(word, places)
+    return again

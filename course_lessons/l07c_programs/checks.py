@@ -6,7 +6,6 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons.fixtures import tiny_model
-from course_lessons.l07c_programs import lookup
 from course_lessons.programs import START, Program, run
 from course_utils import interventions
 from course_utils.course.exercises import Answer, compared, judged
@@ -122,32 +121,3 @@ interchange = compared(
         "only what one door reads of it should be swapped.": _whole,
     },
 )
-
-
-@judged
-def found(answer: Answer) -> None:
-    """`found() → Program`: the program of the trained model, its heads named as the model's are."""
-    program, texts = answer(), lookup.texts(6, 60)
-    said = _out(program, texts, lookup.D_VOCAB)[:, 7:].argmax(-1)
-    assert isinstance(program, Program)
-    names = [sorted(layer) for layer in program.layers]
-    wanted = [["0.0", "0.1"], ["1.0", "1.1"]]
-    demand(
-        names == wanted, f"the model has heads 0.0 and 0.1, then 1.0 and 1.1; yours has {names}."
-    )
-    demand(
-        torch.equal(said, lookup.answers(texts)),
-        "it does not answer as the model does: look at the bars again.",
-    )
-    doors = program.doors()
-    demand(
-        all(door != "q" for _, door, _ in doors),
-        "its queries read layer 0: a swap in the queries changed nothing.",
-    )
-    every = {(writer, "k", reader) for writer in wanted[0] for reader in wanted[1]}
-    missing = sorted(every - doors)
-    for writer, _, reader in missing:
-        raise Wrong(
-            "exchanging one writer did half of it: "
-            f"both readers hear both, and here {reader} does not {writer}."
-        )

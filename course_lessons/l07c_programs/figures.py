@@ -103,17 +103,18 @@ def by_length(one_layer: Mapping[int, float], seeds: Sequence[Mapping[int, float
     plots.show(ALT["by_length"])
 
 
-def followed(shares: Mapping[str, Sequence[float]]) -> None:
-    """For each door, the share of answers of each seed that follow the other text."""
+def followed(shares: Mapping[str, Sequence[float]], title: str, alt: str) -> None:
+    """For each door, or each part, the share of answers of each seed that follow the other text.
+
+    `alt` is the description's name.
+    """
     axes = plt.subplots(figsize=(10, 4))[1]
     seeds = [f"seed {seed}" for seed in range(len(next(iter(shares.values()))))]
-    title = "Through which door does the other text come?"
-    plots.grouped_bars(
-        shares, seeds, title, "share that follows the other text", numbers=True, axes=axes
-    )
-    axes.set(ylim=(0, 1.3), yticks=[0, 0.25, 0.5, 0.75, 1])
+    words = title, "share that follows the other text"
+    plots.grouped_bars(shares, seeds, *words, numbers=True, axes=axes)
+    axes.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])
     axes.legend(ncols=len(shares), loc="upper right")
-    plots.show(ALT["doors"])
+    plots.show(ALT[alt])
 
 
 def looks(attention: Mapping[str, Mapping[str, float]]) -> None:

@@ -108,17 +108,70 @@ def followed(
     logits: Float[Tensor, "batch pos d_vocab"],
     tokens: Int[Tensor, "batch pos"],
     source: Int[Tensor, "batch pos"],
+    door: str,
 ) -> float:
-    """The share of answers that go by the places in `source`, of those that this should change."""
-    own, other = answers(tokens), answers(tokens, about=source)
+    """The share of answers that are what an exchange through a door predicts.
+
+    Of those that it should change. Queries and keys say where a head looks: the place is that of
+    `source`, and the letter is read in `tokens`. Values say what it moves: the place is that of
+    `tokens`, and the letter is read in `source`. Raises ValueError for another door than "q", "k"
+    or "v".
+    """
+    if door not in ("q", "k", "v"):
+        raise ValueError(f'A door is "q", "k" or "v", not {door!r}.')
+    own = answers(tokens)
+    other = answers(source, about=tokens) if door == "v" else answers(tokens, about=source)
     said = logits.argmax(-1)[:, tokens.shape[1] // 2 + 1 :]
     return (said == other)[own != other].float().mean().item()
+
+
+def kept(
+    logits: Float[Tensor, "batch pos d_vocab"],
+    tokens: Int[Tensor, "batch pos"],
+    source: Int[Tensor, "batch pos"],
+) -> float:
+    """The share of answers that stay right, of those that `source` would change in the keys."""
+    own, other = answers(tokens), answers(tokens, about=source)
+    said = logits.argmax(-1)[:, tokens.shape[1] // 2 + 1 :]
+    return (said == own)[own != other].float().mean().item()
+
+
+@validated
+def parts(
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"]
+) -> dict[str, Float[Tensor, "batch pos head d_head"]]:
+    """What layer 0's heads move, in two parts: "the token before" and "everything else".
+
+    They add up to z.
+    """
+    require_tokens(model, tokens)
+    cache = model.run_with_cache(tokens)[1]
+    share = cache["pattern", 0].diagonal(-1, 2, 3).transpose(1, 2)  # [batch, pos - 1, head]
+    before = torch.zeros_like(cache["z", 0])
+    before[:, 1:] = share[..., None] * cache["v", 0][:, :-1]
+    return {"the token before": before, "everything else": cache["z", 0] - before}
 
 
 def by_length(model: HookedTransformer) -> dict[int, float]:
     """The share of right answers, by the number of letters in the block."""
     asked = {n: texts(n, seed=9) for n in LENGTHS}
     return {n: right(model(tokens), tokens) for n, tokens in asked.items()}
+
+
+def errors(model: HookedTransformer) -> dict[str, int]:
+    """How many answers are "wrong" at all lengths together, and what they say.
+
+    How many of the wrong ones are "a letter of the block".
+    """
+    found = {"wrong": 0, "a letter of the block": 0}
+    for n in LENGTHS:
+        tokens = texts(n, seed=9)
+        said = model(tokens).argmax(-1)[:, n + 1 :]
+        wrong = said != answers(tokens)
+        is_there = (said[:, :, None] == tokens[:, None, 1 : n + 1]).any(-1)
+        found["wrong"] += int(wrong.sum())
+        found["a letter of the block"] += int((wrong & is_there).sum())
+    return found
 
 
 @validated

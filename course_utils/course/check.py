@@ -17,7 +17,17 @@ from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, soluti
 
 # What version 0.3 asked for and the course no longer does: a copy of a lesson of then goes on with
 # what its learner wrote. This goes with version 0.5.
-GONE = {"interference", "move_key", "moved", "patch_stream", "qk_scores", "worst_lead"}
+GONE = {
+    "drawing",
+    "found",
+    "interference",
+    "move_key",
+    "moved",
+    "patch_stream",
+    "pointers_by_hand",
+    "qk_scores",
+    "worst_lead",
+}
 
 __all__ = ["EXERCISES", "hint", "reset", "solution"]
 

@@ -73,14 +73,21 @@ def table(lesson: str) -> dict[str, dict]:
 
 @validated
 def claim(
-    statement: str, value: Any, unit: str = "", predicted: str = "", *, se: Number = None
+    statement: str,
+    value: Any,
+    unit: str = "",
+    predicted: str = "",
+    *,
+    se: Number = None,
+    bet_on: Any = None,
 ) -> None:
     """Tell a measured value in the cell's table, and hold it to what the lesson's table expects.
 
     `value` is a number, a truth value, a string, or a tensor, list or dictionary of them; `unit`
     "%" shows a share as per cent, `se` is its standard error (see `measure.difference`).
-    `predicted` names the `predict` that asked for it: your bet stands beside the truth. Raises
-    ClaimFailed where claims are strict (see above).
+    `predicted` names the `predict` that asked for it: your bet stands beside the truth. Where the
+    value is several, `bet_on` is the one that was asked for. Raises ClaimFailed where claims are
+    strict (see above).
     """
     value = _plain(value)
     entry = expectations().get(statement, {})
@@ -92,7 +99,8 @@ def claim(
     told = shown(value, unit, entry) if se is None else _with_error(value, float(se), unit)
     bet = ""
     if predicted:
-        bet = bets.answered(predicted, value, unit, entry.get("because", ""))
+        truth = value if bet_on is None else _plain(bet_on)
+        bet = bets.answered(predicted, truth, unit, entry.get("because", ""))
     note = ""
     if entry and not holds and not os.environ.get(MODE):
         note = f"(the course's own notebook: {expected})"

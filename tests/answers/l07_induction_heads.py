@@ -60,6 +60,26 @@ def _hooked(
     return answer
 
 
+def _added(k: Tensor, read: Tensor, src: int, target: int) -> Tensor:
+    return k.index_add(1, torch.tensor([src, target]), torch.stack([-read, read], 1))
+
+
+def _put(k: Tensor, read: Tensor, src: int, target: int) -> Tensor:
+    k[:, src] -= read
+    k[:, target] = read
+    return k
+
+
+def _reading(weights: Callable[[HookedTransformer], Tensor]) -> Answer:
+    """An answer that reads the label with other weights, [head, d_model, d_head]."""
+
+    def answer(model: HookedTransformer, label: Tensor, src: int, target: int) -> list[tuple]:
+        read = torch.einsum("bm,hmd->bhd", label, weights(model))
+        return [("blocks.1.attn.hook_k", lambda k, hook: _added(k, read, src, target))]
+
+    return answer
+
+
 def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k") -> Answer:
     def move(x: Tensor, read: Tensor, src: int, target: int) -> Tensor:
         return x.index_add(
@@ -82,20 +102,6 @@ def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int)
     return ([lambda name: name == "blocks.1.attn.hook_k", move],)
 
 
-def _drawn(writer: tuple, readers: list[tuple]) -> list[tuple]:
-    ends = [
-        [(writer, "k", r), ("embed", "q", r), ("embed", "v", r), (r, "logits")] for r in readers
-    ]
-    return [("embed", "v", writer), *(door for some in ends for door in some)]
-
-
-def _lacking(which: int) -> Answer:
-    """The drawing without one door of each reader."""
-    return lambda writer, readers: [
-        d for i, d in enumerate(_drawn(writer, readers)) if not i or (i - 1) % 4 != which
-    ]
-
-
 RIGHT_ANSWERS = {
     "induction_targets": {
         "entry by entry": lambda t: torch.tensor(
@@ -110,6 +116,7 @@ RIGHT_ANSWERS = {
         "the token before each source": lambda t: (
             t[:, None] == torch.cat([t[:1] - 1, t[:-1]])
         ).tril(),
+        "1 and 0": lambda t: _marks(t).long(),
         "one-hot rows": lambda t: (
             (torch.eye(2101)[t] @ torch.eye(2101)[t].T).tril(-1).roll(1, 1).bool()
         ),
@@ -124,11 +131,6 @@ RIGHT_ANSWERS = {
         "two hooks": lambda *given: _moving(there=0)(*given) + _moving(away=0)(*given),
         "by a filter": _by_a_filter,
     },
-    "drawing": {
-        "by comprehension": _drawn,
-        "as a set": lambda w, rs: {*_drawn(w, rs)},
-        "lists, the other way round": lambda w, rs: [[*door] for door in reversed(_drawn(w, rs))],
-    },
 }
 
 
@@ -139,7 +141,6 @@ WRONG_ANSWERS = {
             lambda t: (t[:, None] == t).fill_diagonal_(False).roll(1, 1),
         ),
         NUMBERS: lambda t: _marks(t) / _marks(t).sum(1, keepdim=True).clamp(min=1),
-        "which pick entries of a pattern, not 1 and 0": lambda t: _marks(t).long(),
         "the last 4 has two earlier copies": lambda t: _marks(t) & (_marks(t).cumsum(1) == 1),
         "there is nothing to mark": lambda t: (
             _marks(t) if _marks(t).any() else torch.eye(len(t)).bool()
@@ -170,28 +171,24 @@ WRONG_ANSWERS = {
         "the signs are exchanged": (_moving(-1, -1), lambda m, x, s, t: _moving()(m, x, t, s)),
         'the "q" of layer 1 move too': _moving(name="blocks.1.attn.hook_q"),
         "layer 0 is changed": _moving(name="blocks.0.attn.hook_k"),
-        "by something else than what W_K[1] reads": lambda m, x, s, t: _moving()(
+        "all texts get the first text's label": lambda m, x, s, t: _moving()(
             m, x[:1].expand_as(x), s, t
         ),
+        "something else than what W_K[1] reads": lambda m, x, s, t: _moving()(m, x / 2, s, t),
+        "with W_Q, as queries do": _reading(lambda m: m.W_Q[1]),
+        "with the W_K of layer 0": _reading(lambda m: m.W_K[0]),
+        "all heads get what the first head reads": _reading(
+            lambda m: m.W_K[1, :1].expand_as(m.W_K[1])
+        ),
+        "the keys of some heads stay as they are": _hooked(
+            lambda k, read, s, t: _added(k, torch.cat([read[:, :1], 0 * read[:, 1:]], 1), s, t)
+        ),
+        "takes the key's place": _hooked(_put),
         "keys at other positions": lambda m, x, s, t: _moving()(m, x, s, t - 1),
         "no key of layer 1 changes": _hooked(lambda k, *_: None),
         "the model with your hooks stops": _hooked(lambda k, read, *_: k + read),
         "the model has no activation called 'blocks.1.hook_k'": _moving(name="blocks.1.hook_k"),
         "put the one hook into a list": lambda *given: _moving()(*given)[0],
         "it should return a list of hooks": lambda m, x, s, t: x,
-    },
-    "drawing": {
-        "what are its values made of": lambda w, rs: _drawn(w, rs)[1:],
-        "by positions alone": lambda w, rs: [*_drawn(w, rs), ("embed", "q", w)],
-        "in the readers' keys, not elsewhere": lambda w, rs: [*_drawn(w, rs), (w, "q", rs[0])],
-        "which door of a reader does the writer reach": _lacking(0),
-        "what is the query made of": _lacking(1),
-        "not of the token B": lambda w, rs: [*_drawn(w, rs), *(("embed", "k", r) for r in rs)],
-        "what are the readers' values made of": _lacking(2),
-        "nobody says it": _lacking(3),
-        "only the readers speak": lambda w, rs: [*_drawn(w, rs), ("embed", "logits")],
-        "each needs its doors": lambda w, rs: _drawn(w, rs[:1]),
-        "not in the drawing": lambda w, rs: [*_drawn(w, rs), ((0, 7), "k", rs[0])],
-        "it should return a list of doors": lambda w, rs: None,
     },
 }

@@ -17,10 +17,6 @@ def _two(look: Look, **more: Head) -> Callable[[], Program]:
     return lambda: Program({"a": ONE, "b": TWO, **more}, {"c": Head(look, OUT)})
 
 
-def _found(writers: dict[str, Head], look: Look, *readers: str) -> Callable[[], Program]:
-    return lambda: Program(writers, {name: Head(look, OUT) for name in readers})
-
-
 def _by_hooks() -> Answer:
     """The exchange with hooks of its own."""
 
@@ -41,8 +37,6 @@ def _by_hooks() -> Answer:
     return answer
 
 
-BEFORE, AFTER = Head(back(1), {"token": "before"}), where("before", equals="token")
-POINTER = Head(where("token", equals="token", itself=False), {"place": "pointer"})
 RIGHT_ANSWERS = {
     "two_tokens": {
         "the other way round": _two(both(where("two", equals="one"), where("one", equals="token"))),
@@ -56,18 +50,6 @@ RIGHT_ANSWERS = {
         "logits as they come": lambda *given: _by_hooks()(*given).clone(),
         "in float64": lambda *given: _by_hooks()(*given).double().float(),
     },
-    "found": {
-        "each writer is louder": _found(
-            {"0.0": BEFORE._replace(loud=2), "0.1": BEFORE._replace(loud=2)}, AFTER, "1.0", "1.1"
-        ),
-        "a slot for each": _found(
-            {"0.0": BEFORE, "0.1": Head(back(1), {"token": "again"})},
-            both(AFTER, where("again", equals="token")),
-            "1.0",
-            "1.1",
-        ),
-        "the names in another order": _found({"0.1": BEFORE, "0.0": BEFORE}, AFTER, "1.1", "1.0"),
-    },
 }
 WRONG_ANSWERS = {
     "two_tokens": {
@@ -78,19 +60,4 @@ WRONG_ANSWERS = {
         "it should say": _two(both(where("one", equals="token"), where("two", equals="token"))),
     },
     "interchange": {"the logits differ": lambda *given: 2 * _by_hooks()(*given)},
-    "found": {
-        "heads 0.0 and 0.1": _found({"previous": BEFORE}, AFTER, "reader"),
-        "it does not answer as the model does": _found(
-            {"0.0": BEFORE, "0.1": BEFORE}, back(1), "1.0", "1.1"
-        ),
-        "its queries read layer 0": _found(
-            {"0.0": POINTER, "0.1": POINTER._replace(moves={"token": "same"})},
-            where("place", equals="pointer", step=1),
-            "1.0",
-            "1.1",
-        ),
-        "both readers hear both": _found(
-            {"0.0": BEFORE, "0.1": Head(back(2), {"token": "two"})}, AFTER, "1.0", "1.1"
-        ),
-    },
 }

@@ -455,6 +455,7 @@ GOOD = {  # a call of each function that is right
     text.held_out_origins: {"kind": "prose", "n_ctx": 8},
     kinds.kinds_of_position: {"tokens": TOKENS},
     kinds.variants: {"change": str.capitalize},
+    kinds.words_again: {"tokens": TOKENS[0]},
     text.different_tokens: {"n": 3, "batch": 2, "among": 9, "generator": torch.Generator()},
     text.repeated_tokens: {
         "length": 3,
@@ -591,6 +592,7 @@ KNOW_NONE = {  # how many tokens there are
     gpt.beam_search,
     text.windows,
     kinds.kinds_of_position,
+    kinds.words_again,
     language.predictable,
     language.sources,
     language.distance_shares,

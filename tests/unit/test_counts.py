@@ -11,8 +11,6 @@ from course_utils.course import outline
 NOT_YET = {
     "04",
     "04b",
-    "07",
-    "07b",
     "08",
     "09",
     "09c",

@@ -23,3 +23,16 @@ def test_variants_are_pairs_of_tokens_of_the_vocabulary():
     assert all(len(word) >= 3 and word.islower() for word, _ in words)
     with pytest.raises(ValueError, match="such a variant"):
         kinds.variants(lambda word: word + "§")
+
+
+def test_words_that_come_again_are_those_of_three_pieces():
+    sentence = " Kettering met Kettering, and Ketterings met Kettering."
+    tokens = text.encode([sentence])
+    names = [text.tokenizer().decode([token]) for token in tokens.tolist()]
+    again = kinds.words_again(tokens)
+    assert [["".join(names[i] for i in word) for word in pair] for pair in again] == [
+        [" Kettering", " Kettering"]
+    ] * 2
+    (first, second), (partner, third) = again
+    assert first == partner and first[-1] < second[0] < third[0]
+    assert kinds.words_again(text.encode([" met the met the"])) == []
