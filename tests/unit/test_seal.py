@@ -18,8 +18,8 @@ def test_a_changed_word_and_a_changed_value_break_the_seal(monkeypatch):
     place = "05_max_of_list: because, control, always, source"
     before = seal.digests()[place]
     table = claims.table("05_max_of_list")
-    statement = "largest value with the most wrong lists"
-    for changed in ({"because": "16 has the widest gap below it."}, {"value": "15"}):
+    statement = "largest number with the most wrong lists"
+    for changed in ({"because": "16 has the widest step below it."}, {"value": "15"}):
         monkeypatch.setitem(table, statement, table[statement] | changed)
         assert seal.digests()[place] != before
         monkeypatch.undo()
