@@ -17,7 +17,14 @@ from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, soluti
 
 # What version 0.3 asked for and the course no longer does: a copy of a lesson of then goes on with
 # what its learner wrote. This goes with version 0.5.
-GONE = {"interference", "moved", "patch_stream"}
+GONE = {
+    "fixed_on_start",
+    "interference",
+    "moved",
+    "patch_stream",
+    "positive_yet_lowering",
+    "without_heads",
+}
 
 __all__ = ["EXERCISES", "hint", "reset", "solution"]
 

@@ -1,0 +1,27 @@
+"""Where lessons 04 and 04b write a source into a text: random places of it."""
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from course_utils._arguments import Count, validated
+
+LENGTH = 48  # tokens of a context
+
+
+@validated
+def contexts(
+    tokens: Int[Tensor, "batch pos"], n: Count, generator: torch.Generator
+) -> Int[Tensor, "n 48"]:
+    """The 48 tokens up to each of `n` random places of a text.
+
+    The start token takes the place of the first. Raises ValueError for texts of under 66 tokens.
+    """
+    batch, pos = tokens.shape
+    if pos < LENGTH + 18:
+        raise ValueError(f"Texts of {pos} tokens are too short: {LENGTH + 18} are needed.")
+    rows = torch.randint(batch, (n,), generator=generator)
+    ends = torch.randint(64, pos - 1, (n,), generator=generator)
+    found = tokens[rows[:, None], ends[:, None] + torch.arange(1 - LENGTH, 1)]
+    found[:, 0] = 0
+    return found
