@@ -28,7 +28,7 @@ def numbers(
     """Write a small table's numbers on white, with a pale ground for the largest of each row."""
     largest = table == table.amax(1, keepdim=True)
     ground = ListedColormap(["white", "#dbeaf5"])
-    axes.imshow(largest.float().cpu(), aspect="auto", cmap=ground, vmin=0, vmax=1)
+    axes.imshow(largest.float().cpu().numpy(), aspect="auto", cmap=ground, vmin=0, vmax=1)
     for row, values in enumerate(table.tolist()):
         for column, value in enumerate(values):
             weight = "bold" if largest[row, column] else "normal"

@@ -14,13 +14,16 @@ LENGTH = 48  # tokens of a context
 
 @validated
 def contexts(
-    tokens: Int[Tensor, "batch pos"], n: Count, generator: torch.Generator
+    tokens: Int[Tensor, "batch pos"],
+    n: Count,
+    generator: torch.Generator,
+    d_vocab: Count = D_VOCAB,
 ) -> Int[Tensor, "n 48"]:
     """The 48 tokens up to each of `n` random places of a text.
 
     The start token takes the place of the first. Raises ValueError for texts of under 66 tokens.
     """
-    require_tokens(D_VOCAB, tokens)
+    require_tokens(d_vocab, tokens)
     batch, pos = tokens.shape
     if pos < LENGTH + 18:
         raise ValueError(f"Texts of {pos} tokens are too short: {LENGTH + 18} are needed.")

@@ -144,16 +144,13 @@ def _relative(model: HookedTransformer, head: int, source: int) -> Tensor:
 OUTS: dict[str, Row] = {  # what wrong outs are the largest entries of
     "these output tokens belong to head 0; head 1 was asked for.": lambda m, h, s: _OV(m, 0)[s],
     "these output tokens belong to head 2; head 1 was asked for.": lambda m, h, s: _OV(m, 2)[s],
-    "these tokens raise the source; the source is on the rows of the full OV table.": lambda m, h, s: _OV(m, h)[
-        :, s
-    ],
+    "these tokens raise the source; "
+    "the source is on the rows of the full OV table.": lambda m, h, s: _OV(m, h)[:, s],
     "these are the output tokens that the head lowers most.": lambda m, h, s: -_OV(m, h)[s],
-    "these output tokens are the largest by size; asked for are those that gain most.": lambda m, h, s: _OV(
-        m, h
-    )[s].abs(),
-    "your output tokens are the direct path's: follow the source through W_V and W_O.": lambda m, h, s: (
-        m.W_E[s] @ m.W_U
-    ),
+    "these output tokens are the largest by size; "
+    "asked for are those that gain most.": lambda m, h, s: _OV(m, h)[s].abs(),
+    "your output tokens are the direct path's: "
+    "follow the source through W_V and W_O.": lambda m, h, s: m.W_E[s] @ m.W_U,
     "the direct path is in your output tokens: asked for is what this head adds.": (
         lambda m, h, s: _OV(m, h)[s] + m.W_E[s] @ m.W_U
     ),
@@ -208,7 +205,8 @@ def _why_ids(
         otherwise = "the destinations are not those with the largest relative score."
     else:
         part, name, rows = 1, "output tokens", OUTS
-        otherwise = "the output tokens are not the largest entries of the source's row of the full OV table."
+        row_of = "the source's row of the full OV table"
+        otherwise = f"the output tokens are not the largest entries of {row_of}."
     for sentence, row in rows.items():
         if close(got[part], row(model, head, source).topk(k).indices):
             return sentence
@@ -246,7 +244,9 @@ skip_trigrams = compared(
     explain=_why_ids,
     fits=_returns_tensors,
     mistakes={
-        "these are the output tokens, then the destinations: turn them round.": lambda *a: _ours(*a)[::-1]
+        "these are the output tokens, then the destinations: turn them round.": lambda *a: _ours(
+            *a
+        )[::-1]
     },
 )
 
@@ -262,12 +262,13 @@ def ring_head(answer: Answer) -> None:
         angle = 2 * math.pi * torch.arange(n) / n
         letters = torch.stack([angle.cos(), angle.sin()], dim=1)  # [letter, 2]
         best, raised = (letters @ circuit @ letters.T).topk(2, dim=1)
-        tied = (best[:, 0] - best[:, 1] < 1e-4 * circuit.norm()).any()
+        tied = (best[:, 0] - best[:, 1] <= 1e-4 * circuit.norm()).any()
+        still = circuit[0, 1].abs() <= 1e-4 * circuit.norm()
         further = (raised[:, 0] - torch.arange(n)) % n
         asked = f"for n = {n} and k = {k}"
         demand(not tied, f"{asked} some letter raises two others alike.")
         for sentence, fails in {
-            "every letter raises itself: this head turns nothing.": k and (further == 0).all(),
+            "every letter raises itself: this head turns nothing.": still and (further == 0).all(),
             f"{asked} the circle turns the other way: a row vector x leaves the head as x @ W_OV, "
             "so is your matrix transposed?": 2 * k != n and (further == n - k).all(),
             f"{asked} a letter raises the one {int(further[0])} further on: what part of a whole "

@@ -112,7 +112,8 @@ class Explorer:
                 f'stroke-width="{max(1, round(9 * abs(value) / most))}"/>'
                 for i, value in enumerate(values)
             )
-            return f'<svg viewBox="0 0 64 180" preserveAspectRatio="none" aria-hidden="true">{drawn}</svg>'
+            box = 'viewBox="0 0 64 180" preserveAspectRatio="none"'
+            return f'<svg {box} aria-hidden="true">{drawn}</svg>'
 
         heads = "".join(
             f'<b data-head="{h}" aria-pressed="{str(h == head).lower()}">0.{h}</b>'

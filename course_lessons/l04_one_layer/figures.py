@@ -219,7 +219,8 @@ def rings(heads: Mapping[str, tuple[Float[Tensor, "n 2"], Float[Tensor, "2 2"]]]
         names = list("abcdefghijklmnopqrstuvwxyz"[: len(letters)])
         sent = torch.nn.functional.normalize(letters @ circuit)
         for name, place, end in zip(names, letters, sent, strict=True):
-            drawings.box(above, *(1.45 * place).tolist(), name)
+            x, y = (1.45 * place).tolist()
+            drawings.box(above, x, y, name)
             drawings.arrow(above, (0, 0), (*(1.1 * end).tolist(),), COLOURS[0])
             beside = 0.65 * end + 0.2 * torch.stack([-end[1], end[0]])
             above.text(*beside.tolist(), name, color=COLOURS[0], ha="center", va="center")

@@ -62,7 +62,9 @@ def rank_one(looks: Numbers, adds: Numbers, dests: Sequence[str], outputs: Seque
             for j, word in enumerate(row):
                 axes.text(j, i, word, ha="center", va="center", fontsize=11)
         axes.set_title(title)
-        axes.set_xticks(range(len(words[0])), outputs if len(words[0]) > 1 else [], family="monospace")
+        axes.set_xticks(
+            range(len(words[0])), outputs if len(words[0]) > 1 else [], family="monospace"
+        )
         axes.set_yticks(range(len(words)), dests if len(words) > 1 else [], family="monospace")
     grid[0, 0].axis("off")
 
@@ -75,7 +77,7 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
     for (axes, pattern), title in zip(
         plots.panels(patterns, (5.6 * len(patterns), 5.4)), patterns, strict=True
     ):
-        words = {"ylabel": "destination", "xlabel": "source"}
+        words: dict[str, Any] = {"ylabel": "destination", "xlabel": "source"}
         plots.heatmap(pattern, names, names, title, **words, colours="Greys", bar=False, axes=axes)
         axes.images[0].set_clim(0, most)
         axes.tick_params(labelsize=9)
@@ -148,10 +150,21 @@ def by_distance(
     """What each head's skip-trigrams do, and what attention their sources get, by distance."""
     log: dict[str, Any] = {"xscale": "log", "xticks": distances, "xticklabels": distances}
     _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4))
-    kinds = ("factor for the output token", factors, left), ("attention to the source", looks, right)
+    kinds = (
+        ("factor for the output token", factors, left),
+        ("attention to the source", looks, right),
+    )
     for title, values, axes in kinds:
         plots.curves(
-            values, title, "tokens back", "", x=distances, markers=True, legend=False, axes=axes, **log
+            values,
+            title,
+            "tokens back",
+            "",
+            x=distances,
+            markers=True,
+            legend=False,
+            axes=axes,
+            **log,
         )
         for line in axes.lines:
             line.set_linestyle("--" if line.get_label() in dashed else "-")

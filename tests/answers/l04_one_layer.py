@@ -49,15 +49,13 @@ def _from_tables(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, np.n
 
 def _ring(angle: float) -> Tensor:
     """The OV circuit that turns a row vector counter-clockwise."""
-    return torch.tensor(
-        [[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]]
-    )
+    return torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
 
 
 def _by_eigenvalues(angle: float) -> Tensor:
     """The same from its eigenvalues, two numbers of length 1."""
     turns = torch.polar(torch.ones(2).double(), torch.tensor([angle, -angle]).double())
-    basis = torch.tensor([[1, 1], [-1j, 1j]], dtype=torch.complex128)
+    basis = torch.tensor([[1, 1], [1j, -1j]], dtype=torch.complex128)
     return (basis @ turns.diag() @ basis.inverse()).real
 
 
@@ -126,7 +124,9 @@ WRONG_ANSWERS = {
         "(its column's mean changes no order)": _ranked(
             lambda m, h, s: _QK(m, h)[:, s] - _QK(m, h)[:, s].mean()
         ),
-        "the output tokens are not the largest entries": _ranked(outs=lambda m, h, s: _OV(m, h)[s - 1]),
+        "the output tokens are not the largest entries": _ranked(
+            outs=lambda m, h, s: _OV(m, h)[s - 1]
+        ),
         "the output tokens are the right ones, but the largest": _ranked(
             end=lambda d, o: (d.flip(0), o.flip(0))
         ),
@@ -160,8 +160,9 @@ WRONG_ANSWERS = {
             lambda n, k: torch.zeros(2, 2),
             lambda n, k: _ring(2 * math.pi * (k + 0.5) / n),
         ),
-        "are sent to different distances": lambda n, k: torch.tensor([[1.0, 0], [0, -1]])
-        @ _ring(0.1 if k else 0),
+        "are sent to different distances": lambda n, k: (
+            torch.tensor([[1.0, 0], [0, -1]]) @ _ring(0.1 if k else 0)
+        ),
         "it should be [2, 2]": lambda n, k: torch.eye(n),
         "should return a tensor, not list": lambda n, k: [[1.0, 0.0], [0.0, 1.0]],
     },

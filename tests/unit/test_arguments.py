@@ -297,6 +297,7 @@ GOOD = {  # a call of each function that is right
         "tokens": torch.ones(2, 70, dtype=torch.long),
         "n": 3,
         "generator": torch.Generator(),
+        "d_vocab": 30,
     },
     skip_trigrams.count: {
         "stream": TOKENS[0],
