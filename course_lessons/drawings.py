@@ -1,12 +1,12 @@
-"""What several lessons draw by hand: tokens in boxes, arrows, streams, and a logit's columns."""
+"""What several lessons draw by hand: tokens in boxes, arrows, streams, and small tables."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-import torch
 from jaxtyping import Float
 from matplotlib.axes import Axes
+from matplotlib.colors import ListedColormap
 from torch import Tensor
 
 from course_utils import plots
@@ -15,68 +15,31 @@ from course_utils._style import draws_in_style
 
 
 @validated
-def score_to_logit(
-    sources: Sequence[str],
-    score: Mapping[str, Float[Tensor, " src"]],
-    effects: Float[Tensor, " src"],
-    head: str,
-    others: Mapping[str, float],
-    logit: str,
+def numbers(
+    axes: Axes,
+    table: Float[Tensor, "row column"],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    title: str = "",
+    ylabel: str = "",
+    xlabel: str = "",
+    spec: str = ".1f",
 ) -> None:
-    """From a head's scores for one destination to one logit, a column for each source.
-
-    From top to bottom: `score` holds the parts of each score, by name; their sum goes through the
-    softmax. `effects` is what a source says about the logit if it gets all the attention, and
-    `others` what other paths add to it.
-    """
-    score = {name: part.cpu() for name, part in score.items()}
-    effects = effects.cpu()
-    whole = torch.stack([*score.values()]).sum(0)  # [src]
-    looks = whole.softmax(0)  # [src]
-    rows = {  # what stands in each row, by the name of its parts
-        "score": score,
-        "attention\n(softmax of the row)": {"": looks},
-        "what it says\n(OV)": {"": effects},
-        "attention ×\nwhat it says": {"": looks * effects},
-    }
-    _, grid = plt.subplots(4, 2, figsize=(10, 5.6), sharex="col", width_ratios=[5, 2])
-    for (name, parts), axes in zip(rows.items(), grid[:, 0], strict=True):
-        _stacked_bars(axes, parts)
-        axes.set_ylabel(name, rotation=0, ha="right", va="center")
-        axes.set(yticks=[])
-        axes.margins(y=0.3)
-        axes.axhline(0, color="black", lw=0.6)
-    if len(score) > 1:
-        grid[0, 0].legend(fontsize=8, loc="upper right", ncols=len(score))
-    grid[3, 0].set_xticks(range(len(sources)), sources, family="monospace", parse_math=False)
-
-    # beside the last row its sum, and the rest of the logit
-    for axes in grid[:3, 1]:
-        axes.axis("off")
-    added = {head: float((looks * effects).sum())} | dict(others)
-    totals = added | {logit: sum(added.values())}
-    plots.bars(totals, "the sum of the row, and the rest", "", [head], grid[3, 1])
-    grid[3, 1].set_position([0.8, 0.11, 0.15, 0.27])
-
-
-def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> None:
-    """A bar at each place, its parts on one another, up and down from zero, their sum on top."""
-    whole = torch.stack([*parts.values()]).sum(0)  # [place]
-    top = torch.zeros_like(whole)  # of what stands above zero so far, [place]
-    bottom = torch.zeros_like(whole)  # of what hangs below it
-    for i, (part, heights) in enumerate(parts.items()):
-        is_up = heights > 0
-        style: Any = {
-            "color": plots.COLOURS[6 if i else 0],
-            "hatch": plots.HATCHES[i],
-            "label": part,
-        }
-        axes.bar(range(len(heights)), heights, 0.6, torch.where(is_up, top, bottom), **style)
-        top = top + heights * is_up
-        bottom = bottom + heights * ~is_up
-    style = {"ha": "center", "va": "bottom", "fontsize": 8}
-    for place, value in enumerate(whole.tolist()):
-        axes.text(place, float(top[place]), f" {plots.written(value)}", **style)
+    """Write a small table's numbers on white, with a pale ground for the largest of each row."""
+    largest = table == table.amax(1, keepdim=True)
+    ground = ListedColormap(["white", "#dbeaf5"])
+    axes.imshow(largest.float().cpu().numpy(), aspect="auto", cmap=ground, vmin=0, vmax=1)
+    for row, values in enumerate(table.tolist()):
+        for column, value in enumerate(values):
+            weight = "bold" if largest[row, column] else "normal"
+            said = plots.written(value, spec)
+            axes.text(column, row, said, ha="center", va="center", weight=weight, fontsize=11)
+    style: Any = {"family": "monospace", "parse_math": False}
+    axes.set_xticks(range(len(columns)), columns, **style)
+    axes.set_yticks(range(len(rows)), rows, **style)
+    axes.tick_params(length=0)
+    axes.set(title=title, ylabel=ylabel, xlabel=xlabel)
+    axes.spines[:].set_visible(False)
 
 
 @validated

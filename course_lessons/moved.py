@@ -32,11 +32,10 @@ FUNCTIONS = {  # the module of then → what it had, and where that is now
     },
     "composition": {"null": "l06_composition.null"},
     "course.claims": {"siblings": "replication"},
-    "heads": {"score_parts": "l04b_what_reading_misses.score_parts"},
     "models": {"from_circuits": "by_hand", "from_neurons": "by_hand"},
     "measure": {"survey": "l10_reading_critically.survey"},
     "paths": {"to_logit": "l10_reading_critically.to_logit"},
-    "plots": dict.fromkeys(("arrow", "box", "score_to_logit", "streams"), "drawings"),
+    "plots": dict.fromkeys(("arrow", "box", "streams"), "drawings"),
     "text": {
         "kinds_of_position": "l07b_second_writer.kinds",
         "variants": "l07b_second_writer.kinds",

@@ -1,5 +1,6 @@
 """Checks of lesson 04, one layer: each exercise, and what each typical mistake is told."""
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -49,7 +50,7 @@ def _why_terms(
             terms, ratio * right_terms
         ),
         "the first position can attend to itself alone, so each head's "
-        "term there is one row of its OV table.": (not close(terms[:, 0], right_terms[:, 0])),
+        "term there is one row of its full OV table.": (not close(terms[:, 0], right_terms[:, 0])),
         "the terms do not add up to the logits: is each pattern the model's own, "
         "as [dest, src], one for each head?": (not close(terms.sum(0), right_terms.sum(0))),
     }
@@ -124,95 +125,10 @@ path_terms = compared(
         "W_V W_O is transposed: a row x goes through W_V first, then W_O.": _terms(
             turn=lambda OV: OV.mT
         ),
-        "each position gets its own row of OV: no head has moved anything.": _terms(
+        "each position gets its own row of the full OV table: no head has moved anything.": _terms(
             lambda A: torch.eye(len(A[0]))
         ),
         "this leaves positions out of the pattern; the scores hold them.": _without_positions,
-    },
-)
-
-
-TEXTS = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]])
-
-
-def _looking(
-    change: Callable[[Tensor, Tensor], Tensor] = lambda A, E: E[0], forced: slice | None = None
-) -> Answer:
-    """An answer that makes another pattern of A, with E = I.
-
-    A is [batch, dest, src], of one head or of those `forced`.
-    """
-
-    def answer(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
-        # [batch, head, dest, src]
-        A = heads.patterns(model, tokens)[0].transpose(0, 1)
-        which = forced or head
-        A[:, which] = change(A[:, which], torch.eye(tokens.shape[1]))
-        with interventions.patched(model, "blocks.0.attn.hook_pattern", A):
-            return model(tokens)
-
-    return answer
-
-
-def _why_fixed(
-    got: Tensor, right: Tensor, model: HookedTransformer, tokens: Tensor, head: int
-) -> Said:
-    later, first = close(got[:, 1:], right[:, 1:]), close(got[:1], right[:1])
-    others = {n: close(got, _looking()(model, tokens, n)) for n in range(model.cfg.n_heads)}
-    forced = {
-        f"head {n} was forced, and head {head} was asked for.": was for n, was in others.items()
-    }
-    return forced | {
-        "it is right from position 1 on; "
-        "the start token itself can look at nothing else either.": later,
-        "the first text of the batch is right and the second is not: "
-        "force the head in every text.": first,
-    }
-
-
-fixed_on_start = compared(
-    "`fixed_on_start(model, tokens, head) → [batch, pos, d_vocab]`: "
-    "one head looks at the start token only.",
-    returns="logits [batch, pos, d_vocab]",
-    cases=lambda: {
-        "the logits are not those of the model with head 1 looking at the start token only.": (
-            _small(),
-            TEXTS,
-            1,
-        ),
-        "the logits are not those of the model with head 0 looking at the start token only.": (
-            _small(),
-            TEXTS,
-            0,
-        ),
-        f"{FAILS} one text of three tokens.": (_small(**OTHER), torch.tensor([[0, 12, 5]]), 1),
-    },
-    explain=_why_fixed,
-    mistakes={
-        "the head is silenced: it should go on attending, all of it to the start token.": _looking(
-            lambda A, E: 0 * A
-        ),
-        "the head still looks at other tokens too: set the rest of each row to 0.": _looking(
-            lambda A, E: A.maximum(E[0])
-        ),
-        "sources and destinations are swapped: "
-        "every row [dest] should be 1 followed by zeros.": _looking(lambda A, E: E[:, :1]),
-        "the attention to the start token is as it was; "
-        "the head should pay it all of its attention.": _looking(lambda A, E: A * E[0]),
-        "each position looks at itself; it should look at position 0.": _looking(lambda A, E: E),
-        "the head looks at position 1; the start token stands at position 0.": _looking(
-            lambda A, E: E[1]
-        ),
-        "the head looks at the last position; the start token stands at position 0.": _looking(
-            lambda A, E: E[-1]
-        ),
-        "these are the logits of the model as it was: "
-        "has your hook run, and does it return the pattern?": (lambda m, t, h: m(t)),
-        "all heads were forced; only the head asked for should be.": _looking(forced=slice(None)),
-        "these are probabilities; asked for are the logits.": lambda *a: _looking()(*a).softmax(-1),
-        "these are log-probabilities; asked for are logits.": lambda *a: _looking()(*a).log_softmax(
-            -1
-        ),
     },
 )
 
@@ -226,29 +142,26 @@ def _relative(model: HookedTransformer, head: int, source: int) -> Tensor:
 
 
 OUTS: dict[str, Row] = {  # what wrong outs are the largest entries of
-    "these outs belong to head 0; head 1 was asked for.": lambda m, h, s: _OV(m, 0)[s],
-    "these outs belong to head 2; head 1 was asked for.": lambda m, h, s: _OV(m, 2)[s],
-    "these tokens promote the source; the source is on the rows of OV.": lambda m, h, s: _OV(m, h)[
-        :, s
-    ],
-    "these are the outs that the head lowers most.": lambda m, h, s: -_OV(m, h)[s],
-    "these outs are the largest by size; asked for are those that gain most.": lambda m, h, s: _OV(
-        m, h
-    )[s].abs(),
-    "your outs are the direct path's: follow the source through W_V and W_O.": lambda m, h, s: (
-        m.W_E[s] @ m.W_U
-    ),
-    "the direct path is in your outs: asked for is what this head adds.": (
+    "these output tokens belong to head 0; head 1 was asked for.": lambda m, h, s: _OV(m, 0)[s],
+    "these output tokens belong to head 2; head 1 was asked for.": lambda m, h, s: _OV(m, 2)[s],
+    "these tokens raise the source; "
+    "the source is on the rows of the full OV table.": lambda m, h, s: _OV(m, h)[:, s],
+    "these are the output tokens that the head lowers most.": lambda m, h, s: -_OV(m, h)[s],
+    "these output tokens are the largest by size; "
+    "asked for are those that gain most.": lambda m, h, s: _OV(m, h)[s].abs(),
+    "your output tokens are the direct path's: "
+    "follow the source through W_V and W_O.": lambda m, h, s: m.W_E[s] @ m.W_U,
+    "the direct path is in your output tokens: asked for is what this head adds.": (
         lambda m, h, s: _OV(m, h)[s] + m.W_E[s] @ m.W_U
     ),
 }
 SOURCES = "these are the sources that this token looks for as a destination"
 DESTS: dict[str, Row] = {  # and wrong destinations
-    f"{SOURCES}: QK is [dest, src], take a column.": lambda m, h, s: _QK(m, h)[s],
-    f"{SOURCES}, centred: QK is [dest, src], take a column.": lambda m, h, s: (
+    f"{SOURCES}: the full QK table is [dest, src], take a column.": lambda m, h, s: _QK(m, h)[s],
+    f"{SOURCES}, centred: the full QK table is [dest, src], take a column.": lambda m, h, s: (
         _QK(m, h)[s] - _QK(m, h).mean(0)
     ),
-    f"{SOURCES}, less other rows' means: QK is [dest, src].": lambda m, h, s: (
+    f"{SOURCES}, less other rows' means: the full QK table is [dest, src].": lambda m, h, s: (
         _QK(m, h)[s] - _QK(m, h).mean(1)
     ),
     "these are the destinations that look for the source least.": lambda *a: -_relative(*a),
@@ -272,8 +185,8 @@ DESTS: dict[str, Row] = {  # and wrong destinations
 def _ids(ends: Any) -> tuple[Any, ...]:
     """Destinations and outs, tensors or lists of whole numbers, as tensors."""
     found = []
-    both = pair(ends, "destinations and outs")
-    for ids, name in zip(both, ("destinations", "outs"), strict=True):
+    both = pair(ends, "destinations and output tokens")
+    for ids, name in zip(both, ("destinations", "output tokens"), strict=True):
         if isinstance(ids, tuple) and hasattr(ids, "indices"):
             raise Wrong("`topk` gives values and indices: return its `.indices`.")
         found.append(torch.as_tensor(ids) if isinstance(ids, list | tuple) else ids)
@@ -291,8 +204,9 @@ def _why_ids(
         part, name, rows = 0, "destinations", DESTS
         otherwise = "the destinations are not those with the largest relative score."
     else:
-        part, name, rows = 1, "outs", OUTS
-        otherwise = "the outs are not the largest entries of the source's row of OV."
+        part, name, rows = 1, "output tokens", OUTS
+        row_of = "the source's row of the full OV table"
+        otherwise = f"the output tokens are not the largest entries of {row_of}."
     for sentence, row in rows.items():
         if close(got[part], row(model, head, source).topk(k).indices):
             return sentence
@@ -322,42 +236,46 @@ def _returns_tensors(answer: Answer) -> None:
 
 
 skip_trigrams = compared(
-    "`skip_trigrams(model, head, source, k) → dest ids [k], out ids [k]`: "
+    "`skip_trigrams(model, head, source, k) → dest ids [k], output ids [k]`: "
     "what one source token is for one head.",
-    returns=("the ids of k destinations", "the ids of k outs"),
+    returns=("the ids of k destinations", "the ids of k output tokens"),
     cases=_asked,
     as_read=_ids,
     explain=_why_ids,
     fits=_returns_tensors,
     mistakes={
-        "these are the outs, then the destinations: turn them round.": lambda *a: _ours(*a)[::-1]
+        "these are the output tokens, then the destinations: turn them round.": lambda *a: _ours(
+            *a
+        )[::-1]
     },
 )
 
 
 @judged
-def positive_yet_lowering(answer: Answer) -> None:
-    """`positive_yet_lowering() → [2, 2]`: a table with a token that lowers itself.
+def ring_head(answer: Answer) -> None:
+    """`ring_head(n, k) → [2, 2]`: an OV circuit that makes each letter raise the one k further on.
 
-    Rows sum to 0, and eigenvalues are 0 and positive.
+    Any circuit is right that puts the right letter first in every row.
     """
-    matrix = tensor(answer(), (2, 2), "[source, out]").double()
-    size = matrix.abs().max().item() or 1.0
-    (a, b), (c, d) = (matrix / size).tolist()
-    near = 1e-6
-    by_row, by_column = (max(abs(x), abs(y)) < near for x, y in ((a + b, c + d), (a + c, b + d)))
-    said = "its columns sum to 0; the rows should: a row holds what one source adds to every out."
-    demand(by_row or not by_column, said)
-    for name, total in (("first", a + b), ("second", c + d)):
-        said = (
-            f"its {name} row sums to {total * size:.3g}, and a softmax takes that away: make it 0."
-        )
-        demand(abs(total) < near, said)
-    demand(
-        a + d > -near, f"its eigenvalues are 0 and {(a + d) * size:.3g}; none should be negative."
-    )
-    demand(a + d > near, "its eigenvalues are both 0; one should be positive.")
-    demand(
-        min(a, d) < -near,
-        f"its diagonal is {a * size:.3g} and {d * size:.3g}: no token lowers its own logit.",
-    )
+    for n, k in ((4, 0), (3, 1), (4, 2), (26, 5), (7, 5)):
+        circuit = tensor(answer(n, k), (2, 2), "a matrix of two by two")
+        angle = 2 * math.pi * torch.arange(n) / n
+        letters = torch.stack([angle.cos(), angle.sin()], dim=1)  # [letter, 2]
+        best, raised = (letters @ circuit @ letters.T).topk(2, dim=1)
+        tied = (best[:, 0] - best[:, 1] <= 1e-4 * circuit.norm()).any()
+        still = circuit[0, 1].abs() <= 1e-4 * circuit.norm()
+        further = (raised[:, 0] - torch.arange(n)) % n
+        asked = f"for n = {n} and k = {k}"
+        demand(not tied, f"{asked} some letter raises two others alike.")
+        for sentence, fails in {
+            "every letter raises itself: this head turns nothing.": still and (further == 0).all(),
+            f"{asked} the circle turns the other way: a row vector x leaves the head as x @ W_OV, "
+            "so is your matrix transposed?": 2 * k != n and (further == n - k).all(),
+            f"{asked} a letter raises the one {int(further[0])} further on: what part of a whole "
+            "turn, in radians, is a step?": (further == further[0]).all(),
+            f"{asked} different letters are sent to different distances: a head that turns the "
+            "circle keeps its shape.": True,
+        }.items():
+            demand((further == k).all() or not fails, sentence)
+    if not answer(4, 1).is_floating_point():
+        raise Unfit("the next cell multiplies floats by it, and gets whole numbers")

@@ -1,15 +1,10 @@
 """Checks of lesson 04b, what reading misses: each exercise, and what each mistake is told."""
 
-from collections.abc import Iterable
-from typing import Any
-
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
 
-from course_lessons.fixtures import tiny_model
-from course_utils import interventions, paths
-from course_utils.course.exercises import Answer, Cases, compared, judged
+from course_utils import paths
+from course_utils.course.exercises import Answer, judged
 from course_utils.course.expectations import Unfit, close, demand, pair, tensor
 
 _KEEP, _IN, _AT, _MIND, _BAY = 1, 2, 3, 4, 5  # 0 is the start token
@@ -18,12 +13,12 @@ _NAMES = {_KEEP: "keep", _IN: "in", _AT: "at", _MIND: "mind", _BAY: "bay"}
 
 @judged
 def keep_in_mind(answer: Answer) -> None:
-    """`keep_in_mind() → QK [head, dest, src], OV [head, src, out]`: in mind, at bay, and no bugs.
+    """`keep_in_mind() → QK [head, dest, src], OV [head, src, output]`: in mind, at bay, no bugs.
 
-    Any that say so are right.
+    Any that do so are right.
     """
     given = pair(answer(), "QK and OV")
-    means = ("[head, dest, src] for QK", "[head, src, out] for OV")
+    means = ("[head, dest, src] for QK", "[head, src, output token] for OV")
     sizes = [(len(table) if getattr(table, "ndim", 0) == 3 else 1, 6, 6) for table in given]
     QK, OV = map(tensor, given, sizes, means)
     demand(
@@ -47,7 +42,7 @@ def keep_in_mind(answer: Answer) -> None:
         for between in ([], [dest], [_MIND]):
             p = after(_KEEP, *between, dest)
             text = " … ".join(_NAMES[token] for token in (_KEEP, *between, dest))
-            why = "What one head says after keep it says to every destination that looks for keep."
+            why = "What one head adds for keep it adds for every destination that looks for keep."
             demand(p[bug] < 0.5, f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. {why}")
             demand(
                 p[out] > 0.9,
@@ -57,60 +52,6 @@ def keep_in_mind(answer: Answer) -> None:
         raise Unfit(
             "the next cells want tables of floats, and get whole numbers: torch.zeros makes floats"
         )
-
-
-def _without(
-    model: HookedTransformer, tokens: Tensor, removed: Iterable[int], instead: Any = None
-) -> Tensor:
-    with interventions.cut(model, *((0, head) for head in removed), instead=instead):
-        return model(tokens)
-
-
-def _removals() -> Cases:
-    tokens, cases = torch.tensor([[0, 7, 3, 7, 11], [0, 5, 19, 2, 2]]), {}
-    for named, removed in {
-        "0 and 2": {2, 0},
-        "1": {1},
-        "none": set(),
-        "0 and 1 and 2": {0, 1, 2},
-    }.items():
-        wrong = (
-            f"the logits without {named} are not right: "
-            "set z [batch, pos, head, d_head] to zero for these heads."
-        )
-        cases[wrong] = tiny_model(0.6, n_layers=1), tokens, removed
-    other = tiny_model(0.6, n_layers=1, n_heads=2, d_head=7, d_vocab=13, d_model=8)
-    wrong = (
-        "it is right for one small model, "
-        "and wrong for another with other sizes and one text of three tokens."
-    )
-    return cases | {wrong: (other, torch.tensor([[0, 12, 5]]), {1})}
-
-
-without_heads = compared(
-    "`without_heads(model, tokens, removed) → [batch, pos, d_vocab]`: "
-    "the logits, some heads' output zero.",
-    returns="logits [batch, pos, d_vocab]",
-    cases=_removals,
-    mistakes={
-        "these are the logits of the model as it was: "
-        "has your hook run, and does it return z?": lambda m, t, r: m(t),
-        "the heads 0 and 2 stayed, and the others were removed.": lambda m, t, r: _without(
-            m, t, {0, 1, 2} - r
-        ),
-        "these are probabilities; asked for are the logits.": lambda m, t, r: _without(
-            m, t, r
-        ).softmax(-1),
-        "these are log-probabilities; asked for are the logits.": lambda m, t, r: _without(
-            m, t, r
-        ).log_softmax(-1),
-        "without 0 and 2: only head 0 was removed.": lambda m, t, r: _without(m, t, sorted(r)[:1]),
-        "without 0 and 2: only head 2 was removed.": lambda m, t, r: _without(m, t, sorted(r)[-1:]),
-        "each removed head is replaced by its mean; here its output should be zero.": (
-            lambda m, t, r: _without(m, t, r, interventions.stand_ins(m, 0, t)["the mean"])
-        ),
-    },
-)
 
 
 @judged

@@ -1,54 +1,56 @@
-"""What only lesson 04b draws: three-token tables, bugs, heads side by side, parts of scores."""
+"""What only lesson 04b draws: distances, programs, the start token, bugs, eigenvalues."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Float
+from jaxtyping import Complex, Float
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
+from course_lessons import drawings
 from course_utils import plots
 from course_utils._style import draws_in_style
-from course_utils.plots import COLOURS, HATCHES, written
+from course_utils.plots import COLOURS, MARKERS, written
 
 ALT = plots.alt_texts(__file__)
 Numbers = Float[Tensor, " n"]
 
 
 def tables(
-    panels: Mapping[str, Float[Tensor, "dest out"]], dests: Sequence[str], outs: Sequence[str]
+    panels: Mapping[str, Float[Tensor, "dest out"]],
+    dests: Sequence[str],
+    outputs: Sequence[str],
+    spec: str = ".2f",
 ) -> None:
-    """Small tables of destinations against outs side by side, the number in each cell."""
+    """Small tables of destinations against output tokens side by side, with their numbers."""
     for (axes, table), title in zip(
-        plots.panels(panels, (5 * len(panels), 3.2)), panels, strict=True
+        plots.panels(panels, (5 * len(panels), 2.3)), panels, strict=True
     ):
-        plots.heatmap(table, dests, outs, title, centred=True, numbers_from=0, bar=False, axes=axes)
-        axes.set_xticks(range(len(outs)), outs, rotation=15)
-        axes.set_yticks(range(len(dests)), dests)
+        drawings.numbers(axes, table, dests, outputs, title, spec=spec)
         axes.label_outer()
 
 
-def rank_one(looks: Numbers, says: Numbers, dests: Sequence[str], outs: Sequence[str]) -> None:
+def rank_one(looks: Numbers, adds: Numbers, dests: Sequence[str], outputs: Sequence[str]) -> None:
     """A schematic: attention down the side, effects along the top, their products in the table.
 
     All have one scale.
     """
-    sizes = {"width_ratios": (1, len(outs)), "height_ratios": (1, len(dests))}
+    sizes = {"width_ratios": (1, len(outputs)), "height_ratios": (1, len(dests))}
     _, grid = plt.subplots(2, 2, figsize=(9, 4), gridspec_kw=sizes)
-    effects = [[written(say, "+g") for say in says.tolist()]]
+    effects = [[written(add, "+g") for add in adds.tolist()]]
     attention = [[f"{look:g}"] for look in looks.tolist()]
     said = [
-        [f"{look:g} · {say:g} = {look * say:.2g}" for say in says.tolist()]
+        [f"{look:g} · {add:g} = {look * add:.2g}" for add in adds.tolist()]
         for look in looks.tolist()
     ]
     for axes, values, words, title, colour in (
-        (grid[0, 1], says[None], effects, "what keep says: its effect", COLOURS[1]),
+        (grid[0, 1], adds[None], effects, "effect: what keep would add", COLOURS[1]),
         (grid[1, 0], looks[:, None], attention, "who looks: attention", COLOURS[0]),
         (
             grid[1, 1],
-            torch.outer(looks, says),
+            torch.outer(looks, adds),
             said,
             "what the head adds: attention × effect",
             COLOURS[2],
@@ -60,36 +62,11 @@ def rank_one(looks: Numbers, says: Numbers, dests: Sequence[str], outs: Sequence
             for j, word in enumerate(row):
                 axes.text(j, i, word, ha="center", va="center", fontsize=11)
         axes.set_title(title)
-        axes.set_xticks(range(len(words[0])), outs if len(words[0]) > 1 else [], family="monospace")
+        axes.set_xticks(
+            range(len(words[0])), outputs if len(words[0]) > 1 else [], family="monospace"
+        )
         axes.set_yticks(range(len(words)), dests if len(words) > 1 else [], family="monospace")
     grid[0, 0].axis("off")
-
-
-def above_optimum(results: Mapping[str, Sequence[float]], title: str) -> None:
-    """Bars of mean losses above the optimum, with a dot for each run; transformers stand out."""
-    means = {name: sum(values) / len(values) for name, values in results.items()}
-    transformers = [name for name in results if name.startswith("transformer")]
-    axes = plots.bars(means, title, "nats above the optimum (dots: single runs)", transformers)
-    numbers: list[Any] = list(axes.texts)
-    for row, (values, number) in enumerate(zip(results.values(), numbers, strict=True)):
-        axes.scatter(list(values), [row] * len(values), color="black", s=8, zorder=3)
-        number.xy = max(values), row  # beside the last dot
-
-
-def by_head(
-    panels: Mapping[str, Sequence[float] | Float[Tensor, " head"]], highlight: Sequence[int]
-) -> None:
-    """Bars for each head, in one or more panels with the same rows.
-
-    Some heads stand out by colour and hatching.
-    """
-    colours, hatches = ([kind[h in highlight] for h in range(8)] for kind in (COLOURS, HATCHES))
-    for axes, values in plots.panels(panels, (4.6 * len(panels) + 1, 3.4)):
-        names = [f"head 0.{h}" for h in range(8)]
-        drawn = axes.barh(names, [float(value) for value in values], color=colours, hatch=hatches)
-        axes.bar_label(drawn, fmt="%.0f" if max(values) > 2 else "%.2f", padding=4)
-        axes.margins(x=0.14)
-    axes.invert_yaxis()  # of all panels: they share it
 
 
 def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[str]) -> None:
@@ -100,8 +77,10 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
     for (axes, pattern), title in zip(
         plots.panels(patterns, (5.6 * len(patterns), 5.4)), patterns, strict=True
     ):
-        plots.attention(pattern, names, title, axes).images[0].set_clim(0, most)
-        axes.tick_params(labelsize=8)
+        words: dict[str, Any] = {"ylabel": "destination", "xlabel": "source"}
+        plots.heatmap(pattern, names, names, title, **words, colours="Greys", bar=False, axes=axes)
+        axes.images[0].set_clim(0, most)
+        axes.tick_params(labelsize=9)
         axes.label_outer()
 
 
@@ -112,25 +91,6 @@ def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
     plots.grouped_bars(
         scores, [f"0.{h}" for h in range(8)], *words, numbers=True, axes=axes
     ).legend()
-
-
-def pairs(table: Float[Tensor, "head head"], names: Sequence[str], first: int, title: str) -> None:
-    """A table of pairs of heads with its numbers, a line behind the first few heads."""
-    axes = plt.subplots(figsize=(8, 4.8))[1]
-    plots.heatmap(
-        table,
-        names,
-        names,
-        title,
-        "head",
-        "head",
-        label="nats",
-        centred=True,
-        numbers_from=0.005,
-        axes=axes,
-    )
-    axes.axhline(first - 0.5, color="black")
-    axes.axvline(first - 0.5, color="black")
 
 
 def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
@@ -147,16 +107,119 @@ def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
             label.set_text(f"{count:,.0f}")
 
 
-def raised(found: Mapping[str, tuple[Mapping[str, Numbers], Numbers, Numbers]]) -> None:
-    """How often outs should come by each account [n], and came [n].
+def raised(found: Mapping[str, Mapping[str, Numbers]]) -> None:
+    """How often output tokens should come by each account, and came: [n] each.
 
     There is a panel for each kind of triple.
     """
     panels = {
-        title: {who: p.sum().item() for who, p in {**told, "came": came}.items()}
-        for title, (told, came, _) in found.items()
+        title: {who: p.sum().item() for who, p in told.items()} for title, told in found.items()
     }
     times(panels, "times in the new text")
+
+
+def gains(
+    changes: Mapping[str, Float[Tensor, " n"]], medians: Mapping[str, Any], rises: Mapping[str, Any]
+) -> None:
+    """By what factors inserted sources change an output token's probability, a dot a case.
+
+    `changes` are in nats, `medians` are factors.
+    """
+    _, axes = plt.subplots(figsize=(10, 4.2))
+    for i, (marker, (name, values)) in enumerate(zip(MARKERS, changes.items(), strict=False)):
+        # side by side, to be seen
+        spread = torch.linspace(-0.32, 0.32, 11).repeat(len(values))[: len(values)]
+        axes.scatter(values.exp(), i + spread, s=6, marker=marker)
+        axes.plot([medians[name]] * 2, [i - 0.42, i + 0.42], color="black", linewidth=2)
+        said = f"likelier: {rises[name]:.0%}"
+        axes.text(1.01, i, said, transform=axes.get_yaxis_transform(), va="center")
+    axes.axvline(1, color=COLOURS[6], linewidth=0.8)
+    title, names = "What does an inserted source do? (black: the median)", list(changes)
+    axes.set(xscale="log", xlabel="factor for the output token's probability", title=title)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    plots.show(ALT["gains"])
+
+
+def by_distance(
+    factors: Mapping[str, Sequence[float]],
+    looks: Mapping[str, Sequence[float]],
+    distances: Sequence[int],
+    dashed: Sequence[str],
+) -> None:
+    """What each head's skip-trigrams do, and what attention their sources get, by distance."""
+    log: dict[str, Any] = {"xscale": "log", "xticks": distances, "xticklabels": distances}
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4))
+    kinds = (
+        ("factor for the output token", factors, left),
+        ("attention to the source", looks, right),
+    )
+    for title, values, axes in kinds:
+        plots.curves(
+            values,
+            title,
+            "tokens back",
+            "",
+            x=distances,
+            markers=True,
+            legend=False,
+            axes=axes,
+            **log,
+        )
+        for line in axes.lines:
+            line.set_linestyle("--" if line.get_label() in dashed else "-")
+        axes.minorticks_off()
+    left.set_yscale("log")
+    left.axhline(1, color=COLOURS[6], linewidth=0.8)
+    right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    plots.show(ALT["by_distance"])
+
+
+def start_token(
+    looks: Float[Tensor, " head"], rises: Mapping[str, Sequence[tuple[float, float]]]
+) -> None:
+    """The start token's share of attention by head, and by how much the loss rises, with errors."""
+    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8), width_ratios=[1, 1.5])
+    names = [f"0.{h}" for h in range(len(looks))]
+    title = "attention to the start token"
+    plots.grouped_bars({"": looks}, names, title, "share", "head", axes=left)
+    means = {name: [mean for mean, _ in values] for name, values in rises.items()}
+    plots.grouped_bars(means, names, "rise of the loss", "nats", "head", axes=right).legend()
+    drawn: Any = right.containers.copy()
+    for bars, values in zip(drawn, rises.values(), strict=True):
+        at = [bar.get_x() + bar.get_width() / 2 for bar in bars]
+        mean, error = zip(*values, strict=True)
+        right.errorbar(at, mean, error, fmt="none", color="black", lw=1)
+    plots.show(ALT["start_token"])
+
+
+def eigenvalues(
+    planes: Mapping[str, Complex[Tensor, " d_head"]],
+    scores: Sequence[float],
+    untrained: Sequence[float],
+    chance: float,
+) -> None:
+    """Show eigenvalues of two heads in the plane, and the copying score of all heads.
+
+    Beside the scores stands what chance gives.
+    """
+    _, panels = plt.subplots(1, 3, figsize=(10.5, 4), width_ratios=[2, 2, 3])
+    points: dict[str, Any] = {"lines": False, "markers": True}
+    for axes, (title, values) in zip(panels, planes.items(), strict=False):
+        labels = title, "real part of λ", "imaginary part"
+        plots.curves({"λ": values.imag}, *labels, x=values.real, size=4, axes=axes, **points)
+        axes.axvline(0, color=COLOURS[6], linewidth=0.8)
+    last, heads = panels[2], range(len(scores))
+    last.axvspan(-chance, chance, color=COLOURS[6], alpha=0.25, label="200 random circuits")
+    by_score = {
+        "trained": dict(zip(scores, heads, strict=True)),
+        "untrained": dict(zip(untrained, heads, strict=True)),
+    }
+    points |= {"yticks": heads, "yticklabels": [f"0.{h}" for h in heads]}
+    title = "Which heads copy?"
+    plots.curves(by_score, title, "copying score Σλ / Σ|λ|", "head", axes=last, **points)
+    last.legend(fontsize=10, loc="center", bbox_to_anchor=(0.61, 0.5))
+    plots.show(ALT["eigenvalues"])
 
 
 draws_in_style(__name__)

@@ -1,88 +1,23 @@
-"""Heads held against skip-trigrams: a language with a known best loss, triples, and rivals.
+"""Triples counted in text, and where a model expects them.
 
 A triple (a … b → c) is a source a among the tokens before, a destination b, and the token c that
 comes next.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import models
-from course_utils._arguments import Count, NotNegative, require_tokens, validated
-from course_utils._torch_state import usual
+from course_utils._arguments import Count, require_tokens, validated
 from course_utils.text import D_VOCAB
 
-Logits = Float[Tensor, "*text out"]
 Stream = Int[Tensor, " pos"]
 Ids = Int[Tensor, " n"]
 Square = Float[Tensor, "d_vocab d_vocab"]
-Frequency = Float[Tensor, " d_vocab"]
 Chosen = Bool[Tensor, "d_vocab pair"]
-
-
-@validated
-def language(seed: NotNegative) -> Float[Tensor, "source=16 dest=4 out=16"]:
-    """p(out
-
-    source, destination): each pair has a favourite for four fifths of the cases. | Favourites are
-    drawn at random.
-    """
-    favourite = torch.randint(16, (16, 4), generator=torch.Generator().manual_seed(seed))
-    return 0.2 / 16 + 0.8 * torch.nn.functional.one_hot(favourite, 16)
-
-
-@usual()
-@validated
-def fit(
-    weights: Sequence[Tensor],
-    logits: Callable[[], Logits],
-    p: Logits,
-    rate: float,
-    steps: Count = 400,
-) -> float:
-    """Train `weights` by Adam so that `logits()` fits p, all texts at once.
-
-    Returns the loss above p's entropy, in nats.
-    """
-    optimizer = torch.optim.Adam(weights, lr=rate)
-    for i in range(steps):
-        # it falls to 0 over the second half
-        optimizer.param_groups[0]["lr"] = rate * min(1, 2 - 2 * i / steps)
-        loss = -(p * logits().log_softmax(-1)).sum(-1).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    return loss.item() + (p * p.log()).sum(-1).mean().item()
-
-
-@usual()
-@validated
-def transformer(n_heads: Count, seed: NotNegative, steps: Count = 400) -> float:
-    """Nats above the optimum of a trained one-layer transformer.
-
-    Its texts are start, source, filler, destination.
-    """
-    p = language(seed)  # [source, dest, out]
-    texts = torch.cartesian_prod(
-        torch.tensor([0]), torch.arange(2, 18), torch.tensor([1]), torch.arange(18, 22)
-    )
-    shape: dict[str, Any] = {
-        "n_layers": 1,
-        "d_model": 32,
-        "n_heads": n_heads,
-        "d_head": 16,
-        "n_ctx": 4,
-        "d_vocab": 22,
-    }
-    shape |= {"d_vocab_out": 16, "attn_only": True, "normalization_type": None, "seed": seed}
-    model = models.initial(shape | {"positional_embedding_type": "shortformer"})
-    weights = [weight for weight in model.parameters() if weight.requires_grad]
-    return fit(weights, lambda: model(texts)[:, -1], p.flatten(0, 1), 0.02, steps)
 
 
 class Triples(NamedTuple):
@@ -136,11 +71,13 @@ def instances(
 ) -> tuple[Float[Tensor, " n"], Bool[Tensor, " n"], Ids, Ids, Ids]:
     """Where the c of a chosen triple may come after a … b: P(c) by a model, and whether c came.
 
-    The model has no last LayerNorm. Then where: the row of `tokens`, the position of b, the pair
-    (b, c). The same for every model, in the same order.
+    Then where: the row of `tokens`, the position of b, the pair (b, c). The same for every model,
+    in the same order.
     """
     require_tokens(model, tokens)
     x = model(tokens, stop_at_layer=model.cfg.n_layers)[:, window:-1]  # [batch, n, d_model]
+    if model.cfg.normalization_type:
+        x = model.ln_final(x)
     log_Z = torch.stack([(row @ model.W_U).logsumexp(-1) for row in x])
     before, truth = tokens.unfold(1, window, 1)[:, : x.shape[1]], tokens[:, window + 1 :]
     found: list[tuple[Tensor, ...]] = []
@@ -154,28 +91,6 @@ def instances(
         found.append((p, truth[row, column] == triples.c[pair], row, column + window, pair))
     p, came, row, pos, pair = (torch.cat(parts) for parts in zip(*found, strict=True))
     return p, came, row, pos, pair
-
-
-@validated
-@torch.no_grad()
-def typical_log_Z(
-    model: HookedTransformer, tokens: Ids, pos: Ids, frequency: Frequency
-) -> Float[Tensor, "head n"]:
-    """log Ẑ of heads of layer 0 at tokens and pos.
-
-    Ẑ is the mean of Σ e^score if sources were drawn by frequency.
-    """
-    require_tokens(model.cfg.d_vocab, tokens)
-    W_E, W_pos = model.W_E, model.W_pos
-    places, here, result = torch.arange(len(W_pos)), W_E[tokens] + W_pos[pos], []
-    between = (places > 0) & (places < pos[:, None])  # [n, pos]
-    for W_Q, W_K in zip(model.W_Q[0], model.W_K[0], strict=True):
-        q = here @ W_Q / model.cfg.d_head**0.5  # [n, d_head]
-        over_tokens = (q @ (W_E @ W_K).T).exp() @ frequency
-        over_places = ((q @ (W_pos @ W_K).T).exp() * between).sum(1)
-        start, itself = q @ ((W_E[0] + W_pos[0]) @ W_K), (q * (here @ W_K)).sum(1)
-        result.append((start.exp() + itself.exp() + over_tokens * over_places).log())
-    return torch.stack(result)
 
 
 @validated

@@ -19,13 +19,16 @@ from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, soluti
 # what its learner wrote. This goes with version 0.5.
 GONE = {
     "drawing",
+    "fixed_on_start",
     "found",
     "interference",
     "move_key",
     "moved",
     "patch_stream",
     "pointers_by_hand",
+    "positive_yet_lowering",
     "qk_scores",
+    "without_heads",
     "worst_lead",
 }
 

@@ -1,5 +1,6 @@
 """Answers to lesson 04's exercises: others that are right, and wrong ones with what they hear."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,6 @@ from course_lessons.l04_one_layer.checks import (
     DESTS,
     OUTS,
     Row,
-    _looking,
     _relative,
     _terms,
     _then,
@@ -47,28 +47,23 @@ def _from_tables(model: HookedTransformer, tokens: Tensor) -> tuple[Tensor, np.n
     return (model.W_E @ model.W_U)[tokens], np.stack(terms)
 
 
-def _by_scores(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
-    batch, n = tokens.shape
-    scores = torch.full((batch, model.cfg.n_heads, n, n), -torch.inf)
-    scores[..., 0] = 3
-    name, at = "blocks.0.attn.hook_attn_scores", (slice(None), head)
-    with interventions.patched(model, name, scores, at):
-        return model(tokens)
+def _ring(angle: float) -> Tensor:
+    """The OV circuit that turns a row vector counter-clockwise."""
+    return torch.tensor([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
 
 
-def _by_z(model: HookedTransformer, tokens: Tensor, head: int) -> Tensor:
-    z = (model.W_E[tokens[:, 0]] @ model.W_V[0, head])[:, None].expand(*tokens.shape, -1)
-    with interventions.cut(model, (0, head), instead={(0, head): z}):
-        return model(tokens).double()
+def _by_eigenvalues(angle: float) -> Tensor:
+    """The same from its eigenvalues, two numbers of length 1."""
+    turns = torch.polar(torch.ones(2).double(), torch.tensor([angle, -angle]).double())
+    basis = torch.tensor([[1, 1], [1j, -1j]], dtype=torch.complex128)
+    return (basis @ turns.diag() @ basis.inverse()).real
 
 
-def _by_terms(model: HookedTransformer, tokens: Tensor, head: int) -> np.ndarray:
-    says = _OV(model, head)[0]  # [d_vocab], of the start token, which is 0
-    forced = []
-    for row in tokens:
-        direct, heads = _from_z(model, row)
-        forced.append(direct + heads.sum(0) - heads[head] + says)
-    return np.stack(forced)
+def _fitted(n: int, k: int) -> Tensor:
+    """Least squares: each letter's direction becomes that of the letter k places on."""
+    angle = 2 * math.pi * torch.arange(n) / n
+    letters = torch.stack([angle.cos(), angle.sin()], dim=1)
+    return torch.linalg.lstsq(letters, letters.roll(-k, 0)).solution
 
 
 def _by_python(model: HookedTransformer, head: int, source: int, k: int) -> tuple[list, list]:
@@ -91,11 +86,6 @@ RIGHT_ANSWERS = {
         "from z, in float64": _from_z,
         "tables, numpy": _from_tables,
     },
-    "fixed_on_start": {
-        "other scores hidden": _by_scores,
-        "z instead, float64": _by_z,
-        "path by path, numpy": _by_terms,
-    },
     "skip_trigrams": {
         "in lists, by Python's sort": _by_python,
         "less the mean embedding": _ranked(
@@ -105,13 +95,11 @@ RIGHT_ANSWERS = {
             np.argsort(-row.numpy())[:k] for row in (_relative(m, h, s), _OV(m, h)[s])
         ],
     },
-    "positive_yet_lowering": {
-        "the second token lowers itself": lambda: torch.tensor([[5.0, -5], [3, -3]]),
-        "very small, in float64": lambda: torch.tensor(
-            [[-1e-3, 1e-3], [-3e-3, 3e-3]], dtype=torch.float64
-        ),
-        "columns times a row, in numpy": lambda: np.outer([-1, -4], [1, -1]),
-        "large whole numbers": lambda: torch.tensor([[-7000, 7000], [-9000, 9000]]),
+    "ring_head": {
+        "ten times as strong": lambda n, k: 10 * _ring(2 * math.pi * k / n),
+        "k single steps": lambda n, k: torch.linalg.matrix_power(_ring(2 * math.pi / n), k),
+        "in float64, by eigenvalues": lambda n, k: _by_eigenvalues(2 * math.pi * k / n),
+        "fitted to where letters go": _fitted,
     },
 }
 
@@ -130,28 +118,16 @@ WRONG_ANSWERS = {
         ),
         "and wrong for another with other sizes": _then(lambda d, h: (d, h * 3 / len(h))),
     },
-    "fixed_on_start": {
-        "head 2 was forced, and head 1 was asked for.": lambda m, t, h: _looking()(
-            m, t, (h + 1) % m.cfg.n_heads
-        ),
-        "head 1 was forced, and head 0 was asked for.": lambda m, t, h: _looking()(m, t, 1),
-        "it is right from position 1 on": _looking(lambda A, E: E[0] * (1 - E[0])[:, None]),
-        "force the head in every text": _looking(
-            lambda A, E: torch.cat([E[0].expand_as(A[:1]), A[1:]])
-        ),
-        "and wrong for another with other sizes": lambda m, t, h: (
-            _looking()(m, t, h) * (len(t) > 1)
-        ),
-        "the logits are not those of the model with head 1": _looking(lambda A, E: (A + E[0]) / 2),
-    },
     "skip_trigrams": {sentence: _ranked(outs=row) for sentence, row in OUTS.items()}
     | {sentence: _ranked(row) for sentence, row in DESTS.items()}
     | {
         "(its column's mean changes no order)": _ranked(
             lambda m, h, s: _QK(m, h)[:, s] - _QK(m, h)[:, s].mean()
         ),
-        "the outs are not the largest entries": _ranked(outs=lambda m, h, s: _OV(m, h)[s - 1]),
-        "the outs are the right ones, but the largest": _ranked(
+        "the output tokens are not the largest entries": _ranked(
+            outs=lambda m, h, s: _OV(m, h)[s - 1]
+        ),
+        "the output tokens are the right ones, but the largest": _ranked(
             end=lambda d, o: (d.flip(0), o.flip(0))
         ),
         "the destinations are not those with the largest": _ranked(
@@ -161,7 +137,7 @@ WRONG_ANSWERS = {
             end=lambda d, o: (d.flip(0), o)
         ),
         "for another with 13 tokens, head 3 and k = 1": _ranked(lambda m, h, s: _relative(m, 1, s)),
-        "the outs should be token ids, which are integers": _ranked(
+        "the output tokens should be token ids, which are integers": _ranked(
             end=lambda d, o: (d, o.float())
         ),
         "return its `.indices`": lambda m, h, s, k: (
@@ -169,17 +145,25 @@ WRONG_ANSWERS = {
             _OV(m, h)[s].topk(k),
         ),
     },
-    "positive_yet_lowering": {
-        "its first row sums to 2, and a softmax takes": lambda: torch.tensor([[-1.0, 3], [-2, 4]]),
-        "its second row sums to 2": lambda: torch.tensor([[-1.0, 1], [-2, 4]]),
-        "its columns sum to 0; the rows should": lambda: torch.tensor([[-1.0, 2], [1, -2]]),
-        "its eigenvalues are 0 and -1": lambda: torch.tensor([[-2.0, 2], [-1, 1]]),
-        "its eigenvalues are both 0": (
-            lambda: torch.tensor([[-1.0, 1], [-1, 1]]),
-            lambda: torch.zeros(2, 2),
+    "ring_head": {
+        "the circle turns the other way": (
+            lambda n, k: _ring(2 * math.pi * k / n).T,
+            lambda n, k: _ring(-2 * math.pi * k / n),
         ),
-        "its diagonal is 1 and 2: no token lowers its own logit": lambda: torch.tensor(
-            [[1.0, -1], [-2, 2]]
+        "what part of a whole turn, in radians": (
+            lambda n, k: _ring(360 * k / n),
+            lambda n, k: _ring(k),
+            lambda n, k: _ring(2 * math.pi * (k + 1) / n),
         ),
+        "this head turns nothing": lambda n, k: torch.eye(2),
+        "raises two others alike": (
+            lambda n, k: torch.zeros(2, 2),
+            lambda n, k: _ring(2 * math.pi * (k + 0.5) / n),
+        ),
+        "are sent to different distances": lambda n, k: (
+            torch.tensor([[1.0, 0], [0, -1]]) @ _ring(0.1 if k else 0)
+        ),
+        "it should be [2, 2]": lambda n, k: torch.eye(n),
+        "should return a tensor, not list": lambda n, k: [[1.0, 0.0], [0.0, 1.0]],
     },
 }

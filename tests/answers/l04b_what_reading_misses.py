@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
 
 from course_lessons.l04b_what_reading_misses.checks import (
     _AT,
@@ -14,7 +13,6 @@ from course_lessons.l04b_what_reading_misses.checks import (
     _KEEP,
     _MIND,
     _normalised,
-    _without,
 )
 
 _BOTH = {_IN: 10.0, _AT: 10.0}
@@ -50,24 +48,6 @@ def _without_keep() -> tuple[Tensor, Tensor]:
 _RIGHT = _heads((_AS_IN, {_MIND: 10.0}), (_AS_AT, {_BAY: 10.0}))
 
 
-def _masked(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    """A mask on what the heads move."""
-
-    def keep(z: Tensor, hook: object) -> Tensor:
-        left = torch.tensor([[head not in removed] for head in range(z.shape[2])])  # [head, 1]
-        return z * left
-
-    return model.run_with_hooks(tokens, fwd_hooks=[("blocks.0.attn.hook_z", keep)])
-
-
-def _less_terms(model: HookedTransformer, tokens: Tensor, removed: set[int]) -> Tensor:
-    """The logits, less what the heads' z make of them."""
-    logits, cache = model.run_with_cache(tokens)
-    for head in removed:
-        logits = logits - cache["z", 0][:, :, head] @ model.W_O[0, head] @ model.W_U
-    return logits
-
-
 def _fading(strings: list[str], rate: float = 0.5) -> Tensor:
     n = torch.arange(len(strings))
     return _normalised(rate ** (n[:, None] - n))
@@ -87,11 +67,6 @@ RIGHT_ANSWERS = {
                 (_AS_IN, dict.fromkeys((0, 1, 2, 3, 5), -9.0)), (_AS_AT, {_BAY: 9.0})
             )()
         ],
-    },
-    "without_heads": {
-        "a mask": _masked,
-        "heads cut": _without,
-        "the logits less the heads' terms": _less_terms,
     },
     "attention_program": {
         "fading": _fading,

@@ -18,8 +18,17 @@ from transformer_lens import FactoredMatrix
 
 import course_lessons
 import course_utils
-from course_lessons import by_hand, drawings, fourier, gpt, max_of_list, programs, thin_tables
-from course_lessons.l04b_what_reading_misses import score_parts, skip_trigrams
+from course_lessons import (
+    by_hand,
+    drawings,
+    fourier,
+    gpt,
+    insertions,
+    max_of_list,
+    programs,
+    thin_tables,
+)
+from course_lessons.l04b_what_reading_misses import hiding, skip_trigrams
 from course_lessons.l05b_what_a_proof_costs import proofs
 from course_lessons.l06_composition import null
 from course_lessons.l07b_second_writer import kinds
@@ -194,7 +203,6 @@ GOOD = {  # a call of each function that is right
     },
     heads.previous_token_score: {"pattern": PATTERN},
     heads.prefix_matching_score: {"pattern": PATTERN, "period": 2},
-    score_parts.score_parts: {"model": SHALLOW, "tokens": TOKENS, "first": 3},
     models.initial: {
         "config": {"seed": 0, "n_layers": 0, "d_model": 4, "n_ctx": 3, "d_head": 2, "d_vocab": 5}
     },
@@ -275,13 +283,15 @@ GOOD = {  # a call of each function that is right
         "bend": 0.1,
     },
     drawings.streams: {"tokens": ["a", "b", "a"], "to_come": "b", "height": 3.0},
-    drawings.score_to_logit: {
-        "sources": ["a", "b"],
-        "score": {"tokens": torch.rand(2), "positions": torch.rand(2)},
-        "effects": torch.rand(2),
-        "head": "head",
-        "others": {"direct path": 1.0},
-        "logit": "logit",
+    drawings.numbers: {
+        "axes": plots.plt.figure().add_subplot(),
+        "table": torch.rand(2, 2),
+        "rows": ["a", "b"],
+        "columns": ["c", "d"],
+        "title": "",
+        "ylabel": "",
+        "xlabel": "",
+        "spec": ".1f",
     },
     plots.heatmap: {
         "matrix": PATTERN,
@@ -293,15 +303,14 @@ GOOD = {  # a call of each function that is right
     },
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
-    skip_trigrams.language: {"seed": 1},
-    skip_trigrams.fit: {
-        "weights": [ZEROS],
-        "logits": lambda: ZEROS,
-        "p": torch.full((5, 5), 0.2),
-        "rate": 0.1,
-        "steps": 2,
+    hiding.without_start: {"patterns": PATTERN[None]},
+    hiding.without_others: {"patterns": PATTERN[None], "generator": torch.Generator()},
+    insertions.contexts: {
+        "tokens": torch.ones(2, 70, dtype=torch.long),
+        "n": 3,
+        "generator": torch.Generator(),
+        "d_vocab": 30,
     },
-    skip_trigrams.transformer: {"n_heads": 2, "seed": 1, "steps": 2},
     skip_trigrams.count: {
         "stream": TOKENS[0],
         "table": torch.full((30, 30), 100.0),
@@ -314,12 +323,6 @@ GOOD = {  # a call of each function that is right
         "triples": TRIPLES,
         "chosen": TRIPLES.likes,
         "window": 2,
-    },
-    skip_trigrams.typical_log_Z: {
-        "model": SHALLOW,
-        "tokens": TOKENS[:, 8],
-        "pos": torch.tensor([8, 8]),
-        "frequency": torch.rand(30),
     },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
@@ -472,7 +475,7 @@ UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "pred
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 # of the lessons' code what is no figure and no check
 MODULES += [by_hand, drawings, fourier, programs]
-MODULES += [gpt, thin_tables, score_parts, skip_trigrams, max_of_list, proofs, null, kinds]
+MODULES += [gpt, thin_tables, insertions, hiding, skip_trigrams, max_of_list, proofs, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
 MODULES += [boxes, survey, to_logit, cases, languages, new_boxes]
@@ -673,7 +676,6 @@ NO_NUMBERS = "no data|on meta tensors|with Meta tensors|register_meta|Meta kerne
 UNTRIED_ON_META = {
     plots.show,  # as `plots.picture`
     thin_tables.train_factors,  # 200 steps take seconds there
-    skip_trigrams.fit,  # the function that it is given here makes tensors on the CPU
 }
 
 

@@ -3,7 +3,6 @@
 import pytest
 import torch
 
-from course_lessons.l04b_what_reading_misses.score_parts import score_parts
 from course_utils import heads, load, measure, models, text
 
 PERIOD, LENGTH = 5, 16  # a start token and three passes
@@ -139,57 +138,7 @@ def test_value_weighting_measures_what_the_head_would_write():
         )
 
 
-def test_parts_of_a_score_vary_as_their_own_scores_do():
-    """Against loops over texts and destinations; the second layer must not be read."""
-    config = {
-        "n_layers": 2,
-        "d_model": 6,
-        "n_heads": 3,
-        "d_head": 5,
-        "n_ctx": 70,
-        "d_vocab": 9,
-        "seed": 0,
-    }
-    config |= {
-        "attn_only": True,
-        "normalization_type": None,
-        "positional_embedding_type": "shortformer",
-    }
-    model = models.initial(config)
-    tokens = torch.randint(9, (2, 70), generator=torch.Generator().manual_seed(0))
-    for first in (3, 64):
-        parts = score_parts(model, tokens, *(() if first == 64 else (first,)))
-        for head in range(3):
-            asked, read = (
-                [v @ W[0, head] for v in (model.W_E[tokens], model.W_pos)]
-                for W in (model.W_Q, model.W_K)
-            )
-            (tq, pq), (tk, pk) = asked, read
-            pq, pk = pq.expand_as(tq), pk.expand_as(tk)
-
-            def varies(q, k, first=first):
-                scores, places = (
-                    q @ k.mT / 5**0.5,
-                    [(b, dest) for b in range(2) for dest in range(first, 70)],
-                )
-                return torch.stack(
-                    [scores[b, dest, :dest].var(unbiased=False) for b, dest in places]
-                ).mean()
-
-            expected = varies(pq, pk), varies(tq, pk) + varies(pq, tk), varies(tq, tk)
-            found = [parts[name][head] for name in ("position–position", "mixed", "token–token")]
-            torch.testing.assert_close(
-                torch.stack(found), torch.stack(expected), rtol=1e-4, atol=1e-8
-            )
-    assert not any(values.requires_grad for values in parts.values())
-
-
 @pytest.mark.parametrize("function", [heads.patterns, heads.value_weighted, measure.losses])
 def test_a_text_longer_than_the_context_is_a_sentence(function):
     with pytest.raises(ValueError, match="texts of 300 tokens, and the model reads at most 256"):
         function(load("one-layer"), torch.ones(1, 300, dtype=torch.long))
-
-
-def test_a_model_without_layers_has_no_scores():
-    with pytest.raises(ValueError, match="has no heads"):
-        score_parts(load("zero-layer"), torch.ones(1, 5, dtype=torch.long), 2)

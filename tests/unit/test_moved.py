@@ -40,8 +40,6 @@ COPIES = {
         "from course_utils.lessons.l04b_what_reading_misses import figures as draw",
         "from course_utils.course import ours",
         "from course_utils.lessons.l04b_what_reading_misses import skip_trigrams",
-        "from course_utils import heads",
-        "score_parts = heads.score_parts",
     ],
     "05": [
         "from course_utils.lessons.l05_max_of_list import max_of_list",
@@ -124,7 +122,6 @@ NOW = {
 }
 USED = {  # where a function is now that was in a module of the ground floor
     "bigrams": "thin_tables",
-    "heads": "l04b_what_reading_misses.score_parts",
     "text": "l07b_second_writer.kinds",
     "paths": "l10_reading_critically.to_logit",
     "measure": "l10_reading_critically.survey",

@@ -30,7 +30,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "02b": {"65,536": "256 · 256"},
     "03": {"5.07": "data/REPLICATION.md", "5.10 nats": "data/REPLICATION.md"},
     "03b": {"1.44": "1 / ln 2"},
-    "04": {"1,000": "the unit of a rate", "0.64": "data/REPLICATION.md"},
+    "04": {"0.30": "data/REPLICATION.md", "0.64": "data/REPLICATION.md"},
     "04b": {"16,384": "2 · 256 · 32"},
     "05": {"3,000": "the recipe's steps"},
     "05b": {
@@ -70,7 +70,6 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
         "a pseudo-inverse: above 97 %": "once, by hand",
         "counts and frequencies; three other seeds: 80 to 82, 90, 92, 91 to 92, 92 %": "likewise",
     },
-    "04": {"the token at position 1: 0.006": "the claim below it, 0.0064, rounded"},
     "05": {"ln 5 = 1.609": "a logarithm"},
     "05b": {
         "by chance: 12.4": "28 · 28 / 63",
