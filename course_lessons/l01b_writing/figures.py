@@ -127,7 +127,8 @@ def heads(cut: Mapping[str, Sequence[float]], before: float) -> Axes:
         "head",
         axes=plt.subplots(figsize=(9, 3.4))[1],
     )
-    for bar in [*axes.patches]:  # the others end at the line
+    bars: list[Any] = [*axes.patches]
+    for bar in bars:  # those that end at the line need no number
         middle, height = bar.get_x() + bar.get_width() / 2, bar.get_height()
         if abs(height - before) > 0.06:
             axes.text(middle, height + 0.015, f"{height:.2f}", ha="center", fontsize=9)
