@@ -413,9 +413,6 @@ DRAWN = {  # a figure of each function, and of a lesson that draws with pyplot i
     "panels": lambda: plots.panels({"left": 1, "right": 2}, (6, 3), "x", "y"),
     "heatmap": lambda: plots.heatmap(PATTERN[:2, :2], ["a", "b"], ["c", "d"], "Title", label="y"),
     "attention": lambda: plots.attention(PATTERN, TOKENS, "Title"),
-    "numbers": lambda: drawings.numbers(
-        plots.plt.subplots()[1], PATTERN[:2, :2], ["a", "b"], ["c", "d"], "Title", "y", "x"
-    ),
     "streams": lambda: drawings.streams(["a", "b", "a"], "b"),
     "lesson 02": lesson_02.stream,
 }
