@@ -34,7 +34,11 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "04b": {"16,384": "2 · 256 · 32"},
     "05": {"100,000": "an order of magnitude", "4,096": "64 · 64", "3,000": "the recipe's steps"},
     "06": {"4,096": "tokens", "0.47": "data/REPLICATION.md", "0.77": "data/REPLICATION.md"},
-    "07": {"0.83": "data/REPLICATION.md", "0.67": "data/REPLICATION.md", "4,096": "tokens"},
+    "07": {
+        "0.83": "data/REPLICATION.md",
+        "0.67": "data/REPLICATION.md",
+        "4,096": "tokens",
+    },
     "07b": {"0.98": "data/REPLICATION.md"},
     "07c": {"1,024": "4⁵", "33,000": "5 · 200 · 33"},
     "11": {"80 %": "what the judge counts as sure"},
