@@ -260,8 +260,9 @@ def replicate(folder: Path, lessons: Sequence[Path]) -> dict[str, dict[str, Any]
                 continue
             our_value = ours[statement]
             values = {name: found.get(statement) for name, found in theirs.items()}
-            if _of_another(our_value, values.values()):
-                continue
+            is_asked = any(value is not None for value in values.values())
+            if not is_asked or _of_another(our_value, values.values()):
+                continue  # a claim on the siblings themselves, or on another model
             # those that are not here now
             earlier = result.get(lesson, {}).get(statement, {"ours": None, "siblings": {}})
             if all(agreeing(entry, our_value, [earlier["ours"]])):

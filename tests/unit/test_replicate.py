@@ -181,7 +181,7 @@ def test_without_siblings_it_says_which_lessons_stay_as_they_are(tmp_path, monke
         lambda folder, name: [DATA / name / sibling for sibling in replicate.SIBLINGS[name]],
     )
     assert replicate.main(["--folder", str(tmp_path)]) == 0
-    assert [path.name[:2] for path in asked] == ["05"]
+    assert [path.name.split("_")[0] for path in asked] == ["05", "05b"]
     message = capsys.readouterr().err
     assert "03_zero_layers" in message and "05_max" not in message and "--train" in message
     assert json.loads((tmp_path / "RESULT").read_text(encoding="utf-8")) == RESULT
