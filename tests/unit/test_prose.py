@@ -68,7 +68,6 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
     "03": {"six seeds: 0.58 to 0.71 at the highest": "other seeds, once, by hand"},
     "03b": {
         "a pseudo-inverse: above 97 %": "once, by hand",
-        "counts and frequencies; three other seeds: 80 to 82, 90, 92, 91 to 92, 92 %": "likewise",
     },
     "05": {"ln 5 = 1.609": "a logarithm"},
     "05b": {
