@@ -187,9 +187,9 @@ def enough(passes: Mapping[str, Mapping[str, Float[Tensor, "pass text"]]]) -> No
                 "",
                 (at, second),
                 (at, first),
-                arrowprops={"arrowstyle": "-|>", "color": COLOURS[i], "lw": 2.5},
+                arrowprops={"arrowstyle": "-|>", "color": COLOURS[i], "lw": 2.5, "shrinkB": 0},
             )
-            axes.plot(at, first, "os^"[i], color=COLOURS[i], ms=7, label=None if x else name)
+            axes.plot(at, first, "osD"[i], color=COLOURS[i], ms=7, label=None if x else name)
             axes.text(at + 0.03, (first + second) / 2, f"−{first - second:.1f}", fontsize=10)
     axes.set(
         xlim=(-0.6, len(passes) - 0.4),
