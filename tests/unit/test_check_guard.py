@@ -410,7 +410,7 @@ def test_operations_are_counted():
 
 @pytest.fixture
 def fresh(monkeypatch):
-    for name in ("direct_path", "qk_scores"):
+    for name in ("direct_path", "alphabet_weights"):
         monkeypatch.setattr(exercises.EXERCISES[name], "attempted", False)
         monkeypatch.setattr(exercises.EXERCISES[name], "hints_shown", 0)
 
