@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
-from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
@@ -82,15 +81,6 @@ def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
     plots.show(ALT["kept_back"])
 
 
-def _by_rank(
-    curves: Mapping[str, Mapping[int, float]], title: str, ylabel: str, axes: Axes
-) -> Axes:
-    ranks = list(next(iter(curves.values())))
-    plots.curves(curves, title, "rank", ylabel, markers=True, axes=axes).set_xscale("log", base=2)
-    axes.set_xticks(ranks, [str(rank) for rank in ranks])
-    return axes
-
-
 def leads(lead: Mapping[int, float], others: ByName) -> None:
     """Show how often a hidden pair leads the absent ones, by trained rank.
 
@@ -99,7 +89,10 @@ def leads(lead: Mapping[int, float], others: ByName) -> None:
     axes = plt.subplots(figsize=(8.5, 4.6))[1]
     title = "Can a table tell hidden pairs from absent ones?"
     ylabel = "share of hidden pairs above\nthe median absent one"
-    _by_rank({"trained factors": lead}, title, ylabel, axes).set_ylim(0.45, 1)
+    drawn = {"trained factors": lead}
+    plots.curves(drawn, title, "rank", ylabel, markers=True, axes=axes).set_xscale("log", base=2)
+    axes.set_xticks(list(lead), [str(rank) for rank in lead])
+    axes.set_ylim(0.45, 1)
     for name, level in others.items():
         axes.axhline(level, color=COLOURS[6], linestyle="--")
         place = axes.get_yaxis_transform()  # from the left to the right edge, and a level
