@@ -30,7 +30,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "02b": {"65,536": "256 · 256"},
     "03": {"5.07": "data/REPLICATION.md", "5.10 nats": "data/REPLICATION.md"},
     "03b": {"1.44": "1 / ln 2"},
-    "04": {"0.30": "data/REPLICATION.md", "0.64": "data/REPLICATION.md"},
     "04b": {"16,384": "2 · 256 · 32"},
     "05": {"3,000": "the recipe's steps"},
     "05b": {
