@@ -24,7 +24,6 @@ LEFT_OUT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 CONSTANTS = {  # lesson → number → why it is no claim
-    "01": {"0.99": "what an exercise asks for"},
     "01b": {"4,096": "tokens"},
     "02": {"4,096": "tokens"},
     "02b": {"65,536": "256 · 256"},
