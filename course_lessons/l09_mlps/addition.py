@@ -76,31 +76,29 @@ def curves(model: HookedTransformer) -> Float[Tensor, "2 value neuron"]:
 
 
 @validated
-def answers_with(
-    model: HookedTransformer, tokens: Int[Tensor, "pair 2"], first: float
-) -> Int[Tensor, " pair"]:
-    """The answers if the first number gets this attention, and the second the rest."""
+def answers_with(model: HookedTransformer, first: float) -> Int[Tensor, " pair"]:
+    """The answers to all pairs if the first number gets this attention, and the second the rest."""
 
     def overwrite(pattern: Tensor, hook: Any) -> Tensor:
         pattern[:, :, -1] = torch.tensor([first, 1 - first])
         return pattern
 
+    pairs = tasks.sequences(2, model.cfg.d_vocab)
     hooks: list[Any] = [("blocks.0.attn.hook_pattern", overwrite)]
-    return model.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1].argmax(1)
+    return model.run_with_hooks(pairs, fwd_hooks=hooks)[:, -1].argmax(1)
 
 
 @validated
-def without_neurons(
-    model: HookedTransformer, tokens: Int[Tensor, "pair 2"], neurons: list[int]
-) -> Float[Tensor, "pair out"]:
-    """The logits at the last position when these neurons give 0."""
+def without_neurons(model: HookedTransformer, neurons: list[int]) -> Float[Tensor, "pair out"]:
+    """The logits of all pairs, at the last position, when these neurons give 0."""
 
     def silence(post: Tensor, hook: Any) -> Tensor:
         post[:, :, neurons] = 0
         return post
 
+    pairs = tasks.sequences(2, model.cfg.d_vocab)
     hooks: list[Any] = [("blocks.0.mlp.hook_post", silence)]
-    return model.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1]
+    return model.run_with_hooks(pairs, fwd_hooks=hooks)[:, -1]
 
 
 @validated
@@ -264,7 +262,7 @@ def cuts(model: HookedTransformer, seed: NotNegative = 0) -> list[Cut]:
         left = active(model)
         left[neurons] = False
         k = int(agreed[left].sum(0)[1:].argmax()) + 1
-        without = _off_by(without_neurons(model, tasks.sequences(2, n), neurons.tolist()))
+        without = _off_by(without_neurons(model, neurons.tolist()))
         at_random = _off_by_at_random(model, len(neurons), 10 * seed + i)
         found.append(Cut(f[neurons].mean().item(), k, without, at_random))
     return found

@@ -56,8 +56,7 @@ wave_neurons = compared(
         ),
     },
     mistakes={
-        "neuron j's curve should peak at the phase 2πj/m, not at −2πj/m: "
-        "cos(angle − phase).": (
+        "neuron j's curve should peak at the phase 2πj/m, not at −2πj/m: cos(angle − phase).": (
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V[-torch.arange(len(V))])),
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V)),
         ),

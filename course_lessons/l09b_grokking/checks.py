@@ -63,9 +63,7 @@ only_waves = compared(
         "the means are over all pairs: take those of the new ones, or pairs "
         "that are memorised give them away.": (lambda table, f, new: _waves(table, f, _all(table))),
         "the means are over the pairs that are not new: take the others, `new`.": (
-            lambda table, f, new: _waves(
-                table, f, ~new | (torch.arange(len(table)) == 0)[:, None]
-            )
+            lambda table, f, new: _waves(table, f, ~new | (torch.arange(len(table)) == 0)[:, None])
         ),
         "the constant of each answer is missing: keep it.": lambda table, f, new: (
             _waves(table, f, new) - _waves(table, [], new)

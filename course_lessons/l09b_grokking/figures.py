@@ -1,4 +1,4 @@
-"""What only lesson 09b draws: learning late, what grows meanwhile and when, and a pizza's stripes."""
+"""What only lesson 09b draws: learning late, what grows meanwhile and when, and clock or pizza."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -57,7 +57,7 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     """Losses over the steps of training, one line for each part of the logits."""
     says = "What grows while nothing seems to happen?", "training step", "loss, nats"
     axes = plots.curves(
-        losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 14), xlim=(0, steps[-1])
+        losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 16), xlim=(0, steps[-1])
     )
     _guessing(axes, steps[-1])
 
@@ -71,90 +71,14 @@ def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> 
         (first, last), "os", (COLOURS[2], ORANGE), names, strict=True
     ):
         axes.plot(steps, rows, marker, ms=9, color=colour, label=name)
-    axes.set(title="When is each ahead of every control?", xlabel="last step at which a control is as good", xlim=(0, None))
-    axes.set_yticks(rows, [f"seed {row}" for row in rows])
-    axes.invert_yaxis()
-    axes.legend(loc="lower right")
-
-
-def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
-    """What `grokking.loudness` gives.
-
-    White is the mean, the strongest colour two and a half standard deviations.
-    """
-    levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
-    for axes, table in plots.panels(
-        tables, (3.4 * len(tables), 3.7), "a − b (mod 53)", "a + b (mod 53)"
-    ):
-        axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
-
-
-draws_in_style
-from course_utils.plots import COLOURS
-
-BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
-ALT = plots.alt_texts(__file__)
-
-
-def _guessing(axes: Axes, end: int) -> None:
-    axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
-    axes.text(end, math.log(53), "guessing", ha="right", va="bottom", fontsize=9)
-
-
-def learning(
-    runs: Mapping[str, Sequence[Mapping]], until: int | None = None, waves: bool = False
-) -> None:
-    """Losses of runs over the steps, a panel for each group.
-
-    `until` hides what is later, `waves` adds key waves.
-    """
-    panels = plots.panels(runs, (max(9.0, 4.9 * len(runs)), 3.9), "training step", "loss, nats")
-    for axes, group in panels:
-        lines = [(run, "test_loss", ORANGE, "-", "new pairs") for run in group]
-        # all seeds learn these alike
-        lines += [(group[0], "train_loss", BLUE, "--", "training pairs")]
-        lines += [
-            (run, "restricted_loss", COLOURS[2], "-.", "key waves alone, new pairs")
-            for run in group
-            if waves
-        ]
-        for run, name, colour, dash, label in lines:
-            at = range(0, (run["steps"] if until is None else until) + 1, run["every"])
-            axes.plot(
-                at,
-                run[name][: len(at)],
-                color=colour,
-                ls=dash,
-                label=label if run is group[0] else None,
-            )
-        _guessing(axes, group[0]["steps"])
-        axes.set(yscale="log", xlim=(0, group[0]["steps"]), ylim=(1e-4, 100))
-        axes.minorticks_off()
-    panels[0][0].legend(loc="lower left", fontsize=9)
-
-
-def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> None:
-    """Losses over the steps of training, one line for each part of the logits."""
-    says = "What grows while nothing seems to happen?", "training step", "loss, nats"
-    axes = plots.curves(
-        losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 14), xlim=(0, steps[-1])
+    axes.set(
+        title="When is each ahead of every control?",
+        xlabel="last step at which a control is as good",
+        xlim=(0, None),
     )
-    _guessing(axes, steps[-1])
-
-
-def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> None:
-    """Two steps of training for each seed, joined by a line, seeds below each other."""
-    _, axes = plt.subplots(figsize=(9.6, 3.4))
-    rows = range(len(first))
-    axes.hlines(rows, first, last, color=GREY, lw=1)
-    for steps, marker, colour, name in zip(
-        (first, last), "os", (COLOURS[2], ORANGE), names, strict=True
-    ):
-        axes.plot(steps, rows, marker, ms=9, color=colour, label=name)
-    axes.set(title="When is each ahead of every control?", xlabel="last step at which a control is as good", xlim=(0, None))
     axes.set_yticks(rows, [f"seed {row}" for row in rows])
     axes.invert_yaxis()
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
 def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
@@ -167,17 +91,6 @@ def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
         tables, (3.4 * len(tables), 3.7), "a − b (mod 53)", "a + b (mod 53)"
     ):
         axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
-
-
-def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Models by gradient symmetricity (to the right) and distance irrelevance (upwards).
-
-    Each kind has its marker.
-    """
-    points: dict[str, Any] = {name: dict(models) for name, models in kinds.items()}
-    says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"
-    ends: Any = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
-    plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
 
 
 draws_in_style(__name__)
