@@ -7,8 +7,8 @@ one half, where these models have it. Only `which_two` is about the model of
 `tasks.TASKS["fibonacci"]`, which adds the last two of several numbers.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,15 +20,12 @@ from course_utils import interventions
 from course_utils._arguments import Count, NotNegative, validated
 from course_utils.training import tasks
 
-# what `right_with` keeps
-KINDS = ("waves of any frequency", "whole frequencies", "random directions")
-
 
 class Cut(NamedTuple):
-    """A ruler taken away: the error that was foretold, and how many answers are off by 0, 1, …"""
+    """A group taken away: the error that is expected, and how many answers are off by 0, 1, …"""
 
     frequency: float  # the mean over its neurons
-    foretold: int
+    expected: int
     without: Float[Tensor, " error"]
     at_random: Float[Tensor, " error"]  # without as many neurons at random, ten times
 
@@ -39,33 +36,23 @@ class Cut(NamedTuple):
 
     @property
     def shares(self) -> list[float]:
-        """The foretold error's share of all errors, without the ruler and in the control.
+        """The expected error's share of all errors, without the group and in the control.
 
         The control lacks as many neurons at random.
         """
         return [
-            float(count[self.foretold] / count[1:].sum())
+            float(count[self.expected] / count[1:].sum())
             for count in (self.without, self.at_random)
         ]
 
     @property
     def holds(self) -> bool:
-        """Whether the foretold error is the most common one, and clearly above the control.
+        """Whether the expected error is the most common one, and clearly above the control.
 
         Its share is to be more than twice that at random.
         """
         here, there = self.shares
-        return self.most_common == self.foretold and here > 2 * there
-
-
-@validated
-def mistakes(pairs: Int[Tensor, "pair 2"], said: Int[Tensor, " pair"]) -> list[str]:
-    """The wrong answers in words, as "1 + 1 = 42?"."""
-    wrong = said != pairs.sum(1)
-    return [
-        f"{a} + {b} = {s}?"
-        for (a, b), s in zip(pairs[wrong].tolist(), said[wrong].tolist(), strict=True)
-    ]
+        return self.most_common == self.expected and here > 2 * there
 
 
 def _given(model: HookedTransformer) -> Float[Tensor, "2 value d_model"]:
@@ -86,6 +73,32 @@ def curves(model: HookedTransformer) -> Float[Tensor, "2 value neuron"]:
     Attention is at one half.
     """
     return _given(model) @ model.W_in[0]
+
+
+@validated
+def answers_with(model: HookedTransformer, first: float) -> Int[Tensor, " pair"]:
+    """The answers to all pairs if the first number gets this attention, and the second the rest."""
+
+    def overwrite(pattern: Tensor, hook: Any) -> Tensor:
+        pattern[:, :, -1] = torch.tensor([first, 1 - first])
+        return pattern
+
+    pairs = tasks.sequences(2, model.cfg.d_vocab)
+    hooks: list[Any] = [("blocks.0.attn.hook_pattern", overwrite)]
+    return model.run_with_hooks(pairs, fwd_hooks=hooks)[:, -1].argmax(1)
+
+
+@validated
+def without_neurons(model: HookedTransformer, neurons: list[int]) -> Float[Tensor, "pair out"]:
+    """The logits of all pairs, at the last position, when these neurons give 0."""
+
+    def silence(post: Tensor, hook: Any) -> Tensor:
+        post[:, :, neurons] = 0
+        return post
+
+    pairs = tasks.sequences(2, model.cfg.d_vocab)
+    hooks: list[Any] = [("blocks.0.mlp.hook_post", silence)]
+    return model.run_with_hooks(pairs, fwd_hooks=hooks)[:, -1]
 
 
 @validated
@@ -115,11 +128,11 @@ def portraits(
 ) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
     """Of each chosen neuron its curve at either place, and its votes.
 
-    They stand under its name, number and period.
+    They are under its group, number and period.
     """
     (L, R), votes = curves(model), _votes(model)
     titles = {
-        f"{name}: neuron {i}\nperiod {crest(model, i)[0]:.1f}": i for name, i in chosen.items()
+        f"{name}: neuron {i}\nperiod {peak(model, i)[0]:.1f}": i for name, i in chosen.items()
     }
     return {title: (L[:, i], R[:, i], votes[:, i]) for title, i in titles.items()}
 
@@ -167,8 +180,8 @@ def spectrum(model: HookedTransformer) -> tuple[Float[Tensor, " freq"], Float[Te
 
 
 @validated
-def crest(model: HookedTransformer, neuron: NotNegative) -> tuple[float, float]:
-    """The period of a neuron's best wave, and the number at which its crest stands."""
+def peak(model: HookedTransformer, neuron: NotNegative) -> tuple[float, float]:
+    """The period of a neuron's best wave, and the number at which it peaks."""
     W = curves(model).mean(0)[:, [neuron]]
     f = best_waves(W)[0][0]
     period = len(W) / f
@@ -191,16 +204,16 @@ def rulers(model: HookedTransformer) -> list[Int[Tensor, " _neuron"]]:
 
 
 @validated
-def phases(model: HookedTransformer) -> Float[Tensor, "4 neuron"]:
+def phases(model: HookedTransformer, least: float = 0.5) -> Float[Tensor, "4 neuron"]:
     """Of each active neuron that is a wave: three phases, and its frequency.
 
     The phases are those of its curve, its votes and a partner's votes. A wave: one of at least two
-    periods explains more than half of the curve. A crest stands where 2π f v / n is the phase. A
-    partner is another such neuron of about the same frequency, at random; a few are their own.
+    periods explains more than a share `least` of the curve. It peaks where 2π f v / n is the phase.
+    A partner is another such neuron of about the same frequency, at random; a few are their own.
     """
     W, votes = curves(model).mean(0), _votes(model)
     f, share = best_waves(W)
-    chosen = (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist()
+    chosen = (active(model) & (share > least) & (f > 2)).nonzero().flatten().tolist()
     found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
     came, went, frequencies = torch.tensor(found).reshape(-1, 3).T
     about = frequencies.round()
@@ -230,14 +243,12 @@ def _off_by_at_random(model: HookedTransformer, size: int, seed: int) -> Float[T
 
 
 @validated
-def cuts(
-    model: HookedTransformer, without_neurons: Callable[..., Tensor], seed: NotNegative = 0
-) -> list[Cut]:
-    """Take each ruler away in turn.
+def cuts(model: HookedTransformer, seed: NotNegative = 0) -> list[Cut]:
+    """Take each group away in turn.
 
-    `without_neurons(model, pairs, neurons)` gives the logits without these neurons. An error is
-    foretold if the neurons left, each voting at twice its phase, like it most: in the measure of
-    the height of its curve times the height of its votes, at the frequency of its best wave.
+    An error is expected if the neurons left, each voting at twice its phase, agree on it most: in
+    the measure of the height of its curve times the height of its votes, at the frequency of its
+    best wave.
     """
     n, W, votes, found = model.cfg.d_vocab, curves(model).mean(0), _votes(model), []
     f, _ = best_waves(W)
@@ -246,12 +257,12 @@ def cuts(
         curve = fourier.height(W[:, [i]], f[i])
         heights.append(curve * fourier.height(votes[:, [i]], f[i]))
     off = torch.cos(2 * torch.pi * f[:, None] * torch.arange(n) / n)  # [neuron, error]
-    liked = torch.cat(heights)[:, None] * off
+    agreed = torch.cat(heights)[:, None] * off
     for i, neurons in enumerate(rulers(model)):
         left = active(model)
         left[neurons] = False
-        k = int(liked[left].sum(0)[1:].argmax()) + 1
-        without = _off_by(without_neurons(model, tasks.sequences(2, n), neurons.tolist()))
+        k = int(agreed[left].sum(0)[1:].argmax()) + 1
+        without = _off_by(without_neurons(model, neurons.tolist()))
         at_random = _off_by_at_random(model, len(neurons), 10 * seed + i)
         found.append(Cut(f[neurons].mean().item(), k, without, at_random))
     return found
@@ -286,25 +297,16 @@ def _right(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> float
 
 
 @validated
-def right_with(
-    model: HookedTransformer, sizes: Sequence[int], seed: NotNegative = 0
-) -> Float[Tensor, "size kind"]:
+def right_with(model: HookedTransformer, k: Count, seed: NotNegative = 0) -> list[float]:
     """The share of right answers if curves keep a constant and their k strongest waves.
 
-    There is a share for each size k. The kinds are `KINDS`: waves of any frequency, waves of whole
-    ones, and 1 + 2k directions at random, as many as a constant and k waves have, with a cosine and
-    a sine each.
+    The second number is the control: 1 + 2k directions at random, as many as a constant and k waves
+    have, with a cosine and a sine each.
     """
     n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
-    free = strongest_waves(model, max(sizes))
-    whole = fourier.power(_mean_curves(model)).sum(1)
-    rates = []
-    for k in sizes:
-        drawn = torch.randn(n, 1 + 2 * k, generator=generator, device="cpu")
-        chance = torch.linalg.qr(drawn).Q
-        bases = fourier.basis(free[:k], n), fourier.basis(whole.topk(k).indices.tolist(), n), chance
-        rates.append([_right(model, Q) for Q in bases])
-    return torch.tensor(rates)
+    drawn = torch.randn(n, 1 + 2 * k, generator=generator, device="cpu")
+    bases = fourier.basis(strongest_waves(model, k), n), torch.linalg.qr(drawn).Q
+    return [_right(model, Q) for Q in bases]
 
 
 @validated

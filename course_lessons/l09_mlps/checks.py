@@ -1,50 +1,21 @@
 """Checks of lesson 09, MLPs: each exercise, and what each typical mistake is told."""
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from course_lessons.fixtures import tiny_model
 from course_utils.course import solutions
 from course_utils.course.exercises import Answer, Said, compared
 from course_utils.course.expectations import close
 
-ONE_MLP = {
-    "n_layers": 1,
-    "n_heads": 1,
-    "attn_only": False,
-    "act_fn": "relu",
-    "positional_embedding_type": "standard",
-}
-TOKENS = torch.tensor([[5, 4, 1], [0, 3, 5]])
-LAST = "[batch, logit], at the last position alone"
 Two = tuple[Tensor, Tensor]
-
-
-_model = functools.partial(
-    tiny_model, 0.7, **ONE_MLP, d_model=6, d_head=4, d_mlp=8, d_vocab=7, n_ctx=5
-)
-
-
-def _other(batch: int, length: int, *more: Any) -> tuple:
-    """A model of other sizes, texts for it, and what else there is to give."""
-    tokens = torch.arange(2, 2 + batch * length).view(batch, length) % 11
-    return _model(d_model=9, d_head=3, d_mlp=5, d_vocab=11, n_ctx=7), tokens, *more
-
-
-_forced, _silent = map(solutions.answer, ("with_attention", "without_neurons"))
 
 
 def _ruler(change: Callable[[Tensor, Tensor], Any]) -> Answer:
     """Our curves and votes, changed."""
     return lambda *given: change(*solutions.answer("wave_neurons")(*given))
-
-
-def _no_logits(answer: Answer) -> tuple[Answer, Answer]:
-    return lambda *given: answer(*given).softmax(-1), lambda *given: answer(*given).log_softmax(-1)
 
 
 def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int) -> Said:
@@ -53,14 +24,14 @@ def _unlike_waves(got: Sequence[Tensor], right: Two, n: int, period: int, m: int
         return None
     (curves, votes), first = got, got[0][:, 0]
     again = close(curves[:period], curves[period : 2 * period])
-    crest = close(first[0], 1) and close(first.max(), 1)
+    peak = close(first[0], 1) and close(first.max(), 1)
     votes_again = close(votes[:, :period], votes[:, period : 2 * period])
     return {
         "a curve should come back after `period` values: "
         "its angle is 2π value / period.": not again,
-        "neuron 0's curve should have a crest of height 1 at value 0.": not crest,
+        "neuron 0's curve should have a peak of height 1 at value 0.": not peak,
         "neuron 0's curve should be cos(2π value / period).": not close(first, right[0][:, 0]),
-        "neuron j's curve should have its crest at the phase 2πj/m, j = 0, 1, … m − 1.": not close(
+        "neuron j's curve should peak at the phase 2πj/m, j = 0, 1, … m − 1.": not close(
             curves, right[0]
         ),
         "the votes should have the same period as the curves.": not votes_again,
@@ -72,7 +43,7 @@ wave_neurons = compared(
     "m neurons of one ruler, phases evenly spread.",
     returns=("the curves [value, neuron]", "the votes [neuron, output]"),
     cases=lambda: {
-        "the votes should be waves of height 1, with their crests at twice the phase.": (24, 8, 5),
+        "the votes should be waves of height 1, that peak at twice the phase.": (24, 8, 5),
         "it is right for n = 24, period = 8, m = 5, and wrong for n = 17, period = 19.7, m = 4.": (
             17,
             19.7,
@@ -85,8 +56,7 @@ wave_neurons = compared(
         ),
     },
     mistakes={
-        "neuron j's curve should have its crest at the phase 2πj/m, not at −2πj/m: "
-        "cos(angle − phase).": (
+        "neuron j's curve should peak at the phase 2πj/m, not at −2πj/m: cos(angle − phase).": (
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V[-torch.arange(len(V))])),
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V)),
         ),
@@ -100,9 +70,9 @@ wave_neurons = compared(
 )
 
 
-foretell = compared(
-    "`foretell(a, b, periods) → int`: "
-    "what an adder made of such rulers will say, its mistakes included.",
+expected_answer = compared(
+    "`expected_answer(a, b, periods) → int`: "
+    "what an adder made of such rulers will answer, its mistakes included.",
     cases=lambda: {
         "3 + 2 with rulers of 20, 7 and 3: none is blind, and the answer is 5.": (3, 2, [20, 7, 3]),
         "50 + 30 with rulers of 7 and 3: 80 leaves 3 and 2; the smallest such is 17.": (
@@ -115,11 +85,11 @@ foretell = compared(
         "because no whole number is half of it.": (40, 37, [7, 20]),
         "45 + 35 with rulers of 20, 7 and 3: "
         "without the blind one the smallest number that fits is 17.": [(45, 35, [20, 7, 3])],
-        "35 + 45 should be foretold as 45 + 35 is.": (35, 45, [20, 7, 3]),
+        "35 + 45 should get the same answer as 45 + 35.": (35, 45, [20, 7, 3]),
         "at a difference of one and a half periods a ruler is blind as well.": (55, 25, [20, 7, 3]),
         "when all rulers are blind every number fits, and the smallest is 0.": (5, 0, [10]),
         **{
-            f"{a} + {b} with rulers of {', '.join(map(str, periods))} is foretold wrong: "
+            f"{a} + {b} with rulers of {', '.join(map(str, periods))} has another answer: "
             "which of them see, "
             "and what is the smallest number that has the sum's remainder for each of those?": (
                 a,
@@ -137,57 +107,4 @@ foretell = compared(
         45: "45 + 35 with rulers of 20, 7 and 3: "
         "the difference is half of 20, so that ruler is blind.",
     }.get(a if got == a + b else -1),
-)
-
-
-with_attention = compared(
-    "`with_attention(model, tokens, weights) → [batch, d_vocab]`: "
-    "last logits under a given last row of attention.",
-    returns=LAST,
-    cases=lambda: {
-        "in the last row, each source should get the weight that is given for it.": [
-            (_model(), TOKENS.clone(), torch.tensor([0.7, 0.2, 0.3]))
-        ],
-        "it fails for another model, with 3 texts of length 6.": _other(
-            3, 6, torch.arange(-0.5, 0.7, 0.2)
-        ),
-        "it fails for another model, with 1 texts of length 1.": _other(1, 1, torch.tensor([0.6])),
-    },
-    mistakes={
-        "the last position still pays its own attention: these are the model's own logits.": (
-            lambda m, t, w: m(t)[:, -1]
-        ),
-        "the weights went through a softmax: replace the pattern, not the scores.": (
-            lambda m, t, w: _forced(m, t, w.softmax(0))
-        ),
-        "use the weights as they are given, not normalised.": lambda m, t, w: _forced(
-            m, t, w / w.sum()
-        ),
-        "these are probabilities, or their logarithms; return the logits.": _no_logits(_forced),
-    },
-)
-
-
-without_neurons = compared(
-    "`without_neurons(model, tokens, neurons) → [batch, d_vocab]`: "
-    "last logits when these neurons are silent.",
-    returns=LAST,
-    cases=lambda: {
-        "each of the given neurons, and no other, should give 0 after the ReLU.": (
-            _model(),
-            TOKENS.clone(),
-            [3, 2, 0],
-        ),
-        "it fails for another model, with 3 texts of length 6 and 5 neurons.": _other(
-            3, 6, [0, 1, 2, 3, 4]
-        ),
-        "it fails for another model, with 1 texts of length 3 and 0 neurons.": _other(1, 3, []),
-    },
-    mistakes={
-        "these are the model's own logits: the neurons still speak.": lambda m, t, n: m(t)[:, -1],
-        "these neurons alone speak, and they should be the silent ones.": (
-            lambda m, t, n: _silent(m, t, [*{*range(m.cfg.d_mlp)} - {*n}])
-        ),
-        "these are probabilities, or their logarithms; return the logits.": _no_logits(_silent),
-    },
 )

@@ -34,7 +34,7 @@ def lattices(
 ) -> None:
     """For which pairs each neuron fires.
 
-    With `lines`, (period, crest), the sums that it should vote for are drawn as lines.
+    With `lines`, (period, peak), the sums that it should vote for are drawn as lines.
     """
     n, size = int(pairs.max()) + 1, (9.0, 9.0 / len(titles))
     panels = plots.panels(
@@ -44,53 +44,23 @@ def lattices(
         grid = torch.full((n, n), float("nan"))
         grid[pairs[:, 1], pairs[:, 0]] = fired
         axes.imshow(grid, origin="lower", cmap=LEVELS, interpolation="nearest")
-        for period, crest in lines[i : i + 1]:
-            for total in torch.arange(2 * crest % period, n, period).tolist():
+        for period, peak in lines[i : i + 1]:
+            for total in torch.arange(2 * peak % period, n, period).tolist():
                 axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
         axes.set(xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
 
 
-@plain_lines
-def folding() -> None:
-    """Two waves of the same period, their sum, and what a ReLU makes of it.
-
-    They are once in step and once out of step.
-    """
-    _, panels = plt.subplots(2, 3, figsize=(9.6, 3.9), sharex=True, sharey="row")
-    total = torch.linspace(0, 4 * torch.pi, 400)  # A + B
-    titles = {"in step": 0.0, "a quarter apart": 1.6, "half apart": torch.pi}
-    for (upper, lower), (title, apart) in zip(panels.T, titles.items(), strict=True):
-        A = ((total + apart) / 2).cos()
-        B = ((total - apart) / 2).cos()
-        waves = {"their sum": A + B, "cos A": A, "cos B": B}
-        plots.curves(
-            waves,
-            title,
-            "",
-            "before the ReLU",
-            x=total / (2 * torch.pi),
-            axes=upper,
-            xticks=[0, 1, 2],
-        )
-        humps = {"this neuron": (A + B).relu(), "its opposite": (-A - B).relu()}
-        plots.curves(humps, "", "A + B, in turns", "after it", x=total / (2 * torch.pi), axes=lower)
-        for axes in (upper, lower):
-            axes.label_outer()
-            axes.axhline(0, color=GREY, lw=0.6)
-            axes.legend(fontsize=8, loc="upper center", ncols=2).set_visible(title == "half apart")
-
-
-def crests(phase: float) -> None:
-    """Where a neuron with its crest at `phase` (in turns) fires, and its opposite.
+def peaks(phase: float) -> None:
+    """Where a neuron that peaks at `phase` (in turns) fires, and its opposite.
 
     The lines have the same A + B.
     """
     _, axes = plt.subplots(figsize=(7.0, 5.2))
     turns = torch.linspace(0, 2, 200)
-    for i, (crest, name) in enumerate(
-        ((phase, "this neuron, crest at φ"), (phase + 0.5, "its opposite, at φ + ½"))
+    for i, (peak, name) in enumerate(
+        ((phase, "this neuron, peak at φ"), (phase + 0.5, "its opposite, at φ + ½"))
     ):
-        wave = (2 * torch.pi * (turns - crest)).cos()
+        wave = (2 * torch.pi * (turns - peak)).cos()
         axes.contourf(
             turns, turns, wave + wave[:, None], [0.6, 2.1], colors=COLOURS[i], alpha=(0.75, 0.55)[i]
         )
@@ -121,46 +91,6 @@ def crests(phase: float) -> None:
     axes.set(title="Where do the two fire?", aspect="equal", xlim=(0, 2), ylim=(0, 2))
 
 
-def paths() -> None:
-    """A model of one head and one MLP as a drawing.
-
-    It shows the two ways to the neurons, and what a neuron does.
-    """
-    _, axes = plt.subplots(figsize=(9.6, 3.0))
-    a = (0.3, 2.2, "first\nnumber a")
-    b = (0.3, 0.9, "second\nnumber b")
-    head = (2.5, 2.2, "head\nmixes both")
-    stream = (4.3, 0.9, "stream of the\nlast token")
-    neuron = (6.2, 2.2, "neuron: receives a\nnumber, ReLU")
-    logits = 8.5, 0.9, "logits of\n128 sums"
-    for x, y, words in (a, b, head, stream, neuron, logits):
-        axes.text(
-            x,
-            y,
-            words,
-            ha="center",
-            va="center",
-            bbox={"boxstyle": "round", "fc": "#eef3f8", "ec": BLUE},
-        )
-    ways = {"": (a, head), " ": (b, head), "residual path": (b, stream), "adds": (head, stream)}
-    ways |= {
-        "W_in: reads": (stream, neuron),
-        "W_out: its votes": (neuron, logits),
-        "  ": (stream, logits),
-    }
-    for words, ((x, y, _), (u, v, _)) in ways.items():
-        axes.annotate(
-            "",
-            (u, v),
-            (x, y),
-            arrowprops={"arrowstyle": "-|>", "color": GREY, "shrinkA": 34, "shrinkB": 34},
-        )
-        side = "right" if v > y else "left" if v < y else "center"
-        axes.text((x + u) / 2, (y + v) / 2 + 0.08, words, fontsize=9, color="#a34700", ha=side)
-    axes.set(xlim=(-0.5, 9.4), ylim=(0.3, 2.8))
-    axes.axis("off")
-
-
 def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
     """One ruler for each period with a mark wherever it would put the sum.
 
@@ -183,10 +113,10 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
     axes.spines["left"].set_visible(False)
 
 
-def mistakes(pairs: Pairs, foretold: Which, found: Which, off: Int[Tensor, " pair"]) -> None:
+def mistakes(pairs: Pairs, expected: Which, found: Which, off: Int[Tensor, " pair"]) -> None:
     """Left: which pairs were to go wrong, and which did. Right: by how much the answers are off."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.2, 1])
-    left.plot(*pairs[foretold].T, "s", ms=3.2, mfc="none", color=GREY, label="foretold")
+    left.plot(*pairs[expected].T, "s", ms=3.2, mfc="none", color=GREY, label="expected")
     left.plot(*pairs[found].T, ".", ms=2.5, color=ORANGE, label="found")
     left.set(
         title="Which pairs go wrong?",
@@ -242,13 +172,14 @@ def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) 
     _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
     says = (
         "Which waves are in the curves?",
-        "frequency: periods in 128 values",
+        "frequency: periods in 128 values (at the peaks: how long a period is)",
         "share of variance explained",
     )
     plots.curves({"": pooled}, *says, x=fine, axes=left, ylim=(0, 1.15 * float(pooled.max())))
     inner = pooled[1:-1]  # its peaks, without ripples below 0.035
     for i in ((inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)).nonzero()[:, 0] + 1:
-        left.annotate(f"{fine[i]:g}", (fine[i], pooled[i]), ha="center", va="bottom")
+        period = f"{128 / fine[i]:.1f}" if fine[i] > 2 else "slopes"
+        left.annotate(period, (fine[i], pooled[i]), ha="center", va="bottom")
     bins = torch.arange(0, 1.01, 0.05).tolist()
     right.hist(
         shuffled.tolist(), bins, label="tokens shuffled", color=GREY, hatch=HATCHES[1], alpha=0.7
@@ -257,7 +188,7 @@ def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) 
     right.set(
         title="How much of a curve is one wave?", xlabel="share of its best wave", ylabel="neurons"
     )
-    right.legend(fontsize=8)
+    right.legend(fontsize=9)
 
 
 @plain_lines
@@ -273,7 +204,7 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
     xlabel, ylabel = "phase φ of the curve, in turns", "phase of the votes, in turns"
     turn = torch.tensor([-0.5, 0.5])
     for axes, (came, went, f) in plots.panels(named, (9.6, 6.2), xlabel, ylabel, rows=2):
-        for fine, label in ((False, "other rulers"), (True, "finest ruler")):
+        for fine, label in ((False, "other groups"), (True, "finest group")):
             x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
             axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=4, label=label)
         for k in (-1, 0, 1):
@@ -283,13 +214,13 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
 
 
 def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
-    """A row for each ruler taken away: how many errors are off by 1, 2, …
+    """A row for each group taken away: how many errors are off by 1, 2, …
 
     Below each stands its control, without as many neurons at random.
     """
     _, axes = plt.subplots(figsize=(9.6, 0.95 * len(cuts) + 1.1))
     looks = {
-        "without the ruler": (0.0, ORANGE, ORANGE),
+        "without the group": (0.0, ORANGE, ORANGE),
         "without as many neurons at random": (0.36, GREY, "white"),
     }
     for row, cut in enumerate(cuts.values()):
@@ -308,16 +239,16 @@ def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
                 **style,
             )
         axes.plot(
-            cut.foretold,
+            cut.expected,
             row,
             "s",
             ms=21,
             mfc="none",
             color="black",
-            label=None if row else "foretold",
+            label=None if row else "expected",
         )
         here, there = cut.shares
-        words = f"as foretold: {here:.0%} of {int(cut.without[1:].sum()):,}\nat random: {there:.0%}"
+        words = f"expected: {here:.0%} of {int(cut.without[1:].sum()):,}\nat random: {there:.0%}"
         axes.text(
             most + 1.5, row + 0.1, f"{words}  {'✓' if cut.holds else '✗'}", va="center", fontsize=9
         )
@@ -341,7 +272,7 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     for row, cuts in enumerate(tested):
         axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
         for cut in cuts:
-            name = "slopes" if cut.frequency < 2 else f"{cut.frequency:.1f}"
+            name = "slopes" if cut.frequency < 2 else f"{128 / cut.frequency:.1f}"
             axes.text(cut.frequency, 0.24 - row, name, ha="center", va="bottom", fontsize=9)
     for i, label in enumerate(("it failed", "the prediction held")):
         points = [
@@ -358,8 +289,8 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
             label=label,
         )
     axes.set(
-        title="Which rulers has each model?",
-        xlabel="frequency: periods in 128 values",
+        title="Which groups has each model?",
+        xlabel="frequency: periods in 128 values (at the points: how long a period is)",
         ylim=(-0.5 - row, 0.7),
     )
     axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
@@ -368,60 +299,6 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
     axes.set_yticks(
         [-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))]
     )
-
-
-def kept(sizes: Sequence[int], rates: Float[Tensor, "seed size kind"]) -> None:
-    """Right answers by waves kept (line: first seed, band: all)."""
-    lines = dict(zip(addition.KINDS, rates[0].T, strict=True))
-    says = "How many pairs are right with k waves?", "k", "share of pairs"
-    axes = plots.curves(
-        lines, *says, x=sizes, markers=True, size=4, figsize=(8.4, 3.8), xticks=sizes
-    )
-    for i in range(len(addition.KINDS)):
-        axes.fill_between(sizes, *rates[:, :, i].aminmax(dim=0), color=COLOURS[i], alpha=0.2, lw=0)
-
-
-def which_two(results: Sequence[Mapping[str, Sequence[float]]]) -> None:
-    """For each change of `addition.which_two`, what share of the answers are what.
-
-    Bars are grouped by length, from 3 to 5.
-    """
-    titles = "noise before the last two", "two positions swapped"
-    for axes, shares in plots.panels(dict(zip(titles, results, strict=True)), (9.6, 2.9)):
-        plots.grouped_bars(
-            shares, ["3", "4", "5"], axes.get_title("left"), "share of answers", "length", axes=axes
-        )
-        axes.set_ylim(0, 1.3)
-        axes.legend(fontsize=8, ncols=2, loc="upper center")
-        axes.label_outer()
-
-
-def attention_forced(
-    own: Numbers, before: Numbers, forced: Numbers, right: Sequence[float]
-) -> None:
-    """The share of right answers if attention is forced, and where it lies by itself.
-
-    Both are shown trained and untrained.
-    """
-    xlabel, size = "attention to the first number; the second gets the rest", (9.6, 3.8)
-    says = "What if the first number got this attention?", xlabel, "share of pairs right"
-    axes = plots.curves(
-        {"forced to it": right}, *says, x=forced, markers=True, size=3, figsize=size
-    )
-    looks = {
-        "its own, all pairs": (own, COLOURS[4], ""),
-        "before training": (before, GREY, HATCHES[1]),
-    }
-    for label, (values, colour, hatch) in looks.items():
-        axes.axvspan(
-            float(values.min()),
-            float(values.max()),
-            color=colour,
-            alpha=0.45,
-            label=label,
-            hatch=hatch,
-        )
-    axes.legend()
 
 
 draws_in_style(__name__)

@@ -18,18 +18,18 @@ def _all(table: Tensor) -> Tensor:
     return torch.ones(table.shape[:2], dtype=torch.bool)
 
 
-def _means(table: Tensor, unseen: Tensor) -> Tensor:
+def _means(table: Tensor, new: Tensor) -> Tensor:
     """The mean of each sum: what is left of a table with an odd size if all waves stay."""
-    return _waves(table, list(range(1, len(table) // 2 + 1)), unseen)
+    return _waves(table, list(range(1, len(table) // 2 + 1)), new)
 
 
-def _unseen(n: int) -> Tensor:
+def _some(n: int) -> Tensor:
     """Some two thirds of all pairs, with every sum among them."""
     return (random(n, n, seed=n) > -0.4) | (torch.arange(n) == 0)[:, None]
 
 
 def _unlike_sums(
-    got: Tensor, right: Tensor, table: Tensor, frequencies: Sequence[int], unseen: Tensor
+    got: Tensor, right: Tensor, table: Tensor, frequencies: Sequence[int], new: Tensor
 ) -> str | None:
     a = torch.arange(len(table))
     alike = got[a, 1 - a]
@@ -41,39 +41,37 @@ def _unlike_sums(
 
 
 only_waves = compared(
-    "`only_waves(table, frequencies, unseen) → table`: "
+    "`only_waves(table, frequencies, new) → table`: "
     "waves of a + b at these frequencies, and a constant.",
     returns="[a, b, answer]",
     cases=lambda: {
         f"with {n} numbers and the frequencies {f} the waves are not those.": (
             random(n, n, n, seed=n),
             f,
-            _unseen(n),
+            _some(n),
         )
         for n, f in ((7, [2]), (11, [1, 4, 5]), (5, [1, 2]))
     },
     mistakes={
-        "the table came back as it was.": lambda table, f, unseen: table,
-        "this is what is left without the waves: return the waves.": lambda t, f, unseen: (
-            t - _waves(t, f, unseen)
+        "the table came back as it was.": lambda table, f, new: table,
+        "this is what is left without the waves: return the waves.": lambda t, f, new: (
+            t - _waves(t, f, new)
         ),
         "these are the means by sum; of them only the waves at `frequencies` should stay.": (
-            lambda table, f, unseen: _means(table, unseen)
+            lambda table, f, new: _means(table, new)
         ),
-        "the means are over all pairs: take those of the unseen ones, or pairs "
-        "known by heart give them away.": (lambda table, f, unseen: _waves(table, f, _all(table))),
-        "the means are over the training pairs: take the others, `unseen`.": (
-            lambda table, f, unseen: _waves(
-                table, f, ~unseen | (torch.arange(len(table)) == 0)[:, None]
-            )
+        "the means are over all pairs: take those of the new ones, or pairs "
+        "that are memorised give them away.": (lambda table, f, new: _waves(table, f, _all(table))),
+        "the means are over the pairs that are not new: take the others, `new`.": (
+            lambda table, f, new: _waves(table, f, ~new | (torch.arange(len(table)) == 0)[:, None])
         ),
-        "the constant of each answer is missing: keep it.": lambda table, f, unseen: (
-            _waves(table, f, unseen) - _waves(table, [], unseen)
+        "the constant of each answer is missing: keep it.": lambda table, f, new: (
+            _waves(table, f, new) - _waves(table, [], new)
         ),
         "these are waves along the answers; "
         "they should be waves along the sums: one column for each answer.": (
-            lambda table, f, unseen: fourier.projected(
-                _means(table, unseen).flatten(0, 1).T, f
+            lambda table, f, new: fourier.projected(
+                _means(table, new).flatten(0, 1).T, f
             ).T.view_as(table)
         ),
     },

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float
@@ -19,7 +18,7 @@ ALT = plots.alt_texts(__file__)
 
 def _guessing(axes: Axes, end: int) -> None:
     axes.axhline(math.log(53), color=GREY, lw=0.8, ls=":")
-    axes.text(end, math.log(53), "guessing", ha="right", va="bottom", fontsize=8)
+    axes.text(end, math.log(53), "guessing", ha="right", va="bottom", fontsize=9)
 
 
 def learning(
@@ -31,11 +30,11 @@ def learning(
     """
     panels = plots.panels(runs, (max(9.0, 4.9 * len(runs)), 3.9), "training step", "loss, nats")
     for axes, group in panels:
-        lines = [(run, "test_loss", ORANGE, "-", "other pairs") for run in group]
+        lines = [(run, "test_loss", ORANGE, "-", "new pairs") for run in group]
         # all seeds learn these alike
         lines += [(group[0], "train_loss", BLUE, "--", "training pairs")]
         lines += [
-            (run, "restricted_loss", COLOURS[2], "-.", "key waves alone, other pairs")
+            (run, "restricted_loss", COLOURS[2], "-.", "key waves alone, new pairs")
             for run in group
             if waves
         ]
@@ -58,7 +57,7 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     """Losses over the steps of training, one line for each part of the logits."""
     says = "What grows while nothing seems to happen?", "training step", "loss, nats"
     axes = plots.curves(
-        losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 14), xlim=(0, steps[-1])
+        losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 16), xlim=(0, steps[-1])
     )
     _guessing(axes, steps[-1])
 
@@ -72,10 +71,14 @@ def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> 
         (first, last), "os", (COLOURS[2], ORANGE), names, strict=True
     ):
         axes.plot(steps, rows, marker, ms=9, color=colour, label=name)
-    axes.set(title="When does each get below guessing?", xlabel="training step", xlim=(0, None))
+    axes.set(
+        title="When is each ahead of every control?",
+        xlabel="last step at which a control is as good",
+        xlim=(0, None),
+    )
     axes.set_yticks(rows, [f"seed {row}" for row in rows])
     axes.invert_yaxis()
-    axes.legend(loc="lower right")
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
 
 
 def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
@@ -88,17 +91,6 @@ def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
         tables, (3.4 * len(tables), 3.7), "a − b (mod 53)", "a + b (mod 53)"
     ):
         axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
-
-
-def places(kinds: Mapping[str, Sequence[tuple[float, float]]]) -> None:
-    """Models by gradient symmetricity (to the right) and distance irrelevance (upwards).
-
-    Each kind has its marker.
-    """
-    points: dict[str, Any] = {name: dict(models) for name, models in kinds.items()}
-    says = "Clock or pizza?", "gradient symmetricity", "distance irrelevance"
-    ends: Any = {"xlim": (-0.08, 1.08), "ylim": (-0.08, 1.08)}
-    plots.curves(points, *says, lines=False, markers=True, size=8, figsize=(9.6, 4.9), **ends)
 
 
 draws_in_style(__name__)

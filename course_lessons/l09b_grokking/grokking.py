@@ -57,6 +57,17 @@ def is_train(seed: NotNegative) -> Tensor:
     return (order < SHARE * P * P).view(P, P)
 
 
+@validated
+def is_new(seed: NotNegative) -> Tensor:
+    """Which pairs say nothing of a run's memory: bool [a, b].
+
+    Neither the pair nor its mirror image (b, a) is trained on, since a model that mixes both
+    numbers alike knows the mirror images of what it has memorised.
+    """
+    known = is_train(seed)
+    return ~known & ~known.T
+
+
 @usual()
 def train(run: Run) -> tuple[HookedTransformer, Float[Tensor, "time a b answer"]]:
     """The trained model, and its tables at step 0, `every`, 2 `every`, …"""
@@ -133,14 +144,29 @@ def key_frequencies(one: Float[Tensor, "a b answer"]) -> list[int]:
 
 
 @validated
+def rivals(one: Float[Tensor, "a b answer"], seed: NotNegative = 0) -> list[list[int]]:
+    """Seven other sets of as many frequencies as the key ones, as controls.
+
+    The first are the next strongest of the logits by sum, the others are drawn at random from all
+    that are not key frequencies.
+    """
+    keys = key_frequencies(one)
+    power = fourier.power(by_sum(one)).sum(1)
+    others = [f for f in power.argsort(descending=True).tolist() if f and f not in keys]
+    generator = torch.Generator().manual_seed(seed)
+    drawn = [torch.randperm(len(others), generator=generator).tolist() for _ in range(6)]
+    return [others[: len(keys)], *([others[i] for i in order[: len(keys)]] for order in drawn)]
+
+
+@validated
 def restricted(
     one: Float[Tensor, "a b answer"], frequencies: Sequence[int], where: Bool[Tensor, "a b"]
 ) -> Float[Tensor, "a b answer"]:
     """Of a table the waves of a + b at these frequencies, and a constant for each answer.
 
-    As in Nanda et al. 2023, § 5. The means are over the pairs `where` alone. Give those that
-    training did not show: the means of all pairs hold the right answers of every pair that is known
-    by heart, and so waves of the sum.
+    As in Nanda et al. 2023, § 5. The means are over the pairs `where` alone. Give those of
+    `is_new`: the means of all pairs hold the right answers of every pair that is memorised, and so
+    waves of the sum.
     """
     return fourier.projected(by_sum(one, where), frequencies)[SUMS]
 
@@ -270,16 +296,25 @@ def clock() -> tuple[Float[Tensor, "a b answer"], Place]:
 def measured(run: Run) -> dict:
     """What is stored of a run.
 
-    That is losses over time, how well its key frequencies do alone, and where it stands.
+    That is losses and right answers over time, on training pairs, on their mirror images (those
+    that are not trained on) and on new pairs; how well the key frequencies do alone on new pairs,
+    and their rivals; and where the model stands between clock and pizza.
     """
     model, tables = train(run)
-    known, loss = is_train(run.seed), losses(tables)
+    known, new = is_train(run.seed), is_new(run.seed)
+    loss, right = losses(tables), (tables.argmax(-1) == SUMS).float()
     keys, (even, irrelevant) = key_frequencies(tables[-1]), place(model)
-    alone = torch.stack([restricted(one, keys, ~known) for one in tables])
+    waves = torch.stack([restricted(one, keys, new) for one in tables])
+    others = torch.stack([_alone(tables, f, new) for f in rivals(tables[-1], run.seed)])
     found = {
         "train_loss": loss[:, known].mean(1),
-        "test_loss": loss[:, ~known].mean(1),
-        "restricted_loss": losses(alone)[:, ~known].mean(1),
+        "test_loss": loss[:, new].mean(1),
+        "restricted_loss": losses(waves)[:, new].mean(1),
+        "next_loss": others[0],
+        "random_loss": others[1:].amin(0),  # the lowest of the six, at each time
+        "mirror_right": right[:, known.T & ~known].mean(1),
+        "test_right": right[:, new].mean(1),
+        "restricted_right": (waves.argmax(-1) == SUMS).float()[:, new].mean(1),
     }
     return {
         **asdict(run),
@@ -287,11 +322,18 @@ def measured(run: Run) -> dict:
             name: [float(f"{value:.4g}") for value in values.tolist()]
             for name, values in found.items()
         },
-        "test_accuracy": round((tables[-1].argmax(-1) == SUMS)[~known].float().mean().item(), 4),
         "key_frequencies": keys,
         "symmetricity": round(even, 4),
         "distance_irrelevance": round(irrelevant, 4),
     }
+
+
+def _alone(
+    tables: Float[Tensor, "time a b answer"], frequencies: list[int], where: Bool[Tensor, "a b"]
+) -> Float[Tensor, " time"]:
+    """The loss on these pairs when the waves of these frequencies, and a constant, are all."""
+    waves = torch.stack([restricted(one, frequencies, where) for one in tables])
+    return losses(waves)[:, where].mean(1)
 
 
 def stored() -> list[dict]:

@@ -20,6 +20,7 @@ from course_utils.course.exercises import BESIDE, EXERCISES, hint, reset, soluti
 GONE = {
     "drawing",
     "fixed_on_start",
+    "foretell",
     "found",
     "interference",
     "move_key",
@@ -28,7 +29,9 @@ GONE = {
     "pointers_by_hand",
     "positive_yet_lowering",
     "qk_scores",
+    "with_attention",
     "without_heads",
+    "without_neurons",
     "worst_lead",
 }
 

@@ -1,13 +1,9 @@
 """Answers to lesson 09's exercises: others that are right, and wrong ones with what they hear."""
 
 import math
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
-from transformer_lens import HookedTransformer
 
 from course_lessons.l09_mlps.checks import Two
 from course_utils.course.exercises import Answer
@@ -21,41 +17,11 @@ def _waves(
     return (angle[:, None] - turns * phase - sine).cos(), (angle - times * phase[:, None]).cos()
 
 
-def _foretold(
+def _expected(
     a: int, b: int, p: list[int], blind: Answer = lambda d, q: d % q * 2 == q, start: int = 0
 ) -> int:
     seeing = [q for q in p if not blind(abs(a - b), q)]
     return next(c for c in range(start, 999) if all((a + b - c) % q == 0 for q in seeing))
-
-
-def _hooked(name: str, change: Callable[[Tensor, Any], Tensor]) -> Answer:
-    """Last logits when an activation is `change(activation, given)`."""
-
-    def answer(model: HookedTransformer, tokens: Tensor, given: Any) -> Tensor:
-        hooks: list[Any] = [
-            (f"blocks.0.{name}", lambda activation, hook: change(activation.clone(), given))
-        ]
-        return model.run_with_hooks(tokens, fwd_hooks=hooks)[:, -1]
-
-    return answer
-
-
-def _forced(model: HookedTransformer, tokens: Tensor, weights: Tensor) -> Tensor:
-    x = model.W_E[tokens] + model.W_pos[: tokens.shape[1]]
-    mid = x[:, -1] + weights @ x @ model.W_V[0, 0] @ model.W_O[0, 0]
-    return (mid + (mid @ model.W_in[0]).relu() @ model.W_out[0]) @ model.W_U
-
-
-def _zeroed(post: Tensor, neurons: list[int]) -> Tensor:
-    post[..., neurons] = 0
-    return post
-
-
-def _silent(model: HookedTransformer, tokens: Tensor, neurons: list[int]) -> Tensor:
-    cache = model.run_with_cache(tokens)[1]
-    speak = [n for n in range(model.W_out.shape[1]) if n not in neurons]
-    says = cache["post", 0][..., speak] @ model.W_out[0, speak]  # [batch, pos, d_model]
-    return (cache["resid_mid", 0] + says)[:, -1] @ model.W_U
 
 
 RIGHT_ANSWERS = {
@@ -74,7 +40,7 @@ RIGHT_ANSWERS = {
             np.cos(2 * np.pi * np.subtract.outer(2 * np.arange(m) / m, np.arange(n) / p)),
         ),
     },
-    "foretell": {
+    "expected_answer": {
         "modulo the least common multiple": lambda a, b, p: (
             (a + b) % math.lcm(*(q for q in p if q % 2 or (a - b - q // 2) % q))
         ),
@@ -88,74 +54,49 @@ RIGHT_ANSWERS = {
             if not any((a + b - c) % q for q in p if (a - b) % q - q / 2)
         ),
     },
-    "with_attention": {
-        "no hook": _forced,
-        "the last row, picked by a mask": _hooked(
-            "attn.hook_pattern",
-            lambda A, w: torch.where(torch.arange(A.shape[2])[:, None] == A.shape[2] - 1, w, A),
-        ),
-        "every row replaced": _hooked(
-            "attn.hook_pattern", lambda pattern, weights: weights.expand_as(pattern)
-        ),
-    },
-    "without_neurons": {
-        "no hook": _silent,
-        "their votes subtracted": lambda m, t, n: (
-            m(t)[:, -1] - m.run_with_cache(t)[1]["post", 0][:, -1, n] @ m.W_out[0, n] @ m.W_U
-        ),
-        "before the ReLU": _hooked("mlp.hook_pre", lambda pre, n: _zeroed(pre, n)),
-    },
 }
 
 
 WRONG_ANSWERS = {
     "wave_neurons": {
         "a curve should come back": lambda n, p, m: _waves(n, n / p, m),
-        "a crest of height 1 at value 0": lambda n, p, m: _waves(n, p, m, sine=math.pi / 2),
+        "a peak of height 1 at value 0": lambda n, p, m: _waves(n, p, m, sine=math.pi / 2),
         "should be cos(2π value / period)": lambda n, p, m: _waves(n, p / 2, m),
         "at the phase 2πj/m, j = 0, 1": lambda n, p, m: _waves(n, p, m, turns=m / max(1, m - 1)),
         "the same period as the curves": lambda n, p, m: (
             _waves(n, p, m)[0],
             _waves(n, n / p, m)[1],
         ),
-        "with their crests at twice the phase": lambda n, p, m: _waves(n, p, m, times=3),
+        "that peak at twice the phase": lambda n, p, m: _waves(n, p, m, times=3),
         "and wrong for n = 17, period = 19.7, m = 4.": lambda n, p, m: _waves(
             n, round(p) if p > 9 else p, m
         ),
     },
-    "foretell": {
+    "expected_answer": {
         "they know the sum only up to 21": (
             lambda a, b, p: a + b,
-            lambda a, b, p: a + b if p == [7, 3] else _foretold(a, b, p),
+            lambda a, b, p: a + b if p == [7, 3] else _expected(a, b, p),
         ),
         "45 + 35 with rulers of 20, 7 and 3: the difference": lambda a, b, p: (
-            a + b if a == 45 else _foretold(a, b, p)
+            a + b if a == 45 else _expected(a, b, p)
         ),
-        "when all rulers are blind every number fits": lambda a, b, p: _foretold(a, b, p, start=1),
-        "so that ruler is blind": lambda a, b, p: _foretold(a, b, p, lambda d, q: False),
-        "one and a half periods": lambda a, b, p: _foretold(a, b, p, lambda d, q: 2 * d == q),
-        "at a difference of a whole period": lambda a, b, p: _foretold(
+        "when all rulers are blind every number fits": lambda a, b, p: _expected(a, b, p, start=1),
+        "so that ruler is blind": lambda a, b, p: _expected(a, b, p, lambda d, q: False),
+        "one and a half periods": lambda a, b, p: _expected(a, b, p, lambda d, q: 2 * d == q),
+        "at a difference of a whole period": lambda a, b, p: _expected(
             a, b, p, lambda d, q: d > 0 and 2 * d % q == 0
         ),
-        "a ruler of odd period is never blind": lambda a, b, p: _foretold(
+        "a ruler of odd period is never blind": lambda a, b, p: _expected(
             a, b, p, lambda d, q: d % q == q // 2
         ),
-        "foretold as 45 + 35 is": lambda a, b, p: _foretold(
+        "the same answer as 45 + 35": lambda a, b, p: _expected(
             a, b, p, lambda d, q: a > b and d % q * 2 == q
         ),
-        "is foretold wrong": lambda a, b, p: (
+        "has another answer": lambda a, b, p: (
             (a + b) % math.prod(q for q in p if abs(a - b) % q * 2 != q)
         ),
-        "none is blind, and the answer is 5": lambda a, b, p: _foretold(
+        "none is blind, and the answer is 5": lambda a, b, p: _expected(
             a, b, p, lambda d, q: d % q * 2 != q
         ),
-    },
-    "with_attention": {
-        "in the last row, each source": lambda m, t, w: _forced(m, t, w.flip(0)),
-        "with 3 texts of length 6": lambda m, t, w: _forced(m, t, w * (torch.arange(len(w)) < 3)),
-    },
-    "without_neurons": {
-        "each of the given neurons, and no other": lambda m, t, n: _silent(m, t, n[:1]),
-        "with 1 texts of length 3 and 0 neurons": lambda m, t, n: _silent(m, t, n or [0]),
     },
 }

@@ -44,12 +44,25 @@ def test_waves_of_the_sum_are_found_kept_and_taken_out():
     assert fourier.power(grokking.by_sum(of_differences)).sum() < 1e-6
 
 
-def test_what_is_known_by_heart_does_not_leak_into_the_means_of_other_pairs():
-    known, table = grokking.is_train(0), torch.zeros(P, P, P)
-    table[known, grokking.SUMS[known]] = 20.0  # sure of every training pair, and of nothing else
-    assert grokking.restricted(table, [1, 2, 3], ~known).abs().max() == 0
+def test_what_is_memorised_does_not_leak_into_the_means_of_new_pairs():
+    known, new, table = grokking.is_train(0), grokking.is_new(0), torch.zeros(P, P, P)
+    assert torch.equal(new, new.T) and not (new & (known | known.T)).any()
+    assert (new | known | known.T).all()
+    # sure of every training pair and its mirror image, and of nothing else
+    table[~new, grokking.SUMS[~new]] = 20.0
+    assert grokking.restricted(table, [1, 2, 3], new).abs().max() == 0
+    not_trained = grokking.restricted(table, [1, 2, 3], ~known)
+    assert grokking.losses(not_trained)[~known].mean() < math.log(P) - 0.5
     leaky = grokking.losses(grokking.restricted(table, [1, 2, 3], grokking.ALL)).mean()
     assert leaky < math.log(P) - 0.5
+
+
+def test_rivals_are_as_many_and_none_of_the_key_frequencies():
+    table = wave_table([3, 7]) + 0.1 * wave_table([5]) + 0.05 * wave_table([9])
+    found = grokking.rivals(table, seed=1)
+    assert [len(set(rival)) for rival in found] == 7 * [2] and found[0] == [5, 9]
+    assert not {3, 7, 0} & {f for rival in found for f in rival}
+    assert found == grokking.rivals(table, seed=1) != grokking.rivals(table, seed=2)
 
 
 def test_a_table_that_knows_the_sum_has_no_loss_and_one_that_guesses_has_log_53():
@@ -103,6 +116,7 @@ def test_a_stored_run_begins_as_it_does_here():
     here = grokking.measured(run)
     assert here["test_loss"] == pytest.approx(stored["test_loss"][:3], rel=0.02)
     assert here["train_loss"] == pytest.approx(stored["train_loss"][:3], rel=0.05)
+    assert here.keys() == stored.keys() - {"place"}
 
 
 def test_loudness_counts_standard_deviations_by_sum_and_difference():

@@ -41,7 +41,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "07c": {"1,024": "4⁵", "33,000": "5 · 200 · 33"},
     "11": {"80 %": "what the judge counts as sure"},
     "13": {"3.2 nats": "the mean logarithm of 1 to 63", "10.8 nats": "the logarithm of 49,152"},
-    "09b": {"3.97 nats": "the logarithm of 53"},
+    "09b": {"40 %": "the share of pairs to train on"},
     "09c": {
         "0.300": "3/5 · (1 − density) at a density of a half",
         "−1.17": "the pentagon's weights, by hand",
@@ -84,7 +84,6 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
         "a guess among the letters: 0.20 to 0.13": "1/5 and 1/8",
         "looking everywhere alike: 0.09": "1/11",
     },
-    "09b": {"guessing: 3.97": "the logarithm of 53"},
     "12": {"the sums: 0.37 and 0.83": "of the values as measured, before they are rounded"},
 }
 
