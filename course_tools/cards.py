@@ -7,7 +7,6 @@ notebook stores it, and the reason; the script hides both until the card is answ
 
 import html
 import json
-import re
 from collections.abc import Iterator
 
 from nbformat import NotebookNode
@@ -19,7 +18,6 @@ from course_utils._files import PACKAGE, lesson_of, number_of
 from course_utils.course import bets
 
 LESSON = answer_key.LESSON
-NUMBER = re.compile(r"\b\d\d[bc]?\b")  # of a lesson
 SITTINGS = {
     "before": "before the course",
     "after": "after the course",
@@ -53,7 +51,7 @@ def cells(solution: NotebookNode) -> Iterator[NotebookNode]:
         elif kind == "key":
             yield _raw(_card(names[part]))
             yield _raw(KEY.format(names[part]))
-            yield new_markdown_cell(_with_links(by_id[f"why-{part}"].source))
+            yield new_markdown_cell(_reason(names[part], by_id[f"why-{part}"].source))
             yield _folded(cell)
             yield _raw("</details>")
     yield new_markdown_cell("## Your score")
@@ -75,15 +73,14 @@ def _raw(text: str) -> NotebookNode:
     return new_markdown_cell(f"```{{raw}} html\n{text}\n```")
 
 
-def _with_links(why: str) -> str:
-    """A reason whose last words, the lessons that show it, lead to their pages."""
+def _reason(name: str, why: str) -> str:
+    """Why a key is right, and last, with links, where the course shows it."""
     pages = {number_of(lesson): lesson for lesson in map(lesson_of, authoring.lessons())}
-    text, _, places = why.rpartition("*(")
-
-    def page(number: re.Match) -> str:
-        return f"[{number[0]}]({pages[number[0]]}.ipynb)"
-
-    return f"{text}*({re.sub(NUMBER, page, places)}"
+    text = why.rpartition(" *(")[0]
+    places = answer_key.places(name)
+    for lesson in answer_key.SHOWN[name]:
+        places = places.replace(f"lesson {lesson}", f"[lesson {lesson}]({pages[lesson]}.ipynb)")
+    return f"{text} *Shown in {places}.*"
 
 
 def _folded(cell: NotebookNode) -> NotebookNode:

@@ -1,8 +1,9 @@
 """The twenty-four questions, their keys, and your answers in three sittings.
 
-`questions.json` has each question by name ("01_value": its lesson, and a word) with its options and
-the claim whose value is the key. An answer is a bet under a sitting's name: "12_before_01_value",
-"12_01_value" after the course, "12_later_01_value" 30 days on.
+`questions.json` has each question by name ("01_value": its lesson, and a word) with its options,
+the claim whose value is the key, and the lessons and sections that show it. An answer is a bet
+under a sitting's name: "12_before_01_value", "12_01_value" after the course, "12_later_01_value"
+30 days on.
 """
 
 import json
@@ -26,10 +27,24 @@ QUESTIONS: dict[str, tuple[str, list[str]]] = {
 }
 
 
+# By name: the lessons that show the key, and their sections.
+SHOWN: dict[str, dict[str, list[int]]] = {name: asked["shown"] for name, asked in _STORED.items()}
+
+
 def keys() -> dict[str, str]:
     """The right option of each question, by name: the value of its claim."""
     table = claims.table(LESSON)
     return {name: table[asked["key"]]["value"] for name, asked in _STORED.items()}
+
+
+def places(name: str) -> str:
+    """Where the course shows a question's key: "lesson 02, section 4; lesson 04b, section 3"."""
+    said = []
+    for lesson, sections in SHOWN[name].items():
+        word = "section" if len(sections) == 1 else "sections"
+        numbers = " and ".join(map(str, sections))
+        said.append(f"lesson {lesson}" + (f", {word} {numbers}" if sections else ""))
+    return "; ".join(said)
 
 
 def true_one(asked: tuple[str, list[str]], *holds: bool | Tensor) -> str:
@@ -110,5 +125,6 @@ def before_and_after() -> None:
         if is_known and said[-1] != right[name]:
             since = "as before" if len(said) > 1 and said[-2] == said[-1] else "new"
             number = question.partition(".")[0]
-            wrong.append(f"question {number}, {since}: “{said[-1]}”; the key: “{right[name]}”")
+            told = f"question {number}, {since}: “{said[-1]}”; the key: “{right[name]}”"
+            wrong.append(f"{told} ({places(name)})")
     print(*(wrong or ["None is wrong any more."]), sep="\n")

@@ -98,29 +98,17 @@ def test_the_third_sitting_asks_all_again():
     assert questions == [question for question, _ in answer_key.QUESTIONS.values()]
 
 
-def test_each_key_leads_to_sections_that_there_are():
-    """The last words of each reason, "(Lessons 02, section 4, and 04b, section 3.)"."""
+def test_each_key_is_shown_in_sections_that_there_are():
     paths = {number_of(path.name): path for path in authoring.lessons()}
-    headings = {
-        number: [
-            line
-            for cell in authoring.read_notebook(path).cells
-            if cell.cell_type == "markdown"
-            for line in cell.source.splitlines()
-        ]
-        for number, path in paths.items()
-    }
-    cells = authoring.read_notebook(authoring.solution_path(LESSON)).cells
-    reasons = [cell.source for cell in cells if cell.id.startswith("why-")]
-    assert len(reasons) == 24
-    for reason in reasons:
-        places = reason.rpartition("*(")[2]
-        named = re.findall(r"\b(\d\d[bc]?)\b((?:, sections? [\d and]+\d)?)", places)
-        assert named, reason
-        for lesson, sections in named:
-            for section in re.findall(r"\d+", sections):
-                found = [line for line in headings[lesson] if line.startswith(f"## {section} · ")]
-                assert found, f"{lesson} has no section {section}"
+    cells = {cell.id: cell for cell in authoring.read_notebook(paths["12"]).cells}
+    for name, shown in answer_key.SHOWN.items():
+        why = cells[f"why-{name.replace('_', '-')}"].source
+        lessons = re.fullmatch(r"(?s).* \*\(Lessons? (.*)\.\)\*", why)[1]
+        assert lessons == " and ".join(shown), name
+        for lesson, sections in shown.items():
+            text = "\n".join(cell.source for cell in authoring.read_notebook(paths[lesson]).cells)
+            for section in sections:
+                assert f"\n## {section} · " in text, f"{lesson} has no section {section}"
 
 
 @pytest.fixture
@@ -162,6 +150,7 @@ def test_bets_are_counted_by_sitting_and_lesson(folder, capsys):
     starts = ["question 1, new: “no", "question 2, new: “", "question 9, as before: “"]
     for line, start in zip(said[4:], starts, strict=True):
         assert line.startswith(start) and "the key: “" in line
+    assert said[6].endswith("(lesson 02, section 4; lesson 04b, section 3)")
 
 
 def test_before_the_course_no_score_is_told(folder, capsys):
