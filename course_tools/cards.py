@@ -7,6 +7,7 @@ notebook stores it, and the reason; the script hides both until the card is answ
 
 import html
 import json
+import re
 from collections.abc import Iterator
 
 from nbformat import NotebookNode
@@ -77,9 +78,11 @@ def _reason(name: str, why: str) -> str:
     """Why a key is right, and last, with links, where the course shows it."""
     pages = {number_of(lesson): lesson for lesson in map(lesson_of, authoring.lessons())}
     text = why.rpartition(" *(")[0]
-    places = answer_key.places(name)
-    for lesson in answer_key.SHOWN[name]:
-        places = places.replace(f"lesson {lesson}", f"[lesson {lesson}]({pages[lesson]}.ipynb)")
+
+    def linked(lesson: re.Match) -> str:
+        return f"[{lesson[0]}]({pages[lesson[1]]}.ipynb)"
+
+    places = re.sub(r"lesson (\w+)", linked, answer_key.places(name))
     return f"{text} *Shown in {places}.*"
 
 

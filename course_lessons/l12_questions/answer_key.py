@@ -25,8 +25,6 @@ _STORED = json.loads(Path(__file__).with_name("questions.json").read_text(encodi
 QUESTIONS: dict[str, tuple[str, list[str]]] = {
     name: (asked["question"], asked["options"]) for name, asked in _STORED.items()
 }
-
-
 # By name: the lessons that show the key, and their sections.
 SHOWN: dict[str, dict[str, list[int]]] = {name: asked["shown"] for name, asked in _STORED.items()}
 

@@ -130,12 +130,13 @@ function lock(form, step) {
   if (sitting !== "before") form.parentNode.querySelector(`details.key[data-name="${asked.name}"]`).open = true;
 }
 function save() {
+  if (!Object.keys(stored()).length) return "There is no answer to save yet.";
   const text = `${JSON.stringify(stored(), null, 1)}\n`, link = document.createElement("a");
   link.href = URL.createObjectURL(new Blob([text], { type: "application/json" }));
   link.download = FILE;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-  return `${Object.keys(stored()).length} answers are in ${FILE}, where your browser puts downloads.`;
+  return `Your answers are in ${FILE}, where your browser puts downloads.`;
 }
 async function load(file) {
   let found = null;
@@ -143,7 +144,7 @@ async function load(file) {
   const here = stored(), new_ = fitting(found), names = Object.keys(new_).filter((name) => !(name in here));
   if (!Object.keys(new_).length) return `${file.name} has no answers to these questions.`;
   const fault = keep(Object.fromEntries(names.map((name) => [name, new_[name]])));
-  return `${names.length} answers of ${file.name} are new, and what you answered here stays as it is.${fault}`;
+  return `New from ${file.name}: ${names.length}. What you answered here stays as it is.${fault}`;
 }
 function forget() {
   if (!confirm("Delete all your answers in this browser? A file that you saved stays.")) return "";

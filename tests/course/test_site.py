@@ -173,7 +173,9 @@ def test_a_question_is_a_form_that_can_be_read_without_a_script(folder):
     assert [key["data-name"] for key in keys] == list(answer_key.QUESTIONS)
     for key in keys:
         assert answer_key.keys()[key["data-name"]] in key.get_text() and not key.has_attr("open")
-        assert key.select("a[href*='.html']")  # the lesson that shows it
+        shown = answer_key.SHOWN[key["data-name"]]  # the lessons that show it
+        links_to = [link["href"] for link in key.select("a[href*='.html']")]
+        assert links_to == [f"{NAMED[lesson]}.html" for lesson in shown]
 
 
 class TestInABrowser:
@@ -294,7 +296,7 @@ class TestInABrowser:
         file.write_text(json.dumps(kept), encoding="utf-8")
         box, said = page.locator("input[type=file]"), page.locator(".sitting .bet-said")
         box.set_input_files(file)
-        page.get_by_text("1 answers of my_predictions.json are new").wait_for()
+        page.get_by_text("New from my_predictions.json: 1.").wait_for()
         assert _kept(page) == mine | {"12_01_root": new}
         for text in ("", "[", "null", '{"12_01_root": {"guess": "<b>"}}', "[[1]]"):
             (tmp_path / "odd.json").write_text(text, encoding="utf-8")
