@@ -118,11 +118,11 @@ def before_and_after() -> None:
     # What is wrong still.
     wrong = []
     for name, (question, _) in QUESTIONS.items():
-        said = [given[sitting][name] for sitting in given if name in given[sitting]]
+        mine = [given[sitting][name] for sitting in given if name in given[sitting]]
         is_known = any(name in given[sitting] for sitting in given if sitting != before)
-        if is_known and said[-1] != right[name]:
-            since = "as before" if len(said) > 1 and said[-2] == said[-1] else "new"
+        if is_known and mine[-1] != right[name]:
+            since = "as before" if len(mine) > 1 and mine[-2] == mine[-1] else "new"
             number = question.partition(".")[0]
-            told = f"question {number}, {since}: “{said[-1]}”; the key: “{right[name]}”"
+            told = f"question {number}, {since}: “{mine[-1]}”; the key: “{right[name]}”"
             wrong.append(f"{told} ({places(name)})")
     print(*(wrong or ["None is wrong any more."]), sep="\n")

@@ -10,7 +10,8 @@ let sitting = "before", changing = "", unkept = {}; // what this browser would n
 // What is kept. Of other lessons' bets, which a file from JupyterLab has too, nothing is taken.
 const answerOf = (bet, { options }) => {
   const first = bet?.first ?? bet; // the bet that was made before the key was known
-  return options.includes(first?.guess) ? { at: options.indexOf(first.guess), sure: STEPS[first.confidence - 1] ?? "" } : null;
+  const at = options.indexOf(first?.guess);
+  return at < 0 ? null : { at, sure: STEPS[first.confidence - 1] ?? "" };
 };
 function fitting(found) {
   const known = {};
@@ -53,14 +54,17 @@ function draw(form, asked, kept, fresh) {
     input.disabled = locked;
     label.classList.toggle("right", told && isKey);
     label.classList.toggle("wrong", told && mine && !isKey);
-    const words = told ? (isKey ? (mine ? "✓ your answer, and the key" : "✓ the key") : mine ? "✗ your answer" : "") : mine ? "your answer" : "";
+    let words = mine ? "your answer" : "";
+    if (told && isKey) words = mine ? "✓ your answer, and the key" : "✓ the key";
+    else if (told && mine) words = "✗ your answer";
     label.querySelector("em").textContent = locked ? words : "";
   });
   find(".sure").hidden = locked;
   find(".change").hidden = !locked || told || made("before", kept) === ASKED.length;
   const how = answer?.sure ? ` You said: ${answer.sure}.` : "", count = `${made(sitting, kept)} of ${ASKED.length}`;
-  const said = told ? `${right ? "✓ Right." : "✗ Not this time."}${how} Why stands below.` : `Kept.${how} ${count} are answered.`;
-  find(".bet-said").textContent = locked ? said : "";
+  let said = locked ? `Kept.${how} ${count} are answered.` : "";
+  if (told) said = `${right ? "✓ Right." : "✗ Not this time."}${how} Why stands below.`;
+  find(".bet-said").textContent = said;
   const key = form.parentNode.querySelector(`details.key[data-name="${asked.name}"]`);
   key.hidden = !told;
   if (!told) key.open = false;
@@ -74,7 +78,8 @@ function redraw(fresh) {
   const keys = sitting === "before" ? "No key is told." : "A key follows each answer.";
   const early = sitting !== "before" && made("before", kept) < ASKED.length;
   const first = early ? " If you mean to take the course, answer “before the course” first." : "";
-  panel.querySelector(".told").textContent = `${made(sitting, kept)} of ${ASKED.length} are answered in this sitting. ${keys}${first}`;
+  const count = `${made(sitting, kept)} of ${ASKED.length} are answered in this sitting.`;
+  panel.querySelector(".told").textContent = `${count} ${keys}${first}`;
   panel.elements.sitting.value = sitting;
   drawScore(kept);
 }
@@ -88,10 +93,12 @@ function drawScore(kept) {
     const all = marks.filter(Boolean);
     return [cell(all), ...[...STEPS].reverse().map((step) => cell(all.filter(({ sure }) => sure === step)))];
   };
-  const rows = Object.keys(BEGINS).filter((which) => made(which, kept) && (which !== "before" || made(which, kept) === ASKED.length));
+  const counts = (which) => made(which, kept) >= (which === "before" ? ASKED.length : 1);
+  const rows = Object.keys(BEGINS).filter(counts);
   const heads = ["", "right", ...[...STEPS].reverse().map((step) => `“${step}”`)];
   const row = (tag, cells) => `<tr>${cells.map((cell) => `<${tag}>${cell}</${tag}>`).join("")}</tr>`;
-  let html = rows.length ? `<table><thead>${row("th", heads)}</thead><tbody>${rows.map((which) => row("td", [CALLED[which], ...parts(which)])).join("")}</tbody></table>` : "";
+  const body = rows.map((which) => row("td", [CALLED[which], ...parts(which)])).join("");
+  let html = rows.length ? `<table><thead>${row("th", heads)}</thead><tbody>${body}</tbody></table>` : "";
   const answers = given(sitting, kept), open = ASKED.filter((_, i) => !answers[i]);
   if (open.length) {
     html += `<p>Open in this sitting: ${open.map(link).join(", ")}.</p>`;
@@ -103,9 +110,10 @@ function drawScore(kept) {
     const wrong = ASKED.filter(({ key }, i) => answers[i] && answers[i].at !== key);
     if (wrong.length) html += `<p>Wrong in this sitting: ${wrong.map(link).join(", ")}.</p>`;
   } else if (!open.length) html += "<p>Which answers are right, you learn in the course, and here after it.</p>";
-  const days = Object.entries(kept).filter(([name]) => /^12_\d/.test(name)).map(([, bet]) => Date.parse(bet.day)).filter(Number.isFinite);
+  const days = ASKED.map(({ name }) => Date.parse(kept[BEGINS.after + name]?.day)).filter(Number.isFinite);
   if (days.length && made("after", kept) === ASKED.length && made("later", kept) < ASKED.length) {
-    const back = new Date(Math.max(...days) + 30 * 864e5).toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
+    const then = new Date(Math.max(...days) + 30 * 864e5);
+    const back = then.toLocaleDateString("en-GB", { day: "numeric", month: "long", year: "numeric" });
     html += `<p>Come back on ${back} for the third sitting, and save the file until then: browsers forget.</p>`;
   }
   score.innerHTML = html;
