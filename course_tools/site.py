@@ -24,7 +24,7 @@ from nbformat.v4 import new_code_cell
 import course_lessons
 import course_microscope as microscope
 from course_microscope import scripts
-from course_tools import authoring, bet_source, links, to_html
+from course_tools import authoring, bet_source, cards, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, number_of, write_text
 from course_utils.course import bets, claims, outline, saved_notebook, utf8_output
 from course_utils.models import load
@@ -118,7 +118,8 @@ def _write_sources(folder: Path) -> None:
     lessons = [name for name in map(lesson_of, authoring.lessons()) if name != links.START]
     for lesson in lessons:
         solution, learner = to_html.both(lesson)
-        solution.cells = list(_cells(solution, learner))
+        is_asked = lesson == cards.LESSON
+        solution.cells = list(cards.cells(solution) if is_asked else _cells(solution, learner))
         write_text(folder / f"{lesson}.ipynb", nbformat.writes(solution))
 
     # The texts. Of the README, the first page has the picture and the lessons.
@@ -142,8 +143,9 @@ def _write_sources(folder: Path) -> None:
     # Styles and scripts; the search quotes what the pages say.
     (folder / "_extra").mkdir(parents=True)
     static = folder / "_static"
-    for name in ("site.css", "site.js"):
+    for name in ("site.css", "site.js", "questions.js"):
         write_text(static / name, to_html.style(name))
+    write_text(static / "questions.css", cards.style())
     write_text(static / "micro.css", scripts.style())
     write_text(static / "microscope.js", scripts.page_script())
     for name in scripts.MODELS:

@@ -410,9 +410,9 @@ def _is_bet(entry: Any) -> bool:
     return all(fits(entry[field]) for field, fits in forms.items() if field in entry)
 
 
-def guesses() -> dict[str, dict]:
+def guesses(file: str = PREDICTIONS) -> dict[str, dict]:
     """Your bets so far, by name; those of earlier versions have no confidence."""
-    return keeping.read(PREDICTIONS, _is_bet)
+    return keeping.read(file, _is_bet)
 
 
 def summary(bets: Mapping[str, Mapping]) -> str:

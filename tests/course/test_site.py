@@ -1,6 +1,7 @@
 """The site: built once, opened from disk with the network closed, followed link by link."""
 
 import functools
+import json
 import re
 import sys
 from urllib.parse import unquote
@@ -10,9 +11,10 @@ import pytest
 from bs4 import BeautifulSoup
 from lab import wait_until
 
-from course_tools import authoring, links, site
+from course_lessons.l12_questions import answer_key
+from course_tools import authoring, cards, links, pool, site
 from course_utils._files import lesson_of, number_of
-from course_utils.course import outline
+from course_utils.course import bets, outline
 
 OLD = sys.version_info < (3, 11)
 pytestmark = [
@@ -52,7 +54,9 @@ def page(browser, folder):
     page.on(
         "request",
         lambda request: (
-            None if request.url.startswith(("file:", "data:")) else faults.append(request.url)
+            None
+            if request.url.startswith(("file:", "data:", "blob:"))
+            else faults.append(request.url)
         ),
     )
     page.on(
@@ -92,6 +96,8 @@ def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
         authoring.read_notebook(authoring.solution_path(lesson)).cells,
     )
     assert document.h1.text.startswith(cells[0].source.splitlines()[0].removeprefix("# "))
+    if lesson == cards.LESSON:  # its bets are cards there, and what they printed is not
+        cells = [cell for cell in cells if cell.id.startswith("key-")]
     code = [cell for cell in cells if cell.cell_type == "code"]
     hidden = [
         c
@@ -155,6 +161,23 @@ def test_formulas_are_drawn_by_the_browser_itself(lesson, folder):
     assert [words for words in strings if not words.find_parent(["pre", "code", "svg"])] == []
 
 
+def test_a_question_is_a_form_that_can_be_read_without_a_script(folder):
+    document = _parsed(folder, cards.LESSON)
+    forms = document.select("form.question")
+    assert [form["data-name"] for form in forms] == list(answer_key.QUESTIONS)
+    for form, (question, options) in zip(forms, answer_key.QUESTIONS.values(), strict=True):
+        assert form.legend.get_text() == re.sub(r"[`*]", "", question)
+        assert [label.span.get_text() for label in form.select("label")] == options
+        assert len({box["name"] for box in form.select("input[type=radio]")}) == 1
+    keys = document.select("details.key")
+    assert [key["data-name"] for key in keys] == list(answer_key.QUESTIONS)
+    for key in keys:
+        assert answer_key.keys()[key["data-name"]] in key.get_text() and not key.has_attr("open")
+        shown = answer_key.SHOWN[key["data-name"]]  # the lessons that show it
+        links_to = [link["href"] for link in key.select("a[href*='.html']")]
+        assert links_to == [f"{NAMED[lesson]}.html" for lesson in shown]
+
+
 class TestInABrowser:
     pytestmark = lab.pytestmark
 
@@ -211,6 +234,117 @@ class TestInABrowser:
         text.fill("def f(path):\n    return")
         live.locator(".tok", has_text="return").wait_for()
 
+    def test_questions_are_answered_by_keyboard_and_kept(self, page, folder, tmp_path):
+        page.goto(f"file://{folder}/{cards.LESSON}.html")
+        first = page.locator("form.question").first
+        said, key = first.locator(".bet-said"), page.locator("details.key").first
+        first.locator("input").first.focus()
+        for press in ("Tab", "Enter"):  # how sure, before there is an answer
+            page.keyboard.press(press)
+        assert said.inner_text() == "Choose an answer, and then say how sure you are."
+        for press in ("Shift+Tab", "Space", "ArrowDown", "Tab", "Tab", "Enter"):
+            page.keyboard.press(press)
+        assert said.inner_text() == "Kept. You said: likely. 1 of 24 are answered."
+        assert page.evaluate("document.activeElement.className") == "bet-said"
+        assert first.locator("input:checked").get_attribute("value") == "1"
+        assert not key.is_visible() and "24 of 24" not in page.locator(".score").inner_text()
+        for press in ("Shift+Tab", "Enter", "ArrowDown", "Tab", "Enter"):  # changed
+            page.keyboard.press(press)
+        assert said.inner_text() == "Kept. You said: a guess. 1 of 24 are answered."
+        page.reload()
+        assert first.locator("input:checked").get_attribute("value") == "2"
+        assert first.locator("input:enabled").count() == 0
+
+        # All the others: a score, and no key.
+        for form in page.locator("form.question").all()[1:]:
+            form.locator("input").first.check()
+            form.locator(".sure button").last.click()
+        given = answer_key.answers(_kept(page))["before"]
+        right = sum(given[name] == option for name, option in answer_key.keys().items())
+        assert f"before\t{right} of 24" in page.locator(".score").inner_text()
+        assert not page.locator("details.key:visible, form.question .change:visible").count()
+
+        # After the course each has its key.
+        page.get_by_label("after the course").check()
+        assert page.locator("form.question input:checked").count() == 0
+        first.locator("input").first.check()
+        first.locator(".sure button").last.click()
+        assert said.inner_text().startswith("✗ Not this time. You said: sure.")
+        assert key.get_attribute("open") is not None and key.locator("math").count()
+        assert first.locator("label.right em").inner_text() == "✓ the key"
+        assert first.locator("label.wrong em").inner_text() == "✗ your answer"
+
+        # The file is one that the lesson and a teacher read.
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save").click()
+        download.value.save_as(tmp_path / "class" / download.value.suggested_filename)
+        saved = json.loads((tmp_path / "class" / answer_key.FROM_SITE).read_text("utf-8"))
+        assert len(saved) == 25 and all(map(bets._is_bet, saved.values()))
+        assert saved["12_01_value"]["right"] is False and saved == _kept(page)
+        assert "| before | 1 |" in "\n".join(pool.page(pool.people(tmp_path / "class")))
+
+    def test_a_file_adds_answers_and_takes_none_away(self, page, folder, tmp_path):
+        page.goto(f"file://{folder}/{cards.LESSON}.html")
+        page.locator("form.question input").first.check()
+        page.locator(".sure button").first.click()
+        mine = _kept(page)
+        (options,) = [answer_key.QUESTIONS["01_root"][1]]
+        new = {"question": "5.", "guess": options[0], "first": {"guess": options[1]}}
+        other = answer_key.QUESTIONS["01_value"][1][2]
+        file = tmp_path / "my_predictions.json"
+        kept = {"03_one": {"guess": 1}, "12_before_01_value": {"guess": other}, "12_01_root": new}
+        file.write_text(json.dumps(kept), encoding="utf-8")
+        box, said = page.locator("input[type=file]"), page.locator(".sitting .bet-said")
+        box.set_input_files(file)
+        page.get_by_text("New from my_predictions.json: 1.").wait_for()
+        assert _kept(page) == mine | {"12_01_root": new}
+        for text in ("", "[", "null", '{"12_01_root": {"guess": "<b>"}}', "[[1]]"):
+            (tmp_path / "odd.json").write_text(text, encoding="utf-8")
+            said.evaluate("element => element.textContent = ''")
+            box.set_input_files(tmp_path / "odd.json")
+            page.get_by_text("odd.json has no answers to these questions.").wait_for()
+        assert _kept(page) == mine | {"12_01_root": new}
+        page.get_by_label("after the course").check()
+        fifth = page.locator("form[data-name='01_root']")
+        assert fifth.locator("input:checked").get_attribute("value") == "1"  # the first bet
+        page.on("dialog", lambda dialog: dialog.accept())
+        page.get_by_role("button", name="Delete my answers").click()
+        page.get_by_text("Your answers are deleted.").wait_for()
+        assert _kept(page) == {} and page.locator("form.question input:checked").count() == 0
+
+    def test_a_browser_that_keeps_nothing_says_so(self, page, folder):
+        page.add_init_script(
+            "Storage.prototype.setItem = () => { throw new DOMException('no room'); }"
+        )
+        page.goto(f"file://{folder}/{cards.LESSON}.html")
+        page.locator("form.question input").first.check()
+        page.locator(".sure button").first.click()
+        page.get_by_text("This browser keeps nothing for this page").wait_for()
+        assert page.locator("form.question").first.locator("input:checked").count() == 1
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Save").click()
+        assert len(json.loads(download.value.path().read_text("utf-8"))) == 1
+
+    @pytest.mark.parametrize("width", [390, 1440])
+    def test_the_cards_have_names_and_room(self, page, folder, width):
+        page.set_viewport_size({"width": width, "height": 900})
+        page.goto(f"file://{folder}/{cards.LESSON}.html")
+        page.get_by_label("after the course").check()
+        for form in page.locator("form.question").all()[:12]:
+            form.locator("input").first.check()
+            form.locator(".sure button").first.click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        question = answer_key.QUESTIONS["08_fall"][0]
+        group = page.get_by_role("group", name=question)
+        assert group.get_by_role("radio", name="nothing: all of it came with the fall").count() == 1
+        parts = ".question label, .sitting label, .question button, .sitting button"
+        sizes = page.evaluate(
+            "parts => [...document.querySelectorAll(parts)].filter(e => e.offsetHeight)"
+            ".map(e => [e.offsetHeight, parseFloat(getComputedStyle(e).fontSize)])",
+            parts,
+        )
+        assert min(height for height, _ in sizes) >= 32 and min(size for _, size in sizes) >= 13
+
     @pytest.mark.parametrize("width", [390, 720, 1000, 1440, 2000])
     def test_the_microscope_fits_every_width_with_letters_of_eleven_pixels(self, page, width):
         page.set_viewport_size({"width": width, "height": 900})
@@ -236,6 +370,10 @@ class TestInABrowser:
             "[...document.querySelectorAll('.micro .switch')].map(e => e.offsetHeight)"
         )
         assert len(sizes) == 17 and min(sizes) >= 24
+
+
+def _kept(page):
+    return json.loads(page.evaluate("localStorage.getItem('transformer-circuits-12')") or "{}")
 
 
 def test_what_sphinx_complains_of_stops_the_build(tmp_path, monkeypatch, capsys):

@@ -14,6 +14,7 @@ import lab
 import nbformat
 import pytest
 
+from course_lessons.l12_questions import answer_key
 from course_tools import assignment, authoring, export, grade, site
 from course_utils._files import ROOT
 from course_utils.course import outline, saved_notebook
@@ -192,6 +193,17 @@ def test_an_assignment_that_a_teacher_has_changed_is_not_written_over(tmp_path, 
         f"{path} is there" in capsys.readouterr().err
         and path.read_text(encoding="utf-8") == changed
     )
+
+
+@pytest.mark.built
+@pytest.mark.skipif(os.name == "nt", reason="the commands are for a Unix shell")
+def test_the_pooling_command_works_as_printed(checkout, commands):
+    name, (_, options) = next(iter(answer_key.QUESTIONS.items()))
+    answers = checkout / "runs/answers/ada.json"
+    answers.parent.mkdir(parents=True)
+    answers.write_text(json.dumps({f"12_before_{name}": {"guess": options[0]}}), encoding="utf-8")
+    _run(commands(DOCUMENT, "pooling"), checkout)
+    assert "# 1 person" in (checkout / "questions.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.built

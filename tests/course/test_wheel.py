@@ -22,6 +22,7 @@ SOURCES = (*PACKAGES, *INSIDE, "pyproject.toml", "README.md", "LICENSE")
 OF_LEARNERS = (
     "03_mine.ipynb",
     "my_predictions.json",
+    "my_questions.json",
     "my_cases.json",
     ".ipynb_checkpoints/03_zero_layers-checkpoint.ipynb",
 )
