@@ -24,8 +24,7 @@ ABOUT = (
 )
 FOUND = "0.5"  # the head that the puzzle asks for
 READERS = ("1.6", "1.1")  # those that need it
-# Other texts: what the button says, the text, and what there is to see in it. "{}" is the likeliest
-# next token. A test measures what they say.
+# Other texts: what the button says, the text, and what there is to see in it, which a test measures.
 TEXTS = (
     (
         "a made-up name",

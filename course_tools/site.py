@@ -237,6 +237,8 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
             tags = [*tags, "hide-input"]
         if tags:
             cell.metadata["tags"] = tags
+        if cell.cell_type == "code":  # nobody bets on a page
+            cell.outputs = [one for one in cell.outputs if one.get("text") != bets.NONE + "\n"]
         for output in cell.get("outputs", []):
             shown = output.get("data", {})
             if to_html.STILL in shown.get("text/html", ""):
