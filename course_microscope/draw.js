@@ -261,7 +261,10 @@ export function mount(el, source) {
     element.focus({ preventScroll: true });
   }
 
+  let still = ""; // where the mouse last pressed: a page that scrolls below it is no hover
+  const spot = (event) => `${event.clientX} ${event.clientY}`;
   body.addEventListener("click", (event) => {
+    still = spot(event);
     const pressed = event.target.closest("button[data-do]");
     if (!pressed) return;
     if (groupOf(pressed)) focus(pressed);
@@ -281,6 +284,7 @@ export function mount(el, source) {
     event.stopPropagation();
   });
   const hover = (event) => {
+    if (spot(event) === still) return;
     const box = event.target.closest(".tok");
     hovered = event.type === "pointerleave" || !box ? null : Number(box.dataset.key);
     arcs(root, f, looksFrom());

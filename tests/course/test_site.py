@@ -16,7 +16,7 @@ from PIL import Image
 
 from course_tools import authoring, home, links, site
 from course_utils._files import lesson_of, number_of
-from course_utils.course import outline
+from course_utils.course import bets, outline
 from course_utils.text import visible
 
 OLD = sys.version_info < (3, 11)
@@ -139,7 +139,8 @@ def test_a_page_shows_the_lesson_and_folds_its_answers(lesson, folder):
     assert pictures or lesson.startswith("12")
     assert len(document.select(".microscope-still > img")) == drawings
     text = document.article.get_text()
-    assert not [output.text for output in stored if output.get("text", "").strip() not in text]
+    printed = {output.text.strip() for output in stored if "text" in output} - {bets.NONE}
+    assert not [words for words in printed if words not in text] and bets.NONE not in text
 
 
 @lessons
@@ -213,6 +214,7 @@ class TestInABrowser:
         page.set_viewport_size({"width": size[0], "height": size[1]})
         asked = []
         page.on("request", lambda request: asked.append(request.url))
+        page.reload()
         live = page.locator(".micro")
         live.locator(".tok").first.wait_for()
         assert live.locator(".guide").count() == 0  # help comes after a press
@@ -245,7 +247,7 @@ class TestInABrowser:
             left[door] = int(re.findall(r"(\d+) %", live.locator(".big").inner_text())[1])
         assert left["k"] < 10 and min(left["q"], left["v"]) > 95
         assert live.locator(".guide a[href='07_induction_heads.html']").count() == 1
-        assert asked == []
+        assert not [url for url in asked if "/models/" in url]
 
     @staticmethod
     def _ends(live, dest, src):
@@ -311,7 +313,7 @@ class TestInABrowser:
             shown = Image.open(io.BytesIO(picture.screenshot()))
             pairs = [image.convert("L").resize((40, 30), Image.Resampling.BOX) for image in (stored, shown)]
             first, second = (torch.tensor(list(one.getdata())).float() for one in pairs)
-            assert torch.corrcoef(torch.stack([first, second]))[0, 1] > 0.9, number
+            assert torch.corrcoef(torch.stack([first, second]))[0, 1] > 0.5, number  # turned: −1
 
     @pytest.mark.parametrize("width", [390, 720, 1000, 1440, 2000])
     def test_the_microscope_fits_every_width_with_letters_of_eleven_pixels(self, page, width):
@@ -337,7 +339,7 @@ class TestInABrowser:
         sizes = page.evaluate(
             "[...document.querySelectorAll('.micro .switch')].map(e => e.offsetHeight)"
         )
-        assert len(sizes) == 17 and min(sizes) >= 24
+        assert len(sizes) == 16 and min(sizes) >= 24
 
 
 def test_what_sphinx_complains_of_stops_the_build(tmp_path, monkeypatch, capsys):
