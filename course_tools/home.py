@@ -24,7 +24,7 @@ ABOUT = (
 )
 FOUND = "0.5"  # the head that the puzzle asks for
 READERS = ("1.6", "1.1")  # those that need it
-# Other texts: what the button says, the text, and what there is to see in it, which a test measures.
+# Other texts: what the button says, the text, and what there is to see in it (a test measures it).
 TEXTS = (
     (
         "a made-up name",
@@ -142,9 +142,10 @@ def card() -> bytes:
         axes.text(middle, 120, name, fontsize=17, family="monospace", ha="center", va="center")
         middles.append(middle)
         left += width
-    ends = {"posA": (middles[-1], 158), "posB": (middles[int(share.argmax())], 158)}
-    look = {"arrowstyle": "-", "connectionstyle": "arc3,rad=0.25", "lw": 5, "color": "#b34700"}
-    axes.add_patch(FancyArrowPatch(**ends, **look))
+    ends = (middles[-1], 158), (middles[int(share.argmax())], 158)
+    bent = "arc3,rad=0.25"
+    arc = FancyArrowPatch(*ends, arrowstyle="-", connectionstyle=bent, lw=5, color="#b34700")
+    axes.add_patch(arc)
     axes.text(60, 45, "the model expects:  per", fontsize=20, family="monospace")
 
     file = io.BytesIO()

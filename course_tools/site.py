@@ -63,12 +63,12 @@ SETTINGS = {
     "html_js_files": ["microscope.js", "site.js"],
     "author": "",  # the theme would write that it is not set
     "html_context": {"default_mode": "auto"},
-    "html_theme_options": {
-        "navbar_persistent": [],  # the search stands above the contents
-        "show_toc_level": 2,
-        "use_download_button": False,
-        "use_fullscreen_button": False,
-    },
+}
+THEME = {
+    "navbar_persistent": [],  # the search stands above the contents
+    "show_toc_level": 2,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
 }
 
 
@@ -76,8 +76,8 @@ def build(out: Path, repository: str = "") -> Path:
     """Make the site in the folder `out`, and return the page to begin with.
 
     `repository` is the address of the course's repository, as https://github.com/OWNER/NAME: every
-    page links to it. Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on Python 3.10 and, with
-    what it said, when Sphinx complains.
+    page links to it. Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on
+    Python 3.10 and, with what it said, when Sphinx complains.
     """
     # the last theme for 3.10 has other buttons, and faults when opened from disk
     if sys.version_info < (3, 11):
@@ -96,10 +96,13 @@ def build(out: Path, repository: str = "") -> Path:
         sources = Path(folder, "sources")
         trees = Path(folder, "trees")
         _write_sources(sources)
-        button = {"repository_url": repository, "use_repository_button": bool(repository)}
         settings = {
             **SETTINGS,
-            "html_theme_options": {**SETTINGS["html_theme_options"], **button},
+            "html_theme_options": {
+                **THEME,
+                "repository_url": repository,
+                "use_repository_button": bool(repository),
+            },
             "html_baseurl": _address(repository),
             "html_static_path": [str(sources / "_static")],
             "html_extra_path": [str(sources / "_extra")],

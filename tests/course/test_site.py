@@ -309,9 +309,14 @@ class TestInABrowser:
         page.goto(f"file://{folder}/04_one_layer.html")
         for number in range(page.locator(".cell_output img").count()):
             picture = page.locator(".cell_output img").nth(number)
-            stored = Image.open(io.BytesIO(base64.b64decode(picture.get_attribute("src").split(",")[1])))
+            stored = Image.open(
+                io.BytesIO(base64.b64decode(picture.get_attribute("src").split(",")[1]))
+            )
             shown = Image.open(io.BytesIO(picture.screenshot()))
-            pairs = [image.convert("L").resize((40, 30), Image.Resampling.BOX) for image in (stored, shown)]
+            pairs = [
+                image.convert("L").resize((40, 30), Image.Resampling.BOX)
+                for image in (stored, shown)
+            ]
             first, second = (torch.tensor(list(one.getdata())).float() for one in pairs)
             assert torch.corrcoef(torch.stack([first, second]))[0, 1] > 0.5, number  # turned: −1
 
