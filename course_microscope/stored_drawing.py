@@ -216,8 +216,12 @@ def _message(pen: Pen, facts: Facts) -> None:
         pen.text("now, before", "s e", 334)
     # a line for each token; the first one, in large letters, needs more room
     for place, row in enumerate(facts["rows"]):
-        if place == 0:
-            pen.line("{name:8}", "c big", 36, **row)
+        if place == 0 and len(row["name"]) <= 8:
+            pen.line("{name}", "c big", 36, **row)
+        elif place == 0:  # a long one, smaller
+            pen.parts.append('<g font-size="18">')
+            pen.line("{name:10}", "c", 36, **row)
+            pen.parts.append("</g>")
         else:
             pen.line("{name:12}", "c", **row)
         ink = "var(--fg)" if row["right"] else "var(--soft)"

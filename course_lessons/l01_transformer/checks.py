@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from course_lessons.fixtures import random, require_gradients
-from course_utils.course import solutions
-from course_utils.course.exercises import Answer, Said, compared, judged
-from course_utils.course.expectations import Unfit, Wrong, close, demand, pair, tensor
+from course_utils.course.exercises import Answer, Said, compared
+from course_utils.course.expectations import Unfit, Wrong, close
 
 
 def _of_shapes(advice: str) -> Callable[..., Said]:
@@ -164,37 +163,6 @@ masked = compared(
 )
 
 
-@judged
-def previous_token_head(answer: Answer) -> None:
-    """`previous_token_head(W_pos) → W_Q, W_K`: any whose attention goes to the position before."""
-    for n, d_model in ((6, 9), (13, 20), (4, 4), (40, 47)):
-        W_pos = torch.linalg.qr(random(d_model, d_model, seed=n))[0][:n]
-        W_Q, W_K = (
-            tensor(W, (d_model, n), "[d_model, n]") for W in pair(answer(W_pos), "W_Q and W_K")
-        )
-        scores = solutions.find("attention_scores").function(W_pos @ W_Q, W_pos @ W_K)
-        # over every source, later ones too
-        favourite = scores[1:-1].argmax(-1) - torch.arange(1, n - 1)
-        to_next = (favourite == 1).all()
-        to_itself = (favourite == 0).all()
-        pattern = solutions.find("masked").function(scores).softmax(-1)
-        share, source = (one.item() for one in pattern.diagonal(-1).min(0))
-        dest = int(source) + 1
-        seen = int(pattern[dest].argmax())
-        elsewhere = seen != source
-        for said, fails in {
-            "all scores are the same: is one of the two matrices zero?": scores.std() <= 1e-6,
-            "each query fits the key of the *next* position, which the mask hides: "
-            "turn it the other way.": to_next,
-            "each position looks at itself: shift the queries against the keys.": to_itself,
-            f"with {n} positions in {d_model} dimensions, "
-            f"position {dest} looks mostly at position {seen}.": elsewhere,
-            f"with {n} positions, position {dest} gives its predecessor {share:.3f}: "
-            "make scores larger.": share < 0.99,
-        }.items():
-            demand(not fails, said)
-
-
 def _bent(seed: int, x: Tensor) -> Tensor:
     return torch.tanh(x @ random(x.shape[-1], x.shape[-1], seed=seed))
 
@@ -303,6 +271,11 @@ transformer = compared(
         ),
         "ln2 is not called: the MLP should read the stream through ln2, not ln1.": _model(
             lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ff(ln1(m))
+        ),
+        "ln1 and ln2 stand before a part: they normalise what it reads, not what it returns.": (
+            _model(lambda x, ln1, attn, ln2, ff: (m := x + ln1(attn(x))) + ln2(ff(m))),
+            _model(lambda x, ln1, attn, ln2, ff: (m := x + ln1(attn(x))) + ff(ln2(m))),
+            _model(lambda x, ln1, attn, ln2, ff: (m := x + attn(ln1(x))) + ln2(ff(m))),
         ),
         "attention should read what ln1 returns.": _model(
             lambda x, ln1, *others: _block(x, torch.clone, *others)

@@ -73,7 +73,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         drawings.arrow(axes, start, end, ORANGE, bend=bend)
     notes = {
         0.0: "tokens  [batch, pos]",
-        0.85: "$+\\ W_{pos}$ (ours: queries and keys only)",
+        0.85: "and where it stands in the text (section 4)",
         1.3: "the stream  [batch, pos, d_model]",
         2.5: "the only part that reads other positions",
         3.25: "+  what a part makes is added",
@@ -109,7 +109,8 @@ def softmax(
     """The logits of some tokens, and beside them the probabilities that a softmax makes."""
     _, (left, right) = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)))
     shown = [visible(name) for name in names]
-    plots.bars(dict(zip(shown, logits.tolist(), strict=True)), "logits", "nats", axes=left)
+    before = dict(zip(shown, logits.tolist(), strict=True))
+    plots.bars(before, "before the softmax: logits", "logit", axes=left)
     after = dict(zip(shown, p.tolist(), strict=True))
     plots.bars(after, "after the softmax: probabilities", "probability", axes=right)
     left.set_yticks(range(len(names)), shown, **MONO)
@@ -117,15 +118,29 @@ def softmax(
     return [left, right]
 
 
-def chosen(
-    names: Sequence[str], pattern: Float[Tensor, "dest src"], rows: Mapping[str, ByPos]
-) -> Sequence[Axes]:
-    """A pattern, its last row framed; beside it, for each text, this row as bars."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1, 1.35))
-    shown = [visible(name) for name in names]
-    plots.attention(pattern, names, "One pattern: each row sums to 1", axes=left)
+def causal(
+    pattern: Float[Tensor, "dest src"], names: Sequence[str], title: str, axes: Axes | None = None
+) -> Axes:
+    """A pattern, empty above the diagonal."""
+    axes = plots.attention(pattern, names, title, axes=axes)
     later = torch.ones_like(pattern).triu(1).bool()
-    left.images[0].set_data(pattern.masked_fill(later, torch.nan).numpy())  # left white
+    axes.images[0].set_data(pattern.masked_fill(later, torch.nan).numpy())  # left white
+    return axes
+
+
+def chosen(
+    names: Sequence[str],
+    pattern: Float[Tensor, "dest src"],
+    rows: Mapping[str, ByPos],
+    sources: Sequence[str],
+) -> Sequence[Axes]:
+    """A pattern, its last row framed; beside it, for each text, this row as bars.
+
+    `sources` names the columns of all texts, where these differ.
+    """
+    _, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1, 1.35))
+    shown = [visible(name) if name in names else name for name in sources]
+    causal(pattern, names, "One pattern: each row sums to 1", left)
     n = len(names)
     frame = plt.Rectangle((-0.5, n - 1.5), n, 1, fill=False, edgecolor=ORANGE, linewidth=3)
     left.add_patch(frame)

@@ -113,31 +113,6 @@ def gaps(texts: Mapping[str, Float[Tensor, " text"]]) -> Axes:
     return axes
 
 
-def heads(cut: Mapping[str, Sequence[float]], before: float) -> Axes:
-    """A probability without the value of some tokens, in one head at a time.
-
-    The dashed line is the value `before`.
-    """
-    places = [f"0.{head}" for head in range(len(next(iter(cut.values()))))]
-    axes = plots.grouped_bars(
-        cut,
-        places,
-        "Without one head's message from it, what is left of ·KeyError?",
-        "probability",
-        "head",
-        axes=plt.subplots(figsize=(9, 3.4))[1],
-    )
-    bars: list[Any] = [*axes.patches]
-    for bar in bars:  # those that end at the line need no number
-        middle, height = bar.get_x() + bar.get_width() / 2, bar.get_height()
-        if abs(height - before) > 0.06:
-            axes.text(middle, height + 0.015, f"{height:.2f}", ha="center", fontsize=9)
-    axes.axhline(before, color="black", linestyle="--", label="nothing cut")
-    axes.legend(ncols=3, loc="upper left", fontsize=8)
-    axes.set_ylim(0, 0.75)
-    return axes
-
-
 def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: float) -> Axes:
     """A probability when each of some tokens is cut, in several ways.
 

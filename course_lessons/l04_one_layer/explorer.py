@@ -1,5 +1,6 @@
 """The explorer of skip-trigrams: one source and one head, by the weights."""
 
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -8,11 +9,12 @@ from typing import Any
 import anywidget
 import torch
 import traitlets
+from IPython.display import display
 from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import circuits, measure, text
+from course_utils import _words, circuits, measure, text
 from course_utils.course import widgets
 
 HERE = Path(__file__).parent
@@ -157,6 +159,40 @@ class Explorer:
             rows.append([x.median().exp().item() for x in (own, own - before, other - before)])
         return before.median().exp().item(), torch.tensor(rows)
 
+    def halves(
+        self, words: Sequence[str], contexts: Int[Tensor, "n pos"], heads: Sequence[int]
+    ) -> dict[int, dict[str, float]]:
+        """The two halves of a finding (source, destination, out) in some heads, as a table.
+
+        What the source adds to the output token, in logits, if it gets all of the attention; its
+        relative score; and its mean share of the attention, four tokens before the destination at
+        the end of the contexts, by the tokens alone and as the model has it.
+        """
+        source, dest, out = (self.token(word) for word in words)
+        ending = contexts.clone()
+        ending[:, -1] = dest
+        ending[:, -5] = source
+        _, cache = self.model.run_with_cache(ending)
+        found, lines = {}, []
+        for head in heads:
+            qk = circuits.full_qk(self.model, 0, head)
+            ov = circuits.full_ov(self.model, 0, head)
+            row = qk.A[dest] @ qk.B  # [src]: the destination's scores
+            found[head] = {
+                "OV entry": (ov.A[source] @ ov.B[:, out]).item(),
+                "relative score": (row[source] - row.mean()).item(),
+                "by tokens alone": row[ending].softmax(-1)[:, -5].mean().item(),
+                "attention": cache["pattern", 0][:, head, -1, -5].mean().item(),
+            }
+            entry, score, alone, share = found[head].values()
+            strength = f"{score:.1f} (× {math.exp(score):.1f})"
+            lines.append([f"0.{head}", f"{entry:+.1f}", strength, f"{alone:.2f}", f"{share:.2f}"])
+        names = ["head", "entry of the full OV table", "relative score"]
+        names += ["attention by the tokens alone", "attention, measured"]
+        said = "\n".join(", ".join(map(" ".join, zip(names, line, strict=True))) for line in lines)
+        display({"text/markdown": _words.table(names, lines), "text/plain": said}, raw=True)
+        return found
+
     def still(self, asked: Sequence[tuple[str, int]]) -> str:
         """Pictures of some sources, each with its head, of which one is open: no code answers."""
         drawn = ""
@@ -174,8 +210,6 @@ class Explorer:
 
         Where nothing answers, on a page, it is a stored picture, with those of `also` below it.
         """
-        from IPython.display import display
-
         html, said = self.drawn(self.token(word), head)
         stored = self.still([(word, head), *also])
         display({"text/html": stored, "text/plain": said}, raw=True)

@@ -1,6 +1,6 @@
 """What only lesson 04 draws: two tables of a head, from a score to a logit, and who raised it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -113,20 +113,25 @@ def score_to_logit(
         "what it would add\n(full OV table)": {"": effects},
         f"the product\n(in all {float(added.sum()):.1f})": {"": added},
     }
-    _, grid = plt.subplots(4, 1, figsize=(10, 5.6), sharex="col")
+    heights = [1.7, 1, 1, 1]  # the first row has two numbers at each bar
+    _, grid = plt.subplots(4, 1, figsize=(10, 6.4), sharex="col", height_ratios=heights)
     for (name, parts), axes in zip(rows.items(), grid, strict=True):
         _stacked_bars(axes, parts)
         axes.set_ylabel(name, rotation=0, ha="right", va="center")
         axes.set(yticks=[])
-        axes.margins(y=0.3)
+        axes.margins(y=0.45 if len(parts) > 1 else 0.3)
         axes.axhline(0, color="black", lw=0.6)
-    grid[0].legend(fontsize=10, loc="upper right", ncols=len(score))
+    beside = {"loc": "lower right", "bbox_to_anchor": (1, 1)}  # above the panel
+    grid[0].legend(fontsize=10, ncols=len(score), **beside)
     grid[3].set_xticks(range(len(sources)), sources, **CODE)
     plots.show(ALT["score_to_logit"])
 
 
 def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> None:
-    """A bar at each place, its parts on one another, up and down from zero, their sum on top."""
+    """A bar at each place, its parts on one another, up and down from zero.
+
+    Their sum stands on top, and of several the first part's own value.
+    """
     whole = torch.stack([*parts.values()]).sum(0)  # [place]
     top = torch.zeros_like(whole)  # of what stands above zero so far, [place]
     bottom = torch.zeros_like(whole)  # of what hangs below it
@@ -137,8 +142,11 @@ def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> N
         axes.bar(range(len(heights)), heights, 0.6, start, color=colour, hatch=hatch, label=part)
         top = top + heights * is_up
         bottom = bottom + heights * ~is_up
+    first, heights = next(iter(parts.items()))
     for place, value in enumerate(whole.tolist()):
-        said = f" {plots.written(value)}"
+        said = plots.written(value)
+        if len(parts) > 1:
+            said += f"\n{first}: {plots.written(float(heights[place]))}"
         axes.text(place, float(top[place]), said, ha="center", va="bottom", fontsize=10)
 
 
@@ -165,11 +173,13 @@ def largest(model: HookedTransformer, entries: Sequence[Int[Tensor, "entry 3"]])
 
 
 def findings(
-    tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]
+    tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]],
+    distances: Sequence[int],
+    holds: Callable[[Float[Tensor, "distance 3"]], Tensor],
 ) -> None:
     """Show the output token's probability for each finding, by how far back its source is.
 
-    A line stands at the probability without the source.
+    A line stands at the probability without the source. Above it is said where the finding `holds`.
     """
     log: dict[str, Any] = {
         "xscale": "log",
@@ -183,8 +193,13 @@ def findings(
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
         plots.curves(lines, "", "", "", x=distances, markers=True, axes=axes, **log)
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-        axes.set_title(name, **CODE)
+        at = [str(d) for d, does in zip(distances, holds(tried).tolist(), strict=True) if does]
+        verdict = f"holds {', '.join(at)} back" if at else "holds nowhere"
+        axes.set_title(f"{name}\n{verdict}", **CODE)
+        axes.tick_params(labelbottom=True)
         axes.minorticks_off()
+    lowest, highest = panels[0][0].get_ylim()  # of all, since they share it
+    panels[0][0].set_ylim(max(lowest, 1e-5), highest)
     plt.suptitle("Does the model do what you have read?")
     plt.gcf().supxlabel("tokens back")
     plt.gcf().supylabel("probability of the output token")
@@ -195,17 +210,27 @@ def raised_by(
     looks: Mapping[str, Float[Tensor, " head"]], rises: Mapping[str, Float[Tensor, " head"]]
 ) -> None:
     """Who raised the output token of each finding: attention to its source, and logits added."""
-    n = len(rises)
-    _, grid = plt.subplots(2, n, figsize=(max(10, 4.5 * n), 4.6), sharex=True, sharey="row")
-    for (upper, lower), name in zip(grid.T, rises, strict=True):
+    lines, columns = -(-len(rises) // 2), min(2, len(rises))  # of findings
+    size = (10, 4.6 * lines)
+    _, grid = plt.subplots(2 * lines, columns, figsize=size, sharex=True, squeeze=False)
+    tall = grid.reshape(lines, 2, columns).swapaxes(1, 2).reshape(-1, 2)  # [finding, panel]
+    for upper, lower in tall[1:]:
+        upper.sharey(tall[0][0])
+        lower.sharey(tall[0][1])
+    for upper, lower in tall[len(rises) :]:
+        upper.axis("off")
+        lower.axis("off")
+    for (upper, lower), name in zip(tall, rises, strict=False):
         heads = [f"0.{h}" for h in range(len(rises[name]))]
         plots.grouped_bars({"": looks[name]}, heads, "", "", axes=upper)
         plots.grouped_bars({"": rises[name]}, heads, "", "", "head", axes=lower)
         upper.set_title(name, **CODE)
+        lower.tick_params(labelbottom=True)
         lower.axhline(0, color="black", lw=0.6)
     plt.suptitle("Which heads raise it?")
-    grid[0, 0].set_ylabel("attention\nto the source")
-    grid[1, 0].set_ylabel("rise of the output\ntoken's logit")
+    for upper, lower in zip(grid[::2, 0], grid[1::2, 0], strict=True):
+        upper.set_ylabel("attention\nto the source")
+        lower.set_ylabel("rise of the output\ntoken's logit")
     plots.show(ALT["raised_by"])
 
 
@@ -232,11 +257,13 @@ def rings(heads: Mapping[str, tuple[Float[Tensor, "n 2"], Float[Tensor, "2 2"]]]
 
 
 def first_in_row(shares: Mapping[str, Sequence[float]]) -> None:
-    """The share of tokens that raise themselves most, by head."""
+    """The share of tokens that raise themselves most, by head; of "untrained" ones the largest."""
     axes = plt.subplots(figsize=(10, 3.4))[1]
-    heads = [f"0.{h}" for h in range(len(next(iter(shares.values()))))]
-    title = "How many tokens raise themselves most?"
-    plots.grouped_bars(shares, heads, title, "share of the tokens", "head", axes=axes).legend()
+    heads = [f"0.{h}" for h in range(len(shares["trained"]))]
+    bars = {"trained": shares["trained"]}
+    plots.grouped_bars(bars, heads, "", "share of the tokens", "head", axes=axes)
+    most = f"{100 * max(shares['untrained']):.2g} %"
+    axes.set_title(f"How many tokens raise themselves most? (untrained heads: {most} at most)")
     axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
     plots.show(ALT["first_in_row"])
 

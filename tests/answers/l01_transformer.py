@@ -4,9 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from course_lessons.fixtures import random
 from course_lessons.l01_transformer.checks import _model
-from course_utils.course.exercises import Answer
 
 
 def _causal(scores: Tensor, value: float = -torch.inf, diagonal: int = 1) -> Tensor:
@@ -22,21 +20,6 @@ def _by_loop(scores: Tensor, n: int) -> Tensor:
     for dest in range(n):
         result[dest, dest + 1 :] = -torch.inf
     return result
-
-
-def _head(turn: int = -1, size: float = 99.0) -> Answer:
-    return lambda W_pos: (size * W_pos.roll(turn, 0).T, W_pos.T)
-
-
-def _by_number(W_pos: Tensor) -> tuple[Tensor, Tensor]:
-    """Right only if position i is the i-th axis."""
-    eye = torch.eye(*W_pos.shape).T
-    return 99 * eye.roll(-1, 1), eye
-
-
-def _turned(W_pos: Tensor) -> tuple[Tensor, Tensor]:
-    turn = torch.linalg.qr(random(len(W_pos), len(W_pos), seed=1))[0]
-    return 99 * W_pos.roll(-1, 0).T @ turn, W_pos.T @ turn
 
 
 RIGHT_ANSWERS = {
@@ -61,14 +44,6 @@ RIGHT_ANSWERS = {
         "float64, in numpy": lambda s: (
             s.double() + torch.full(s.shape[-2:], -torch.inf).triu(1)
         ).numpy(),
-    },
-    "previous_token_head": {
-        "the keys shifted": lambda W_pos: [99 * W_pos.T, W_pos.roll(1, 0).T],
-        "both turned": _turned,
-        "the large factor in the keys, float64": lambda W_pos: (
-            W_pos.double().roll(-1, 0).T,
-            200 * W_pos.double().T,
-        ),
     },
     "transformer": {
         "one-hot rows": _model(
@@ -125,14 +100,6 @@ WRONG_ANSWERS = {
             scores, scores.shape[-1]
         ),
     },
-    "previous_token_head": {
-        "the key of the *next* position": (_head(turn=1), lambda W_pos: _head()(W_pos)[::-1]),
-        "each position looks at itself": _head(turn=0),
-        "looks mostly at position": (_head(turn=-2), _by_number),
-        "make scores larger": _head(size=1.0),
-        "with 13 positions, position": _head(size=17.0),
-        "all scores are the same": _head(size=0.0),
-    },
     "transformer": {
         "W_pos has n_ctx rows, here 8": _model(start=lambda t, E, P: E[t] + P),
         "its length counts the texts, here 2": _model(start=lambda t, E, P: E[t] + P[: len(t)]),
@@ -150,6 +117,9 @@ WRONG_ANSWERS = {
         ),
         "what leaves a block should be the stream after attention, plus the MLP's output.": _model(
             out=lambda x, m, f: x + m + f
+        ),
+        "they normalise what it reads, not what it returns.": _model(
+            lambda x, ln1, attn, ln2, ff: torch.add(m := x + ln1(attn(x)), ln2(ff(m)))
         ),
         "each block should read what the last one returned.": _model(order=slice(1)),
         "ln_final belongs between the last block and W_U, once.": (

@@ -94,7 +94,10 @@ def test_top_p_keeps_as_few_as_reach_the_share():
 
 def test_the_last_row_of_a_pattern_stands_beside_it():
     pattern = torch.tensor([[1.0, 0, 0], [0.5, 0.5, 0], [0.25, 0.25, 0.5]])
-    table, row = draw.chosen(NAMES, pattern, {"one": pattern[2], "other": pattern[1]})
+    rows = {"one": pattern[2], "other": pattern[1]}
+    table, row = draw.chosen(NAMES, pattern, rows, ["a or b", *NAMES[1:]])
+    assert next(label.get_text() for label in row.get_xticklabels()) == "a or b"
+    assert table.images[0].get_array().mask.tolist() == (pattern == 0).tolist()
     assert [bar.get_height() for bar in row.patches[:3]] == [0.25, 0.25, 0.5]
     assert table.patches[-1].get_xy() == (-0.5, 1.5)
 
@@ -107,8 +110,6 @@ def test_what_a_source_brings_stands_in_its_row():
     assert right.patches[2].get_facecolor() != right.patches[1].get_facecolor()
 
 
-def test_both_cuts_stand_side_by_side_and_so_do_heads():
+def test_both_cuts_stand_side_by_side():
     axes = beside.two_cuts(["a", "b"], {"x": [0.5, 0.25], "y": [0.0, 1.0]}, 0.75)
     assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25, 0, 1]
-    axes = beside.heads({"x": [0.5, 0.25], "y": [0.0, 0.375]}, 0.25)
-    assert [bar.get_height() for bar in axes.patches] == [0.5, 0.25, 0, 0.375]

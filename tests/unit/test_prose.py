@@ -24,13 +24,11 @@ LEFT_OUT = re.compile(
     re.DOTALL | re.MULTILINE,
 )
 CONSTANTS = {  # lesson → number → why it is no claim
-    "01": {"0.99": "what an exercise asks for"},
     "01b": {"4,096": "tokens"},
     "02": {"4,096": "tokens"},
     "02b": {"65,536": "256 · 256"},
     "03": {"5.07": "data/REPLICATION.md", "5.10 nats": "data/REPLICATION.md"},
     "03b": {"1.44": "1 / ln 2"},
-    "04": {"0.30": "data/REPLICATION.md", "0.64": "data/REPLICATION.md"},
     "04b": {"16,384": "2 · 256 · 32"},
     "05": {"3,000": "the recipe's steps"},
     "05b": {
