@@ -194,7 +194,7 @@ def _section(
 
 
 def _said(cells: list[NotebookNode]) -> list[str]:
-    """What a section defines or asserts before its first bet: three sentences at most, a formula."""
+    """What a section defines or asserts before its first bet, and a formula."""
     told = itertools.takewhile(lambda cell: not [*to_html.questions(cell)], cells)
     text = "\n\n".join(cell.source for cell in told if cell.cell_type == "markdown")
     text = saved_notebook.EXERCISE.sub("", text)
