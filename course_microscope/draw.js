@@ -44,25 +44,31 @@ function tokens(f) {
       aria-label="${safe(name)}, position ${i}${gone ? ", hidden" : ""}${f.best ? `; expects ${safe(guess)}, ${percent(p)}` : ""}"><span class="t">${safe(name)}</span><span class="g">${safe(guess)}</span><span class="p ${mark}"><i style="width:${(100 * p).toFixed(0)}%"></i></span></button>`;
   });
   const last = f.open.at(-1);
-  return `<div class="stage ${last ? ink(last) : ""}"><svg class="arcs" data-kept aria-hidden="true"></svg><div class="tokens" role="group" aria-label="the text">${boxes.join("")}</div><p class="small note">Below each token: what the model expects next, and how sure it is of it${f.text ? " (solid where that came)" : ""}.</p></div>`;
+  const note = `Below each token: what the model expects next, and how sure it is of it${f.text ? " (solid where that came)" : ""}.`;
+  return `<div class="stage ${last ? ink(last) : ""}"><div class="strip"><svg class="arcs" data-kept aria-hidden="true"></svg><div class="tokens" role="group" aria-label="the text">${boxes.join("")}</div></div></div><p class="small note">${note}</p>`;
+}
+
+function left(f, guide) {
+  // what the cuts leave of the best guess: it stays in sight while heads and doors are pressed
+  const cut = f.cuts.length > 0, was = cut && f.rows.reduce((a, b) => (b.before > a.before ? b : a));
+  const asks = f.press && !cut ? `<b>Press the switch of head ${f.press}</b>, and see what is left.` : "Nothing is cut. A switch takes a head out.";
+  const big = cut ? `<code>${safe(was.name)}</code> <span>${percent(was.before)}</span> <span class="to">→</span> <b>${percent(was.p)}</b>` : asks;
+  return `<div class="change${cut ? " cut" : ""}"><p class="big">${big}</p><p class="small">${cut ? `without ${safe(f.words.join(", "))}` : ""}</p>
+    <button type="button" data-do="reset" data-key="" ${cut ? "" : "disabled"}>undo</button>${guide ? `<div class="guide" role="status">${guide}</div>` : ""}</div>`;
 }
 
 function message(f) {
-  const cut = f.cuts.length > 0, was = cut && f.rows.reduce((a, b) => (b.before > a.before ? b : a)), here = String(f.position);
+  const cut = f.cuts.length > 0, here = String(f.position);
   const rows = f.rows.slice(0, 6).map((row, i) => {
     const label = `${safe(row.name)}: ${percent(row.p)}${cut ? `, before the cut ${percent(row.before)}` : ""}. Take its logit apart`;
     return `<button type="button" class="row${i ? "" : " first"}${row.token === f.token ? " asked" : ""}" data-do="ask" data-key="${row.token}" aria-label="${label}"><code>${safe(row.name)}</code>${bar(row.p, row.before, row.right ? "right" : "")}
       <span class="n">${percent(row.p)}</span><span class="n was">${cut ? percent(row.before) : ""}</span></button>`;
   });
-  const asks = f.press && !cut ? `<b>Press the switch of head ${f.press}</b>, and see what is left.` : "Nothing is cut. A switch takes a head out.";
-  const change = cut ? `<code>${safe(was.name)}</code> <span>${percent(was.before)}</span> <span class="to">→</span> <b>${percent(was.p)}</b>` : asks;
   const came = f.came ? `${f.text ? "came" : "right is"} <code>${safe(f.came[0])}</code>, loss ${number(f.came[1])}${cut ? ` (before ${number(f.came[2])})` : ""} nats` : "";
   const mean = f.mean ? `mean loss of all positions ${number(f.mean[0])}${cut ? ` (before ${number(f.mean[1])})` : ""} nats` : "";
+  const seen = `<p class="small"><button type="button" class="switch" role="switch" data-do="cut" data-key="${here}" aria-checked="${!f.cuts.includes(here)}" aria-label="position ${here} can be seen"></button> later tokens see <code>${safe(f.names[f.position])}</code>, position ${here}</p>`;
   return `<div class="said"><h3>After <code>${safe(f.names[f.position])}</code> the model expects<span class="n was">${cut ? "before" : ""}</span></h3><div class="rows">${rows.join("")}</div>
-    <div class="change${cut ? " cut" : ""}"><p class="big">${change}</p><p class="small">${cut ? `without ${safe(f.words.join(", "))}` : ""}</p>
-    <button type="button" data-do="reset" data-key="" ${cut ? "" : "disabled"}>undo</button></div>
-    <p class="small">${[came, mean].filter(Boolean).join(" · ")}</p>
-    <p class="small"><button type="button" class="switch" role="switch" data-do="cut" data-key="${here}" aria-checked="${!f.cuts.includes(here)}" aria-label="position ${here} can be seen"></button> later tokens see <code>${safe(f.names[f.position])}</code>, position ${here}</p></div>`;
+    <p class="small">${[came, mean].filter(Boolean).join(" · ")}</p>${f.position < f.names.length - 1 || f.cuts.includes(here) ? seen : ""}</div>`;
 }
 
 function heads(f) {
@@ -127,19 +133,18 @@ function pattern(f, head) {
 }
 
 function arcs(root, f, dest) {
-  // from the place that reads to the places that are read, above the boxes, wherever these have come to stand
+  // from the place that reads to the places that are read, above the boxes
   const svg = root.querySelector(".arcs"), boxes = [...root.querySelectorAll(".tok")], drawn = [];
   if (!boxes[dest]?.offsetWidth) return; // hidden boxes stand nowhere
-  const top = (box) => [box.offsetLeft + box.offsetWidth / 2, box.offsetTop];
+  const middle = (box) => box.offsetLeft + box.offsetWidth / 2, y = boxes[dest].offsetTop, u = middle(boxes[dest]);
   f.open.forEach((head, which) => {
     const { now, was, most } = f.curves[head], strong = [...now[dest].keys()].sort((a, b) => now[dest][b] - now[dest][a]).slice(0, 4);
     for (const [row, look] of [[was?.[dest], "was"], [now[dest], ""]]) row?.forEach((value, src) => {
-      const share = value / most, [[x, y], [u, v]] = [top(boxes[src]), top(boxes[dest])];
+      const share = value / most, x = middle(boxes[src]);
       if (share < LEAST) return;
-      const rise = y === v ? Math.min(34, 11 + 0.12 * Math.abs(u - x)) : 26, reach = src === dest ? 13 : 0, lift = 3 * which;
-      drawn.push(`<path class="${ink(head)} ${look}" stroke-width="${Math.max(0.8, 4.5 * share).toFixed(1)}" d="M${x} ${y - 1}C${x - reach} ${y - rise - lift} ${u + reach} ${v - rise - lift} ${u} ${v - 1}"/>`);
-      if (!look && share >= 0.08 && strong.includes(src))
-        drawn.push(`<text x="${y === v ? (x + u) / 2 : x}" y="${y - (y === v ? 0.75 : 0.35) * (rise + lift) - 3}">${f.weighted ? number(value) : percent(value)}</text>`);
+      const rise = Math.min(34, 11 + 0.12 * (u - x)) + 3 * which, reach = src === dest ? 13 : 0;
+      drawn.push(`<path class="${ink(head)} ${look}" stroke-width="${Math.max(0.8, 4.5 * share).toFixed(1)}" d="M${x} ${y - 1}C${x - reach} ${y - rise} ${u + reach} ${y - rise} ${u} ${y - 1}"/>`);
+      if (!look && share >= 0.08 && strong.includes(src)) drawn.push(`<text x="${(x + u) / 2}" y="${y - 0.75 * rise - 3}">${f.weighted ? number(value) : percent(value)}</text>`);
     });
   });
   svg.innerHTML = drawn.join("");
@@ -147,7 +152,9 @@ function arcs(root, f, dest) {
 
 export function mount(el, source) {
   const root = document.createElement("div"), body = document.createElement("div"), own = document.createElement("div"), said = document.createElement("div");
-  let f = source.facts, hovered = null, asked = 0, seen = "";
+  // what is drawn, what was asked for since, the places whose arcs are drawn (the first that there is), and what the strip shows
+  let f = source.facts, next = f, hovered = null, looked = null, asked = 0, seen = "", shown = "", live;
+  const looksFrom = () => hovered ?? looked ?? f.position;
   root.className = "micro";
   root.dataset.lmSuppressShortcuts = "true"; // in JupyterLab, x would cut the notebook's cell
   own.className = "own";
@@ -166,7 +173,7 @@ export function mount(el, source) {
     const tabs = Object.keys(VIEWS).map((view, i) => `<button type="button" role="tab" data-do="view" data-key="${view}" aria-selected="${view === f.view}" title="key ${i + 1}">${view}</button>`);
     const made = document.createElement("div");
     made.className = "inside";
-    made.innerHTML = `${tokens(f)}<div class="main">${message(f)}${heads(f)}</div><div class="tabs" role="tablist">${tabs.join("")}<span></span><button type="button" data-do="weighted" data-key="" aria-pressed="${f.weighted}" title="weight attention by the length of what is given (key v)">× values</button></div>
+    made.innerHTML = `${tokens(f)}${left(f, source.guide?.(f))}<div class="main">${message(f)}${heads(f)}</div><div class="tabs" role="tablist">${tabs.join("")}<span></span><button type="button" data-do="weighted" data-key="" aria-pressed="${f.weighted}" title="weight attention by the length of what is given (key v)">× values</button></div>
       <div class="panel"><p class="small">${VIEWS[f.view]}</p>${PANELS[f.view](f)}</div><details class="keys"><summary>Keys</summary>${KEYS}</details>`;
     const folded = body.querySelector("details")?.open;
     if (folded) made.querySelector("details").open = true;
@@ -177,35 +184,73 @@ export function mount(el, source) {
     }
     const now = `After ${f.names[f.position]} it expects ${f.rows[0].name}, ${percent(f.rows[0].p)}. ${f.cuts.length ? `Without ${f.words.join(", ")}.` : "Nothing is cut."}`;
     if (now !== seen) said.textContent = seen = now;
-    arcs(root, f, hovered ?? f.position);
+    arcs(root, f, looksFrom());
+    scroll(looked ?? f.position);
+    source.changed?.(f);
+  }
+
+  function scroll(to) {
+    // the strip shows the place that was chosen, and what stands before it
+    const stage = body.querySelector(".stage"), box = body.querySelectorAll(".tok")[to], place = `${f.names.length} ${to}`;
+    if (!box?.offsetWidth || shown === place) return;
+    const right = box.offsetLeft + box.offsetWidth + 8, inSight = box.offsetLeft >= stage.scrollLeft && right <= stage.scrollLeft + stage.clientWidth;
+    if (!inSight) stage.scrollLeft = right - stage.clientWidth;
+    shown = place;
+  }
+
+  function waits(words) {
+    const line = body.querySelector(".change .big");
+    line.innerHTML = `<progress></progress> <span class="small">${safe(words)}</span>`;
   }
 
   async function go(change) {
-    const turn = ++asked, state = { ...f, ...change };
+    const turn = ++asked, state = (next = { ...next, ...change });
+    const slow = setTimeout(() => waits(source.waits ?? "computing …"), 150);
     root.setAttribute("aria-busy", "true");
-    for (const soon of source.later ? [true, false] : [false]) {
-      const found = await source.ask(state, soon);
-      if (turn !== asked) return;
-      root.removeAttribute("aria-busy");
-      if (!found) return;
-      const same = f.best?.length === found.names.length;
-      f = soon && same ? { ...found, best: f.best, mean: f.mean && [f.mean[0], found.cuts.length ? (f.mean[1] ?? f.mean[0]) : null] } : found;
+    try {
+      for (const soon of source.later ? [true, false] : [false]) {
+        const found = await source.ask(state, soon);
+        if (turn !== asked) return;
+        clearTimeout(slow);
+        root.removeAttribute("aria-busy");
+        const same = f.best?.length === found?.names.length;
+        if (found) f = soon && same ? { ...found, best: f.best, mean: f.mean && [f.mean[0], found.cuts.length ? (f.mean[1] ?? f.mean[0]) : null] } : found;
+        next = f;
+        draw();
+        if (soon) await new Promise((done) => setTimeout(done, 30)); // the picture first, then the rest of the text
+      }
+    } catch (error) {
+      next = f;
       draw();
-      if (soon) await new Promise((done) => setTimeout(done, 30)); // the picture first, then the rest of the text
+      waits(error.message);
+    } finally {
+      clearTimeout(slow);
     }
   }
 
+  function flip(key) {
+    // a switch moves at once; the answer, which draws the rest, may take longer
+    for (const pressed of all(`[data-do=cut][data-key="${key}"]`))
+      for (const name of ["aria-checked", "aria-pressed"])
+        if (pressed.hasAttribute(name)) pressed.setAttribute(name, pressed.getAttribute(name) !== "true");
+  }
+
   function press(what, key) {
+    looked = null;
     if (what === "select") return go({ position: Number(key), token: null });
     if (what === "ask") return go({ token: Number(key), view: "paths" });
     if (what === "view") return go({ view: key });
-    if (what === "weighted") return go({ weighted: !f.weighted });
+    if (what === "weighted") return go({ weighted: !next.weighted });
+    if (what === "guide") return source.guided(key, live);
     if (what === "reset") return go({ cuts: [] });
-    if (what === "open") return go({ open: f.open.includes(key) ? f.open.filter((one) => one !== key) : [...f.open, key].slice(-OPEN) });
-    if (what === "cut") return go({ cuts: f.cuts.includes(key) ? f.cuts.filter((one) => one !== key) : [...f.cuts, key] });
+    if (what === "open") return go({ open: next.open.includes(key) ? next.open.filter((one) => one !== key) : [...next.open, key].slice(-OPEN) });
+    if (what === "cut") {
+      flip(key);
+      return go({ cuts: next.cuts.includes(key) ? next.cuts.filter((one) => one !== key) : [...next.cuts, key] });
+    }
     if (what === "doors") {
-      const these = all(".door").map((door) => door.dataset.key).filter((door) => door.includes(key)), kept = f.cuts.filter((one) => !these.includes(one));
-      return go({ cuts: kept.length === f.cuts.length - these.length ? kept : [...kept, ...these] });
+      const these = all(".door").map((door) => door.dataset.key).filter((door) => door.includes(key)), kept = next.cuts.filter((one) => !these.includes(one));
+      return go({ cuts: kept.length === next.cuts.length - these.length ? kept : [...kept, ...these] });
     }
   }
 
@@ -216,7 +261,10 @@ export function mount(el, source) {
     element.focus({ preventScroll: true });
   }
 
+  let still = ""; // where the mouse last pressed: a page that scrolls below it is no hover
+  const spot = (event) => `${event.clientX} ${event.clientY}`;
   body.addEventListener("click", (event) => {
+    still = spot(event);
     const pressed = event.target.closest("button[data-do]");
     if (!pressed) return;
     if (groupOf(pressed)) focus(pressed);
@@ -236,24 +284,36 @@ export function mount(el, source) {
     event.stopPropagation();
   });
   const hover = (event) => {
+    if (spot(event) === still) return;
     const box = event.target.closest(".tok");
     hovered = event.type === "pointerleave" || !box ? null : Number(box.dataset.key);
-    arcs(root, f, hovered ?? f.position);
+    arcs(root, f, looksFrom());
   };
   body.addEventListener("pointerover", hover);
   body.addEventListener("pointerleave", hover);
-  own.querySelector("textarea")?.addEventListener("input", ({ target }) => {
-    const status = own.querySelector("p");
+  let typed = 0;
+  async function read(text, change = {}) {
+    // another text; `change` may say what else there is to see. One that can't be drawn leaves no old picture
+    const status = own.querySelector("p"), turn = ++typed, slow = setTimeout(() => (status.textContent = source.waits ?? ""), 150);
     try {
-      const tokens = source.tokens(target.value), cuts = f.cuts.filter((one) => one.includes("."));
+      const tokens = await source.tokens(text), cuts = next.cuts.filter((one) => one.includes("."));
+      if (turn !== typed) return;
+      body.hidden = false;
       status.textContent = `${tokens.length} of ${source.most} tokens`;
-      go({ tokens, position: tokens.length - 1, token: null, cuts, press: null });
+      await go({ tokens, position: tokens.length - 1, token: null, cuts, press: null, ...change });
     } catch (error) {
+      if (turn !== typed) return;
       status.textContent = error.message;
+      body.hidden = true;
+    } finally {
+      clearTimeout(slow);
     }
-  });
-  draw();
-  const resized = new ResizeObserver(() => arcs(root, f, hovered ?? f.position)); // whatever moves the boxes
+  }
+  own.querySelector("textarea")?.addEventListener("input", ({ target }) => read(target.value));
+  const look = (position) => ((looked = position), draw());
+  live = { root, go, read, look, show: (facts) => ((next = f = facts), draw()), close: () => resized.disconnect() };
+  const resized = new ResizeObserver(() => (arcs(root, f, looksFrom()), scroll(looked ?? f.position))); // whatever moves the boxes
   resized.observe(body);
-  return { root, show: (facts) => ((f = facts), draw()), close: () => resized.disconnect() };
+  draw();
+  return live;
 }

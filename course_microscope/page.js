@@ -5,7 +5,8 @@ function loaded(name, folder) {
   // a script beside the page, since a page on disk may not fetch
   if (!window.microscopeModels?.[name] && !engines.has(name))
     return new Promise((done, failed) => {
-      const script = Object.assign(document.createElement("script"), { src: `${folder}${name}.js`, onload: () => done(loaded(name, folder)), onerror: failed });
+      const script = Object.assign(document.createElement("script"), { src: `${folder}${name}.js`, onload: () => done(loaded(name, folder)),
+        onerror: () => failed(Error("The model could not be loaded: look for it again when you are online.")) });
       document.head.append(script);
     });
   if (!engines.has(name)) {
@@ -19,10 +20,12 @@ function loaded(name, folder) {
 
 const same = (one, other) => ["view", "open", "weighted", "position", "cuts"].every((key) => String(one[key]) === String(other[key])) && [null, one.token].includes(other.token);
 
-function fromStored(stored, folder) {
+const WAITS = "loading the model, once: 5 MB …";
+
+function fromStored(facts, folder) {
   // what was stored answers at once, the rest the model if this page has it
-  return { facts: stored[0], async ask(state) {
-    const found = stored.find((facts) => same(facts, state));
+  return { facts: facts[0], waits: WAITS, async ask(state) {
+    const found = facts.find((one) => same(one, state));
     if (found) return found;
     return state.model && folder !== null ? (await loaded(state.model, folder)).facts(state) : null;
   } };
@@ -35,23 +38,15 @@ function alive(engine, text, state) {
 }
 
 function bringAlive(folder) {
-  for (const still of document.querySelectorAll(".microscope-still[data-facts]")) {
-    const bytes = Uint8Array.from(atob(still.dataset.facts), (letter) => letter.charCodeAt(0));
-    const place = document.createElement("div"), stored = JSON.parse(new TextDecoder().decode(bytes));
+  // the first page's has its own script
+  for (const still of document.querySelectorAll(".microscope-still[data-facts]:not([data-text])")) {
+    const place = document.createElement("div"), facts = stored(still);
     still.replaceWith(place);
-    if (still.dataset.text) atHome(place, stored, still.dataset.text, folder);
-    else mount(place, fromStored(stored, folder));
+    mount(place, fromStored(facts, folder));
   }
 }
 
-function atHome(el, stored, text, folder) {
-  // the picture at once, and the model meanwhile: a press waits for it
-  const engine = loaded(stored[0].model, folder);
-  let ready = null;
-  Promise.resolve(engine).then((found) => (ready = found));
-  const tokens = (own) => {
-    if (!ready) throw Error("Loading the model …");
-    return ready.tokens(own);
-  };
-  return mount(el, { facts: stored[0], text, tokens, most: MOST, later: true, ask: async (state, soon) => (await engine).facts(state, soon) });
+function stored(still) {
+  const bytes = Uint8Array.from(atob(still.dataset.facts), (letter) => letter.charCodeAt(0));
+  return JSON.parse(new TextDecoder().decode(bytes));
 }

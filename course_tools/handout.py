@@ -7,22 +7,27 @@ from nbformat import NotebookNode
 
 from course_tools import authoring, bet_source, links, to_html
 
+ROOM = '<div class="room"><i></i><i></i></div>'  # for a bet and its reason
 # how the headings of tables, summaries and the like begin: the others are numbered
 WITHOUT_NUMBER = re.compile(r"\D")
 
 
 def handout(solution: NotebookNode, learner: NotebookNode) -> str:
-    """A learner's notebook on paper: question, aims, openings, formulas, exercises with room.
+    """A learner's notebook on paper: question, aims, openings, formulas, bets, exercises with room.
 
     A figure is there where the text announces one and it shows nothing of an exercise's answer;
     else the announcing sentence is not there either.
     """
     figures = _open_figures(solution)
+    asked = {
+        cell.id: to_html.questions(cell) for cell in solution.cells if cell.cell_type == "code"
+    }
     paper = _Handout()
     cells = [cell for cell in learner.cells if cell.get("id") not in links.IDS]
     for cell, following in zip(cells, [*cells[1:], cells[-1]], strict=True):
         if cell.cell_type == "code":
             paper.add_code(cell.source)
+            paper.shown += [f"{block}{ROOM}" for _, block in asked.get(cell.id, [])]
             continue
         prose = cell.source
         figure = ""

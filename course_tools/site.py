@@ -22,16 +22,13 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell
 
 import course_lessons
-import course_microscope as microscope
 from course_microscope import scripts
-from course_tools import authoring, bet_source, cards, links, to_html
+from course_tools import authoring, bet_source, cards, home, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, number_of, write_text
 from course_utils.course import bets, claims, outline, saved_notebook, utf8_output
-from course_utils.models import load
 
 course_lessons.import_all()  # the tables of all lessons are read here
 
-TEXT = "lantern_keeper = 3\nprint(lantern_kee"  # what the first page opens with, as lesson 00
 TEXTS = {  # what stands after the lessons: the name of the page → its file
     "INSTALL": ROOT / "README.md",
     "GLOSSARY": NOTEBOOKS / links.GLOSSARY,
@@ -61,24 +58,26 @@ SETTINGS = {
     "html_show_sourcelink": False,
     "html_show_copyright": False,
     "html_show_search_summary": False,  # opened from disk, a page may not fetch the others
+    "html_favicon": str(to_html.STYLE / "favicon.svg"),
     "html_css_files": ["micro.css", "site.css"],
     "html_js_files": ["microscope.js", "site.js"],
     "author": "",  # the theme would write that it is not set
     "html_context": {"default_mode": "auto"},
-    "html_theme_options": {
-        "navbar_persistent": [],  # the search stands above the contents
-        "show_toc_level": 2,
-        "use_download_button": False,
-        "use_fullscreen_button": False,
-    },
+}
+THEME = {
+    "navbar_persistent": [],  # the search stands above the contents
+    "show_toc_level": 2,
+    "use_download_button": False,
+    "use_fullscreen_button": False,
 }
 
 
-def build(out: Path) -> Path:
+def build(out: Path, repository: str = "") -> Path:
     """Make the site in the folder `out`, and return the page to begin with.
 
-    Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on Python 3.10 and, with
-    what it said, when Sphinx complains.
+    `repository` is the address of the course's repository, as https://github.com/OWNER/NAME: every
+    page links to it. Raises ModuleNotFoundError without the extra `teach`, and RuntimeError on
+    Python 3.10 and, with what it said, when Sphinx complains.
     """
     # the last theme for 3.10 has other buttons, and faults when opened from disk
     if sys.version_info < (3, 11):
@@ -99,6 +98,12 @@ def build(out: Path) -> Path:
         _write_sources(sources)
         settings = {
             **SETTINGS,
+            "html_theme_options": {
+                **THEME,
+                "repository_url": repository,
+                "use_repository_button": bool(repository),
+            },
+            "html_baseurl": _address(repository),
             "html_static_path": [str(sources / "_static")],
             "html_extra_path": [str(sources / "_extra")],
         }
@@ -143,9 +148,10 @@ def _write_sources(folder: Path) -> None:
     # Styles and scripts; the search quotes what the pages say.
     (folder / "_extra").mkdir(parents=True)
     static = folder / "_static"
-    for name in ("site.css", "site.js", "questions.js"):
+    for name in ("site.css", "site.js", "home.js", "questions.js"):
         write_text(static / name, to_html.style(name))
     write_text(static / "questions.css", cards.style())
+    (static / "card.png").write_bytes(home.card())
     write_text(static / "micro.css", scripts.style())
     write_text(static / "microscope.js", scripts.page_script())
     for name in scripts.MODELS:
@@ -157,7 +163,7 @@ def _write_sources(folder: Path) -> None:
 
 
 def _home() -> str:
-    """The page to begin with: microscope, question, lessons, and how to install the course."""
+    """The page to begin with, with the README's opening, tables and command."""
     readme = _linked(ROOT / "README.md")
     opening = re.search(r"\*\*Take a small.*?(?=\n\n)", readme, re.DOTALL)
     tables = re.search(r"<!-- spine -->\n\n(.*?)\n\nLesson 13 needs", readme, re.DOTALL)
@@ -166,11 +172,30 @@ def _home() -> str:
         raise ValueError(
             "README.md has lost its opening, its tables of lessons or its start command."
         )
-    figure = microscope.figure(load("two-layer"), TEXT, heads=[(1, 6)])
-    still = figure._repr_mimebundle_()["text/html"]
-    still = still.replace("<div ", f'<div data-text="{escape(TEXT)}" ', 1).replace("\n", "&#10;")
-    parts = {"microscope": still, "opening": opening[0], "lessons": tables[1]}
-    return to_html.style("home.md").format(**parts, command=command[1])
+    return home.page(opening[0], tables[1], command[1])
+
+
+def _address(repository: str) -> str:
+    """Where the Pages of a repository on GitHub stand; nothing of any other."""
+    found = re.fullmatch(r"https://github\.com/([\w-]+)/([\w.-]+?)/?", repository)
+    return f"https://{found[1].lower()}.github.io/{found[2]}/" if found else ""
+
+
+def _head(app: Any, name: str, _: str, context: dict[str, Any], __: Any) -> None:
+    """What a page says of itself where somebody sends its address; the first has one title."""
+    if name == "index":
+        context["docstitle"] = ""
+    rows = outline.rows()
+    number = number_of(name) if name in app.env.found_docs else ""
+    about = rows[number].question if number in rows else home.ABOUT
+    said = {"og:type": "website", "og:title": context.get("title", ""), "og:description": about}
+    if app.config.html_baseurl:
+        said["og:url"] = f"{app.config.html_baseurl}{name}.html"
+        said["og:image"] = f"{app.config.html_baseurl}_static/card.png"
+    tags = [f'<meta name="description" content="{escape(about)}">']
+    tags += [f'<meta property="{key}" content="{escape(words)}">' for key, words in said.items()]
+    tags.append('<meta name="twitter:card" content="summary_large_image">')
+    context["metatags"] = context.get("metatags", "") + "\n".join(tags)
 
 
 def _words(file: Path) -> str:
@@ -217,6 +242,8 @@ def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNo
             tags = [*tags, "hide-input"]
         if tags:
             cell.metadata["tags"] = tags
+        if cell.cell_type == "code":  # nobody bets on a page
+            cell.outputs = [one for one in cell.outputs if one.get("text") != bets.NONE + "\n"]
         for output in cell.get("outputs", []):
             shown = output.get("data", {})
             if to_html.STILL in shown.get("text/html", ""):
@@ -257,6 +284,7 @@ def setup(app: Any) -> dict[str, bool]:
 
     both = {"inline_renderers": (formula, None), "block_renderers": (formula, None)}
     app.add_html_math_renderer("mathml", **both)
+    app.connect("html-page-context", _head)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -266,10 +294,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m course_tools.site", description=about)
     where = "a folder (default: runs/site)"
     parser.add_argument("--out", type=Path, default=Path("runs/site"), help=where)
+    links_to = "the repository that all pages link to, as https://github.com/OWNER/NAME"
+    parser.add_argument("--repository", default="", help=links_to)
     options = parser.parse_args(arguments)
     utf8_output()
     try:
-        print(build(options.out))
+        print(build(options.out, options.repository))
     except (ModuleNotFoundError, RuntimeError) as error:
         parser.error(str(error))
     return 0

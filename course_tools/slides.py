@@ -1,12 +1,13 @@
 """The deck for a seminar: what of a lesson a room needs, as the teacher's guide plans it.
 
-The first picture; for each row of the guide's plan the questions to bet on, each with its answer
-and its picture, the pictures that show most, and the blanks of the exercises done in class; at the
-end what to discuss, and the board.
+The first picture; for each row of the guide's plan what the section defines or asserts, the
+questions to bet on, each with its answer and its picture, the pictures that show most, and the
+blanks of the exercises done in class; at the end what to discuss, and the board.
 """
 
 import ast
 import html
+import itertools
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -151,6 +152,10 @@ def _section(
     exercise = ""  # what is asked, until its blank comes
     others = 0  # pictures that answer no bet
     notes = f"**{row.minutes} minutes.** {row.what}"
+    said = _said(cells)
+    if said:
+        ideas = [f'<div class="idea">{block}</div>' for block in _blocks("\n\n".join(said))]
+        yield Slide(name, ideas, notes, spare=1)
     for cell in cells:
         if cell.cell_type == "markdown":
             found = saved_notebook.EXERCISE.search(cell.source)
@@ -166,7 +171,7 @@ def _section(
             exercise = ""
 
         # Bets, and the answers of earlier ones.
-        for prediction, block in _questions(cell):
+        for prediction, block in to_html.questions(cell):
             bets[prediction] = Slide(name, [block], notes, spare=1)
             yield bets[prediction]
         answers = bet_source.read(cell.source).answered
@@ -188,16 +193,23 @@ def _section(
             yield Slide(name, [picture], notes, spare=1 + others)
 
 
-def _questions(cell: NotebookNode) -> Iterator[tuple[str, str]]:
-    """The names of a cell's predictions, and what is asked."""
-    names = iter(bet_source.read(cell.source).asked)
-    for output in cell.outputs:
-        said = output.get("data", {}).get("text/plain", "")
-        if said.startswith("Predict: "):
-            question, _, options = said.removeprefix("Predict: ").partition("\n")
-            words = _list(map(html.escape, options.split(" · ")))
-            block = f'<div class="bet"><p>{to_html.inline(question)}</p>{words}</div>'
-            yield next(names, question), block
+def _said(cells: list[NotebookNode]) -> list[str]:
+    """What a section defines or asserts before its first bet, and a formula."""
+    told = itertools.takewhile(lambda cell: not [*to_html.questions(cell)], cells)
+    text = "\n\n".join(cell.source for cell in told if cell.cell_type == "markdown")
+    text = saved_notebook.EXERCISE.sub("", text)
+    text = re.sub(r"(?s)<details>.*?</details>", "", text)
+    formula = re.search(r"(?s)\$\$.*?\$\$", text)
+    quoted = re.findall(r"(?m)^> .*\*\*.*$", text)
+    prose = re.sub(r"(?s)\$\$.*?\$\$", "", text)
+    prose = re.sub(r"(?m)^[#|>*-].*$", "", prose)  # headings, tables, quotations, lists
+    sentences = re.split(r"(?<=[.?!])\s+(?=[A-Z*\[(])|\n\n", prose)
+    bold = []
+    for before, one in itertools.pairwise(["", *sentences]):
+        if one.count("**") in (2, 4):  # "This is called" needs what it points to
+            points = re.match(r"(This|It)\b", one) or re.search(r"\bthese\b", one, re.IGNORECASE)
+            bold.append(f"{before} {one}".strip() if points else one.strip())
+    return [*quoted, *bold][:3] + ([formula[0]] if formula else [])
 
 
 def _answer(cell: NotebookNode) -> str:

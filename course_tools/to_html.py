@@ -13,7 +13,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from course_tools import authoring, links
+from course_tools import authoring, bet_source, links
 
 COURSE = "Transformer circuits, hands-on"
 STYLE = Path(__file__).resolve().parent / "style"  # our CSS and JavaScript
@@ -89,6 +89,20 @@ def pictures(cell: NotebookNode) -> Iterator[str]:
         elif "<img" not in shown:
             continue
         yield f'<div class="picture">{shown}</div>'
+
+
+def questions(cell: NotebookNode) -> Iterator[tuple[str, str]]:
+    """The names of a cell's predictions, and what is asked."""
+    names = iter(bet_source.read(cell.source).asked)
+    for output in cell.get("outputs", []):
+        said = output.get("data", {}).get("text/plain", "")
+        if said.startswith("Predict: "):
+            question, _, options = said.removeprefix("Predict: ").partition("\n")
+            words = "".join(f"<li>{html.escape(option)}</li>" for option in options.split(" · "))
+            yield (
+                next(names, question),
+                f'<div class="bet"><p>{inline(question)}</p><ul>{words}</ul></div>',
+            )
 
 
 def stub(source: str) -> str:

@@ -31,9 +31,9 @@ from course_utils.text import visible
 Matrix = Shaped[Tensor, "row column"] | Shaped[np.ndarray, "row column"]
 Pattern = Float[Tensor, "dest src"] | Float[np.ndarray, "dest src"]
 Patterns = Float[Tensor, "head dest src"] | Float[np.ndarray, "head dest src"]
-DARK = (  # on a dark page light becomes dark and hues stay: in JupyterLab, in VS Code, on the site
+DARK = (  # on a dark page a figure glares less; it stays as it is, since colours may mean numbers
     "<style>:is([data-jp-theme-light=false],.vscode-dark,[data-theme=dark]) img.figure"
-    "{filter:invert(.9) hue-rotate(180deg)}</style>"
+    "{filter:brightness(.88)}</style>"
 )
 # Hue is never the only difference: the n-th line, set of points or of bars has its own of these.
 LINES = ("-", "--", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (9, 3)))

@@ -25,6 +25,7 @@ from course_utils.course.values import is_recorded, shown
 
 HERE = Path(__file__).resolve().parent
 PREDICTIONS = "my_predictions.json"  # beside the notebook that asks
+NONE = "No predictions yet."
 STEPS = ("a guess", "likely", "sure")  # of confidence, 1 to 3
 STILL = (HERE / "bet_still.css").read_text(encoding="utf-8").replace("\n", "")  # for drawn cards
 # What becomes a tag, in text and in formulas.
@@ -452,7 +453,7 @@ def mistakes(bets: Mapping[str, Mapping]) -> dict[str, str]:
 def calibration() -> None:
     """Print how many of your bets came true, by how sure you were, and where sure and wrong."""
     bets = {} if is_recorded() else guesses()
-    print(summary(bets) if bets else "No predictions yet.")
+    print(summary(bets) if bets else NONE)
     for name, question in mistakes(bets).items():
         lesson = name.partition("_")[0]
         print(f"  Sure, and not so (lesson {lesson}): {question}")

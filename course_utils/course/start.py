@@ -61,6 +61,9 @@ def main(arguments: list[str] | None = None) -> int:
         # course_utils alone, and git pull has brought course_lessons since.
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), others]))
+    is_root = getattr(os, "geteuid", lambda: 1)() == 0  # Windows has none
+    if is_root and not any("allow" in one and "root" in one for one in for_jupyterlab):
+        print("You are root, whom JupyterLab refuses without --allow-root at the end of the line.")
     print("JupyterLab opens in your browser; Ctrl-C, pressed twice here, stops it.", flush=True)
     LabApp.launch_instance([*settings(folder), *for_jupyterlab])
     return 0

@@ -245,6 +245,37 @@ def test_what_a_deck_takes_of_a_section():
     assert len([*slides._section("1 · A", cells, elsewhere, {blank.id: blank.source})]) == 2
 
 
+def test_a_section_opens_with_what_it_defines_and_its_formula_but_not_with_an_answer():
+    prose = """## 1 · A
+
+Nothing here is bold. A sum over places is taken. This is called a **path**, as in **roads**.
+
+| a | **table** |
+|---|---|
+
+> **Rule.** Say it once.
+
+$$a = b$$
+
+<details><summary>More</summary>It is **folded**.</details>"""
+    asked = _cell('predict("01_many", "How?")', {"text/plain": "Predict: How?\none · two"})
+    cells = [new_markdown_cell(prose), asked, new_markdown_cell("**Two** it is.")]
+    called = "A sum over places is taken. This is called a **path**, as in **roads**."
+    assert slides._said(cells) == ["> **Rule.** Say it once.", called, "$$a = b$$"]
+    first, *_ = slides._section("1 · A", cells, slides.Row(5, ["1 · A"], "Talk."), {})
+    assert "<math" in "".join(first.blocks) and "Two" not in "".join(first.blocks)
+
+
+def test_the_decks_of_the_spine_define_what_they_are_about():
+    for lesson, words in {
+        "04_one_layer": ("full QK table", "full OV table", "path expansion"),
+        "06_composition": ("composition score", "virtual head"),
+        "07_induction_heads": ("Induction.",),
+    }.items():
+        said = " ".join(slide.text for slide in _slides(lesson) if slide.find(class_="idea"))
+        assert [one for one in words if one not in said] == []
+
+
 def test_a_deck_that_is_too_long_loses_what_it_can_spare():
     deck = [slides.Slide(str(place), spare=spare) for place, spare in enumerate([0, 3, 2, 1, 0, 2])]
     assert [slide.heading for slide in slides._at_most(deck, 4)] == ["0", "2", "3", "4"]
@@ -294,6 +325,14 @@ def test_a_handout_has_every_exercise_and_no_answer(lesson):
                 for line in answer.splitlines()
                 if len(line.strip()) > 12 and line.strip() in text
             ]
+
+
+@lessons
+def test_a_handout_asks_what_the_lesson_asks(lesson):
+    solution = _notebook(lesson)
+    cells = [cell for cell in solution.cells if cell.cell_type == "code"]
+    asked = [block for cell in cells for _, block in to_html.questions(cell)]
+    assert len(_parsed("handout", lesson).find_all("div", class_="bet")) == len(asked)
 
 
 def test_a_handout_shows_a_figure_that_is_announced_and_gives_no_answer_away():

@@ -16,6 +16,7 @@ from course_utils.course import copies, start
 def launched(monkeypatch):
     """What JupyterLab was started with, in the end."""
     monkeypatch.setenv("PYTHONPATH", "somewhere")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)  # no root
     arguments = []
     monkeypatch.setattr(LabApp, "launch_instance", arguments.extend)
     return arguments
@@ -47,6 +48,15 @@ def test_a_kernel_finds_all_of_a_checkout(tmp_path, launched, monkeypatch, is_in
     else:
         assert (Path(first) / "course_lessons").is_dir() and others == ["somewhere"]
     assert launched
+
+
+@pytest.mark.parametrize("user, options", [(0, []), (0, ["--allow-root"]), (1000, [])])
+def test_root_hears_of_allow_root_before_jupyterlab_refuses(
+    tmp_path, launched, monkeypatch, capsys, user, options
+):
+    monkeypatch.setattr(os, "geteuid", lambda: user, raising=False)
+    assert start.main(["--folder", str(tmp_path / "mine"), *options]) == 0
+    assert ("--allow-root" in capsys.readouterr().out) == (user == 0 and not options)
 
 
 @pytest.mark.parametrize(
