@@ -11,7 +11,6 @@ from course_utils.course import outline
 NOT_YET = {
     "08",
     "09",
-    "09c",
     "10",
     "11",
     "13",
