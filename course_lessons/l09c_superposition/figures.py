@@ -57,8 +57,8 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
 
 
 def prices(densities: Sequence[float], losses: Series) -> None:
-    """The loss per feature that is on, by the density (logarithmic), one line for each model."""
-    says = "What does it cost?", "density: how often a feature is on", "loss per feature that is on"
+    """The loss per active feature, by the density (logarithmic), one line for each model."""
+    says = "What does it cost?", "density: how often a feature is active", "loss per active feature"
     scale: Any = {
         "x": densities,
         "xscale": "log",
@@ -135,7 +135,7 @@ def found(
     shares = {name: two.tolist() for name, two in fired.items()}
     title = "The parent is active"
     plots.grouped_bars(shares, names, title, "share in which its unit fires", axes=panels[-1])
-    panels[-1].set_ylim(0, 1.3)
+    panels[-1].set(ylim=(0, 1.25), yticks=[0, 0.25, 0.5, 0.75, 1])
     panels[-1].legend(loc="upper right", fontsize=10)
 
 
@@ -168,13 +168,13 @@ def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _fea
         upper.set(title=title, xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal")
         upper.axis("off")
         said = {f"feature {i}": value for i, value in enumerate(values[title].tolist())}
-        plots.bars(said, "", "comes back, if it is on, as", axes=lower).set_xlim(0, 1.2)
+        plots.bars(said, "", "comes back, if it is active, as", axes=lower).set_xlim(0, 1.2)
 
 
 def squeeze() -> None:
     """The toy: five features, two dimensions, five read back with the same directions.
 
-    One feature is on.
+    One feature is active.
     """
     _, axes = plt.subplots(figsize=(9.6, 2.9))
     for i, y in enumerate((2.2, 1.65, 1.1, 0.55, 0.0)):
@@ -254,7 +254,7 @@ def dictionary(recovered: Mapping[str, float]) -> None:
     """What comes back of the MLP's work with each way to write its activations."""
     _, axes = plt.subplots(figsize=(8.4, 0.9 + 0.4 * len(recovered)))
     title = "How much of the MLP's work comes back?"
-    plots.bars(recovered, title, "share", list(recovered)[:1], axes=axes)
+    plots.bars(recovered, title, "share", list(recovered)[:3], axes=axes)
 
 
 draws_in_style(__name__)
