@@ -46,7 +46,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "09b": {"3.97 nats": "the logarithm of 53"},
     "09c": {
         "−1.17": "the pentagon's weights, by hand",
-        "50 %": "a density",
+        "1.17": "the same",
         "33,000": "how many activations the helper draws",
     },
 }
