@@ -5,6 +5,7 @@ nothing has to be tuned to make it sparse. That such dictionaries find readable 
 neurons of a one-layer transformer is the finding of Bricken et al. 2023.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -39,6 +40,25 @@ class Autoencoder:
         return (((self.back(x) - x) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()).item()
 
 
+@validated
+def drawn(
+    x: Float[Tensor, "row d"], features: Count = 1024, on: Count = 16, seed: NotNegative = 0
+) -> Autoencoder:
+    """A dictionary of directions drawn at random, around the mean of `x`; it reads as it writes.
+
+    Raises ValueError if more features were to be on than there are.
+    """
+    return _drawn(x, features, on, torch.Generator().manual_seed(seed))
+
+
+def _drawn(x: Tensor, features: int, on: int, generator: torch.Generator) -> Autoencoder:
+    if on > features:
+        raise ValueError(f"Of {features} features no {on} can be on at a time.")
+    W_out = torch.randn(features, x.shape[1], generator=generator, device="cpu").to(x)
+    W_out = W_out / W_out.norm(dim=1, keepdim=True)
+    return Autoencoder(W_out.T.clone(), W_out, x.mean(0), on)
+
+
 @usual()
 @validated
 def train(
@@ -51,15 +71,11 @@ def train(
 ) -> Autoencoder:
     """An autoencoder trained with Adam on rows drawn at random.
 
-    The loss is the share of variance left over. Raises ValueError if more features were to be on
-    than there are.
+    It begins as one that is drawn. The loss is the share of variance left over. Raises ValueError
+    if more features were to be on than there are.
     """
-    if on > features:
-        raise ValueError(f"Of {features} features no {on} can be on at a time.")
     generator = torch.Generator().manual_seed(seed)
-    W_out = torch.randn(features, x.shape[1], generator=generator, device="cpu").to(x)
-    W_out = W_out / W_out.norm(dim=1, keepdim=True)
-    coder = Autoencoder(W_out.T.clone(), W_out, x.mean(0), on)
+    coder = _drawn(x, features, on, generator)
     spread = x.var(0).sum()
     trained = coder.W_in, coder.W_out, coder.middle
     for weight in trained:
@@ -77,3 +93,25 @@ def train(
     for weight in trained:
         weight.requires_grad_(False)
     return coder
+
+
+@validated
+def left_over_at_best(x: Float[Tensor, "row d"], directions: Float[Tensor, "unit d"]) -> float:
+    """The share of variance left over by the best code of at most two directions for each row.
+
+    All pairs are tried, each with the best strengths that are not negative, so no encoder has a
+    part in it. Directions have length 1, and what is in the middle of a dictionary is taken from
+    `x` before.
+    """
+    along = x @ directions.T  # [row, unit]
+    likeness = directions @ directions.T  # [unit, unit]
+    explained = along.amax(1).clamp(min=0) ** 2  # by one direction alone
+    for i, j in itertools.combinations(range(len(directions)), 2):
+        both = likeness[i, j]
+        first = (along[:, i] - both * along[:, j]) / (1 - both**2)
+        second = (along[:, j] - both * along[:, i]) / (1 - both**2)
+        gain = first * along[:, i] + second * along[:, j]
+        allowed = (first > 0) & (second > 0)
+        explained = torch.where(allowed, explained.maximum(gain), explained)
+    left = (x**2).sum() - explained.sum()
+    return (left / ((x - x.mean(0)) ** 2).sum()).item()

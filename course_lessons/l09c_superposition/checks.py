@@ -19,7 +19,7 @@ _without = solutions.answer("without_direction")
 
 @judged
 def polygon(answer: Answer) -> None:
-    """`polygon(n) → W [n, 2], b [n]`: any feature that is on alone is read back exactly.
+    """`polygon(n) → W [n, 2], b [n]`: any feature that is active alone is read back exactly.
 
     No other feature is read then.
     """
@@ -37,15 +37,14 @@ def polygon(answer: Answer) -> None:
             "five directions should stand as far apart as they can: "
             "a fifth of a turn from one to the next.": (n != 5 or furthest),
             "with directions of length 1 and no bias a "
-            "feature also says something about its neighbours.": (n != 5 or not of_length_1),
-            f"with {n} features, one that is on should come back as 1, "
+            "feature also contributes something to its neighbours.": (n != 5 or not of_length_1),
+            f"with {n} features, one that is active should come back as 1, "
             f"and comes as {said.diag().mean():.2f}: "
             "make the directions longer or shorter, and the bias with them.": close(
                 said.diag(), torch.ones(n)
             ),
-            f"with {n} features, one that is on also makes others speak: they need a lower bias.": (
-                close(said, said.diag().diag())
-            ),
+            f"with {n} features, one that is active also brings others with it: "
+            "they need a lower bias.": close(said, said.diag().diag()),
         }
         for otherwise, is_so in holds.items():
             demand(is_so, otherwise)

@@ -1,20 +1,18 @@
 """What only lesson 09c draws: features as arrows and what they cost each other, neurons on text."""
 
 import math
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.colors
 import matplotlib.pyplot as plt
-import torch
 from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
 from course_utils import plots
 from course_utils._style import draws_in_style
-from course_utils.plots import COLOURS, HATCHES, LINES
+from course_utils.plots import COLOURS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
@@ -58,50 +56,9 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
         axes.axis("off")
 
 
-def few(
-    planes: Mapping[int, tuple[Tensor, Tensor]],
-    losses: Sequence[Sequence[float]],
-    sizes: Sequence[int],
-) -> None:
-    """Features as arrows and examples as dots, for two numbers of examples; the loss on new ones.
-
-    The loss has a line for each seed.
-    """
-    _, panels = plt.subplots(
-        1, len(planes) + 1, figsize=(10.4, 3.6), width_ratios=[1] * len(planes) + [1.25]
-    )
-    for axes, (count, (W, places)) in zip(panels, planes.items(), strict=False):
-        for x, y in W.tolist():
-            axes.plot(
-                [0, x],
-                [0, y],
-                color=BLUE,
-                lw=1.6,
-                label="features" if (x, y) == tuple(W[0].tolist()) else None,
-            )
-        axes.plot(
-            *places[:200].T,
-            "o",
-            color=ORANGE,
-            ms=9 if count < 9 else 4,
-            alpha=0.6,
-            label="examples",
-        )
-        axes.set(
-            title=f"trained on {count} examples", xlim=(-1.8, 1.8), ylim=(-1.8, 1.8), aspect="equal"
-        )
-        axes.axis("off")
-    panels[0].legend(fontsize=9, ncols=2, loc="lower center", bbox_to_anchor=(0.5, -0.12))
-    says = "Loss on new examples", "examples in training", "loss (1: always 0)"
-    lines = {f"seed {seed}": loss for seed, loss in enumerate(losses, 1)}
-    scale: Any = {"xscale": "log", "xticks": sizes, "xticklabels": sizes}
-    plots.curves(lines, *says, x=sizes, markers=True, axes=panels[-1], **scale).minorticks_off()
-    panels[-1].axhline(1, color=GREY, lw=0.8, ls=":")
-
-
 def prices(densities: Sequence[float], losses: Series) -> None:
-    """The loss per feature that is on, by the density (logarithmic), one line for each model."""
-    says = "What does it cost?", "density: how often a feature is on", "loss per feature that is on"
+    """The loss per active feature, by the density (logarithmic), one line for each model."""
+    says = "What does it cost?", "density: how often a feature is active", "loss per active feature"
     scale: Any = {
         "x": densities,
         "xscale": "log",
@@ -172,34 +129,26 @@ def found(
         for edge in (11.5, 14.5):
             axes.axhline(edge, color=GREY, lw=0.8)
         axes.set_yticks([5.5, 13, 19], ["alone", "parents", "children"], rotation=90, va="center")
-        axes.set(title=title, xlabel="direction in the dictionary", xticks=[])
+        axes.set(title=title, xlabel="unit of the dictionary", xticks=[])
     panels[0].set_ylabel("planted feature")
-    names = ["without a child", "with a child"]
-    plots.grouped_bars(
-        {name: two.tolist() for name, two in fired.items()},
-        names,
-        "The parent is on",
-        "its unit fires",
-        axes=panels[-1],
-    )
-    panels[-1].set_ylim(0, 1.25)
+    names = ["without\na child", "with\na child"]
+    shares = {name: two.tolist() for name, two in fired.items()}
+    title = "The parent is active"
+    plots.grouped_bars(shares, names, title, "share in which its unit fires", axes=panels[-1])
+    panels[-1].set(ylim=(0, 1.25), yticks=[0, 0.25, 0.5, 0.75, 1])
+    panels[-1].legend(loc="upper right", fontsize=10)
 
 
-def interference(W: Stars, titles: Sequence[str]) -> None:
-    """What features that are on (rows) say about others (columns), by their angles.
-
-    Those left out stand at the end.
-    """
-    panels = plt.subplots(1, len(W), figsize=(3.6 * len(W), 3.4), squeeze=False)[1][0]
-    for axes, directions, title in zip(panels, W, titles, strict=True):
-        angle = torch.atan2(directions[:, 1], directions[:, 0]) % (2 * math.pi)
-        order = (angle + 10 * (directions.norm(dim=1) <= 0.5)).argsort()
-        table = (directions @ directions.T)[order][:, order]
-        names = [str(i) for i in order.tolist()]
-        says = title, "feature that is on", "feature read"
-        plots.heatmap(
-            table, names, names, *says, centred=True, limit=1.5, numbers_from=0.0, axes=axes
-        )
+def codes(left: Mapping[str, Sequence[float]], kinds: Sequence[str]) -> None:
+    """The variance that the best codes of two units leave, for each dictionary and each kind."""
+    axes = plt.subplots(figsize=(8.4, 3.8))[1]
+    says = "The best that two units can do", "share of variance left over"
+    plots.grouped_bars(left, kinds, *says, axes=axes)
+    drawn: Any = axes.containers
+    for bars in drawn:
+        axes.bar_label(bars, fmt="%.2f", fontsize=11)
+    axes.set_ylim(0, 0.3)
+    axes.legend(loc="upper center", ncols=3, fontsize=10.5)
 
 
 def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _feature"]]) -> None:
@@ -219,13 +168,13 @@ def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _fea
         upper.set(title=title, xlim=(-1.5, 1.5), ylim=(-1.4, 1.4), aspect="equal")
         upper.axis("off")
         said = {f"feature {i}": value for i, value in enumerate(values[title].tolist())}
-        plots.bars(said, "", "comes back, if it is on, as", axes=lower).set_xlim(0, 1.2)
+        plots.bars(said, "", "comes back, if it is active, as", axes=lower).set_xlim(0, 1.2)
 
 
 def squeeze() -> None:
     """The toy: five features, two dimensions, five read back with the same directions.
 
-    One feature is on.
+    One feature is active.
     """
     _, axes = plt.subplots(figsize=(9.6, 2.9))
     for i, y in enumerate((2.2, 1.65, 1.1, 0.55, 0.0)):
@@ -301,119 +250,11 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
     axes.axis("off")
 
 
-def neurons(
-    parts: Mapping[str, str], trained: Spikes, untrained: Spikes, gains: Float[Tensor, " neuron"]
-) -> None:
-    """Kurtosis along neurons and along rotated axes; what single neurons are worth.
-
-    There is a panel for each of the `parts`.
-    """
-    _, panels = plt.subplots(1, len(parts) + 1, figsize=(9.8, 4.5))
-    look: Any = {
-        "showfliers": False,
-        "patch_artist": True,
-        "widths": 0.6,
-        "medianprops": {"color": "black"},
-    }
-    for axes, (title, name) in zip(panels, parts.items(), strict=False):
-        boxes = [box.numpy() for box in (*trained[name], *untrained[name])]
-        for i, patch in enumerate(axes.boxplot(boxes, **look)["boxes"]):
-            patch.set(facecolor=(ORANGE, GREY)[i % 2], alpha=0.7, hatch=HATCHES[i % 2])
-        axes.set_xticks(range(1, 5), ["neurons", "rotated", "neurons", "rotated"], fontsize=8.5)
-        axes.set(title=title, xlabel="trained          untrained")
-    panels[0].set_ylabel("excess kurtosis")
-    panels[-1].plot(gains.sort().values, "o", ms=3, color=BLUE)
-    panels[-1].axhline(0, color=GREY, lw=0.8)
-    panels[-1].set(
-        title="One neuron off: how much the loss rises",
-        xlabel="64 neurons, in order",
-        ylabel="nats",
-    )
-
-
-def judgement(
-    levels: Sequence[float], curve: Float[Tensor, "level 2"], fires: Fires, rule: Where
-) -> None:
-    """How good a rule is by the level from which firing counts; how strongly, by the rule.
-
-    Left are precision and recall.
-    """
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.8, 4.6))
-    names = "of the rule's places, how many fire", "of what fires, how much the rule names"
-    says = (
-        "Is neuron 49 about that? (the new half)",
-        "firing counts from (share of the largest)",
-        "share",
-    )
-    two = dict(zip(names, curve.T, strict=True))
-    plots.curves(
-        two,
-        *says,
-        x=levels,
-        markers=True,
-        axes=left,
-        ylim=(-0.03, 1.35),
-        yticks=[0, 0.25, 0.5, 0.75, 1],
-    )
-    at, bins = fires > 0, torch.linspace(0, float(fires.max()), 24).tolist()
-    for i, (name, where) in enumerate(
-        {"elsewhere": at & ~rule, "where the rule says": at & rule}.items()
-    ):
-        right.hist(
-            fires[where].tolist(),
-            bins,
-            histtype="step",
-            lw=2,
-            ls=LINES[i],
-            color=(GREY, ORANGE)[i],
-            label=name,
-        )
-    title = f"Where it fires: {int(at.sum()):,} of {len(fires):,} places"
-    right.set(title=title, xlabel="activation", ylabel="places", yscale="log")
-    right.legend(fontsize=9)
-
-
-def dictionary(recovered: Mapping[str, float], left_over: Mapping[str, float]) -> None:
-    """What comes back of the MLP's work, and what is left over of the variance.
-
-    Both are bars with their numbers.
-    """
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.3), width_ratios=[1.5, 1])
-    plots.bars(recovered, "How much of the MLP's work comes back?", "share", axes=left)
-    plots.bars(left_over, "How much variance is left over?", "share", list(left_over), axes=right)
-
-
-def side_by_side(
-    words: Sequence[str], units: Mapping[str, Fires], where: Sequence[int], fits: Series
-) -> None:
-    """The same pieces of text for each of several units.
-
-    Below, how well each fits a rule on two halves of a text.
-    """
-    height = 0.38 * len(units) * len(where)  # of the text, in inches
-    _, (upper, lower) = plt.subplots(
-        2, 1, figsize=(9.8, height + 3.6), height_ratios=[height + 0.5, 2.6]
-    )
-    step = len(where) + 1.2
-    for i, (name, fires) in enumerate(units.items()):
-        upper.text(0, i * step, name, ha="left", va="center", fontweight="bold")
-        for row, place in enumerate(where, 1):
-            _line(upper, i * step + row, words, fires, place)
-    upper.set(xlim=(0, LETTERS), ylim=(len(units) * step - 0.5, -0.7), title="Where do they fire?")
-    upper.axis("off")
-    halves = dict(
-        zip(
-            ("half on which they were chosen", "new half"),
-            zip(*fits.values(), strict=True),
-            strict=True,
-        )
-    )
-    names = [textwrap.fill(name, 18) for name in fits]
-    plots.grouped_bars(
-        halves, names, "Which fits the rule best?", "fit of the rule (F1)", numbers=True, axes=lower
-    )
-    lower.set_ylim(0, 1.35)
-    lower.legend(fontsize=8, loc="upper right")
+def dictionary(recovered: Mapping[str, float]) -> None:
+    """What comes back of the MLP's work with each way to write its activations."""
+    _, axes = plt.subplots(figsize=(8.4, 0.9 + 0.4 * len(recovered)))
+    title = "How much of the MLP's work comes back?"
+    plots.bars(recovered, title, "share", list(recovered)[:3], axes=axes)
 
 
 draws_in_style(__name__)

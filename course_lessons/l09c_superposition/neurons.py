@@ -14,19 +14,13 @@ HOOK = "blocks.0.mlp.hook_post"
 
 
 @validated
-def spikes(model: HookedTransformer, tokens: Int[Tensor, "batch pos"]) -> dict[str, list[Tensor]]:
-    """Excess kurtosis, 0 for a bell curve, along axes and rotated ones.
-
-    Measured are the stream, and the neurons before the ReLU and after it.
-    """
-    require_tokens(model, tokens)
-    generator, found, cache = torch.Generator().manual_seed(0), {}, model.run_with_cache(tokens)[1]
-    for name in ("resid_mid", "pre", "post"):
-        x = cache[name, 0][:, 1:].flatten(0, 1)
-        drawn = torch.randn(x.shape[1], x.shape[1], generator=generator, device="cpu")
-        Q = torch.linalg.qr(drawn.to(x)).Q
-        found[name] = [(((y - y.mean(0)) / y.std(0)) ** 4).mean(0) - 3 for y in (x, x @ Q)]
-    return found
+def spikes(x: Float[Tensor, "row axis"]) -> tuple[Tensor, Tensor]:
+    """Excess kurtosis [axis], which is 0 for a bell curve, along axes and along rotated ones."""
+    generator = torch.Generator().manual_seed(0)
+    drawn = torch.randn(x.shape[1], x.shape[1], generator=generator, device="cpu")
+    rotation = torch.linalg.qr(drawn.to(x)).Q
+    along, across = ((((y - y.mean(0)) / y.std(0)) ** 4).mean(0) - 3 for y in (x, x @ rotation))
+    return along, across
 
 
 @validated
@@ -98,6 +92,16 @@ def loudest(
     """
     top = (x * W_out.norm(dim=1)).topk(k).indices
     return torch.zeros_like(x).scatter(-1, top, x.gather(-1, top))
+
+
+@validated
+def along_strongest(
+    x: Float[Tensor, "... d"], rows: Float[Tensor, "row d"], k: Count
+) -> Float[Tensor, "... d"]:
+    """What `x` has along the `k` directions in which `rows` vary most (PCA), and their mean."""
+    middle = rows.mean(0)
+    strongest = torch.linalg.svd(rows - middle, full_matrices=False).Vh[:k]  # [k, d]
+    return (x - middle) @ strongest.T @ strongest + middle
 
 
 @validated

@@ -95,25 +95,20 @@ def train(
     copies: Count = 8,
     seed: NotNegative = 0,
     counts: Sequence[float] | None = None,
-    x: Float[Tensor, "case n"] | None = None,
 ) -> tuple[Float[Tensor, "density n m"], Float[Tensor, "density n"]]:
     """Weights and biases for each density: the best of `copies` that begin at random.
 
-    All are trained at once. `counts` says for each model how much its features after the first
-    count, if not as much as the first. With examples `x` these alone are trained on, each as often
-    as the others, and weights start small.
+    All are trained at once, on every case by its probability. `counts` says for each model how much
+    its features after the first count, if not as much as the first.
     """
-    if x is None:
-        x, small = cases(n), 0.6
-        # [density, case]
-        weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])
-    else:
-        small, weight = 0.1, torch.full((len(densities), len(x)), 1 / n)
+    x = cases(n)
+    # [density, case]
+    weight = torch.stack([probabilities(x, density) / (density * n) for density in densities])
     share = torch.ones(len(densities), 1, n)
     share[..., 1:] = torch.tensor(counts or [1.0])[:, None, None]
     generator = torch.Generator().manual_seed(seed)
     start = torch.randn(copies, len(densities), n, m, generator=generator, device="cpu").to(x)
-    W = (small * start).requires_grad_()
+    W = (0.6 * start).requires_grad_()
     b = torch.zeros(copies, len(densities), n, requires_grad=True)
     optimizer = torch.optim.Adam([W, b], lr=0.02)
     for step in range(steps):
@@ -124,15 +119,6 @@ def train(
         optimizer.step()
     best, every = per_model.argmin(0), torch.arange(len(densities))
     return W.detach()[best, every], b.detach()[best, every]
-
-
-@validated
-def examples(
-    rows: Count, seed: NotNegative, n: Count = 30, density: float = 0.1
-) -> Float[Tensor, "row n"]:
-    """So many cases at random, each with something on, scaled to length 1."""
-    on = torch.rand(3 * rows + 50, n, generator=torch.Generator().manual_seed(seed)) < density
-    return torch.nn.functional.normalize(on[on.any(1)][:rows].float(), dim=1)
 
 
 # planted features; three children to each parent
@@ -161,6 +147,14 @@ def directions(m: Count = 20) -> Float[Tensor, "24 m"]:
     return torch.nn.functional.normalize(
         torch.randn(24, m, generator=torch.Generator().manual_seed(100)), dim=1
     )
+
+
+@validated
+def joined(truth: Float[Tensor, "24 m"]) -> Float[Tensor, "24 m"]:
+    """The planted directions, but each child's replaced by that of child and parent together."""
+    parents = truth[PARENTS].repeat_interleave(3, 0)  # [child, m]
+    children = torch.nn.functional.normalize(truth[CHILDREN] + parents, dim=1)
+    return torch.cat([truth[: CHILDREN[0]], children])
 
 
 @validated

@@ -65,7 +65,9 @@ RIGHT_ANSWERS = {
 WRONG_ANSWERS = {
     "polygon": {
         "with directions of length 1 and no bias": lambda n: _star(n, 1.0, 0.0),
-        "one that is on should come back as 1": lambda n: _star(n, 1.0, -math.cos(2 * math.pi / n)),
+        "one that is active should come back as 1": lambda n: _star(
+            n, 1.0, -math.cos(2 * math.pi / n)
+        ),
         "comes as 1.65": lambda n: (
             _star(n)[0] / (1 - math.cos(2 * math.pi / n)) ** 0.5,
             _star(n)[1],
@@ -74,7 +76,7 @@ WRONG_ANSWERS = {
             lambda n: _star(n, turn=0.5),
             lambda n: (torch.eye(2)[torch.arange(n) % 2], torch.zeros(n)),
         ),
-        "with 8 features, one that is on also makes others speak": lambda n: _star(
+        "with 8 features, one that is active also brings others with it": lambda n: _star(
             n, 1 / (1 - math.cos(2 * math.pi / 5))
         ),
         "all directions are 0": lambda n: (torch.zeros(n, 2), torch.zeros(n)),

@@ -341,11 +341,10 @@ GOOD = {  # a call of each function that is right
         "copies": 2,
         "seed": 0,
         "counts": [0.5],
-        "x": torch.rand(4, 3),
     },
     superposition.planted: {"nested": True, "rows": 9, "seed": 0},
     superposition.directions: {"m": 5},
-    superposition.examples: {"rows": 4, "seed": 0, "n": 6, "density": 0.2},
+    superposition.joined: {"truth": torch.rand(24, 5)},
     superposition.fires: {
         "strength": torch.rand(9, 3),
         "like": torch.rand(3, 24),
@@ -357,11 +356,12 @@ GOOD = {  # a call of each function that is right
         "tokens": TOKENS[:, :2],
         "ways": {"zeros": torch.zeros_like},
     },
-    neurons.spikes: {"model": ADDER, "tokens": TOKENS[:, :2]},
+    neurons.spikes: {"x": torch.rand(9, 4)},
     neurons.activations: {"model": ADDER, "tokens": TOKENS[:, :2]},
     neurons.gains: {"model": ADDER, "tokens": TOKENS[:, :2], "every": 2},
     neurons.judged: {"fired": torch.arange(4) > 1, "rule": torch.arange(4) != 2},
     neurons.loudest: {"x": torch.rand(9, 4), "W_out": torch.rand(4, 3), "k": 2},
+    neurons.along_strongest: {"x": torch.rand(5, 4), "rows": torch.rand(9, 4), "k": 2},
     neurons.f1: {"x": torch.rand(4, 3), "rule": torch.arange(4) > 1, "part": torch.arange(4) != 2},
     neurons.along_random: {"x": torch.rand(9, 4), "count": 3},
     neurons.best_fits: {
@@ -369,6 +369,8 @@ GOOD = {  # a call of each function that is right
         "rule": torch.arange(4) > 1,
         "part": torch.arange(4) != 2,
     },
+    autoencoder.drawn: {"x": torch.rand(9, 4), "features": 6, "on": 2, "seed": 0},
+    autoencoder.left_over_at_best: {"x": torch.rand(9, 4), "directions": torch.rand(3, 4)},
     autoencoder.train: {
         "x": torch.rand(9, 4),
         "features": 6,
@@ -606,7 +608,6 @@ ALLOWED = {  # looks like bad input and is none
     (circuits.lead, "pairs", "None"),  # all with themselves
     (circuits.leads, "pairs", "None"),
     (interventions.stand_ins, "layer", "None"),  # every layer
-    (superposition.train, "x", "None"),  # no examples: all cases
     (max_of_list.vote_table, "extra", "None"),  # nothing is added
     (plots.heatmap, "matrix", "NaN"),  # it draws both
     (plots.heatmap, "matrix", "whole numbers"),

@@ -53,3 +53,28 @@ def test_training_repeats_itself_and_leaves_the_caller_their_random_numbers():
 def test_more_features_on_than_there_are_is_an_error():
     with pytest.raises(ValueError, match="features"):
         autoencoder.train(torch.rand(10, 4), features=3, on=5, steps=1)
+
+
+def test_a_drawn_dictionary_reads_as_it_writes():
+    x, _ = made_up(50)
+    coder = autoencoder.drawn(x, features=9, on=2)
+    torch.testing.assert_close(coder.W_in, coder.W_out.T)
+    torch.testing.assert_close(coder.W_out.norm(dim=1), torch.ones(9))
+    torch.testing.assert_close(coder.middle, x.mean(0))
+    with pytest.raises(ValueError, match="features"):
+        autoencoder.drawn(x, features=3, on=5)
+
+
+def test_the_best_code_is_exact_for_two_directions_and_least_squares_for_more():
+    x, directions = made_up(300)
+    assert autoencoder.left_over_at_best(x, directions) == pytest.approx(0, abs=1e-4)
+    x = torch.tensor([[3.0, 2.0, 1.0], [1.0, -2.0, 0.0]])
+    left = (1 + 4) / ((x - x.mean(0)) ** 2).sum().item()  # no strength is below zero
+    assert autoencoder.left_over_at_best(x, torch.eye(3)) == pytest.approx(left)
+
+
+def test_a_pair_explains_no_less_than_each_of_its_directions():
+    x, directions = made_up(300)
+    one, both = directions[:1], directions[:2]
+    alone, pair = (autoencoder.left_over_at_best(x, part) for part in (one, both))
+    assert pair <= alone

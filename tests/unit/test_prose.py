@@ -43,10 +43,8 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "13": {"3.2 nats": "the mean logarithm of 1 to 63", "10.8 nats": "the logarithm of 49,152"},
     "09b": {"40 %": "the share of pairs to train on"},
     "09c": {
-        "0.300": "3/5 · (1 − density) at a density of a half",
         "−1.17": "the pentagon's weights, by hand",
-        "50 %": "a density",
-        "25 %": "read off the figure above it",
+        "1.17": "the same",
         "33,000": "how many activations the helper draws",
     },
 }
@@ -54,7 +52,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
 
 GUIDE_CONSTANTS = {  # the same for the section of docs/TEACHING.md
     "08": {"0.99"},  # a positivity, as a figure of the lesson shows it
-    "09c": {"25 %"},  # as above
 }
 BESIDE = ("because", "control")
 BESIDE_NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?!\w|\.\d|,\d{3})")

@@ -75,3 +75,12 @@ def test_a_unit_that_is_the_parent_fires_with_and_without_a_child():
         + torch.eye(24)[12] * (on[:, 15:18].sum(1, keepdim=True) == 0) * on
     )
     assert superposition.fires(alone, torch.eye(24), on).tolist() == [[1, 0], [1, 1], [1, 1]]
+
+
+def test_joined_directions_are_the_true_ones_but_for_children():
+    truth = superposition.directions()
+    joined = superposition.joined(truth)
+    assert torch.equal(joined[:15], truth[:15])
+    torch.testing.assert_close(joined.norm(dim=1), torch.ones(24))
+    first = joined[15:18]  # children of the first parent: as near to the one as to the other
+    torch.testing.assert_close((first * truth[15:18]).sum(1), first @ truth[12])
