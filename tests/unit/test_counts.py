@@ -13,7 +13,6 @@ NOT_YET = {
     "09",
     "09c",
     "10",
-    "11",
     "13",
 }
 PROSE = """# A title that is no prose
