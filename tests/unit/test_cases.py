@@ -64,7 +64,7 @@ FALSE = {  # box, what is claimed of it, where it fails
         RELAY | {"0.1": Head(back(2), {"token": "fetched"})},
         "0.1 looks where you say at 0 % of the places",
     ),
-    "by distance": (1, {"1.3": Head(back(7), TO_OUT)}, "to where you say"),
+    "by distance": (1, {"1.3": Head(back(7), TO_OUT)}, "looks where you say at"),
     "the wrong door": (
         1,
         {"0.1": POINTER, "1.3": Head(AT_POINTER, TO_OUT)},
@@ -76,7 +76,7 @@ FALSE = {  # box, what is claimed of it, where it fails
         "1.3 looks where you say at 0 % of the places",
     ),
     "the wrong writer": (1, {"0.2": LABEL, "1.3": Head(AFTER, TO_OUT)}, "of what the model saves"),
-    "induction, and it counts": (2, {"0.1": LABEL, "1.1": Head(AFTER, TO_OUT)}, "to where you say"),
+    "induction, and it counts": (2, {"0.1": LABEL, "1.1": Head(AFTER, TO_OUT)}, "looks where you say at"),
     "a decoy too many": (
         2,
         {"1.1": Head(back(7), TO_OUT), "0.1": LABEL, "1.3": Head(AFTER, TO_OUT)},
