@@ -47,7 +47,9 @@ def board(by_box: Mapping[str, Patterns], title: str) -> None:
     for axes in grid[-1]:
         axes.set(xlabel="source")
     image = grid[0, 0].images[0]
-    figure.colorbar(image, ax=[*grid.flat], label="attention, mean", shrink=0.8 / len(shown), pad=0.02)
+    figure.colorbar(
+        image, ax=[*grid.flat], label="attention, mean", shrink=0.8 / len(shown), pad=0.02
+    )
     figure.suptitle(title, x=0.01, ha="left", fontsize=12)
 
 

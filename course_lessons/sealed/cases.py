@@ -16,15 +16,6 @@ from torch.nn.functional import one_hot
 from transformer_lens import HookedTransformer
 
 from course_lessons import programs
-from course_lessons.sealed.languages import (
-    D_VOCAB,
-    N_CTX,
-    NAMES,
-    PERIOD,
-    generator,
-    habits,
-    unrelated,
-)
 from course_lessons.programs import (
     JUNK,
     NOISE,
@@ -38,6 +29,15 @@ from course_lessons.programs import (
     listed,
     unless,
     where,
+)
+from course_lessons.sealed.languages import (
+    D_VOCAB,
+    N_CTX,
+    NAMES,
+    PERIOD,
+    generator,
+    habits,
+    unrelated,
 )
 from course_utils import models
 from course_utils._arguments import Count, NotNegative, validated

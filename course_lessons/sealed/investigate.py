@@ -30,27 +30,21 @@ def losses(
 
 
 @validated
-def loss(
-    box: HookedTransformer, *cuts: Any, tokens: Int[Tensor, "batch pos"] = TEXTS
-) -> float:
+def loss(box: HookedTransformer, *cuts: Any, tokens: Int[Tensor, "batch pos"] = TEXTS) -> float:
     """The loss over the second block, from its third token on, in nats, after some cuts."""
     block = tokens.shape[1] // 2
     return losses(box, *cuts, tokens=tokens)[block + 2 :].mean().item()
 
 
 @validated
-def cost(
-    box: HookedTransformer, *cuts: Any, tokens: Int[Tensor, "batch pos"] = TEXTS
-) -> float:
+def cost(box: HookedTransformer, *cuts: Any, tokens: Int[Tensor, "batch pos"] = TEXTS) -> float:
     """By how many nats the loss over the second block rises after some cuts, to a tenth."""
     rise = loss(box, *cuts, tokens=tokens) - loss(box, tokens=tokens)
     return round(max(0.0, rise), 1)
 
 
 @validated
-def who(
-    box: HookedTransformer, tokens: Int[Tensor, "batch pos"] = TEXTS
-) -> dict[str, float]:
+def who(box: HookedTransformer, tokens: Int[Tensor, "batch pos"] = TEXTS) -> dict[str, float]:
     """The heads whose cut costs something, {"0.1": nats}."""
     costs = {
         interventions.head_name(head): cost(box, head, tokens=tokens) for head in all_heads(box)

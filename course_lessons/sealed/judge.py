@@ -19,8 +19,8 @@ from torch import Tensor
 from transformer_lens import ActivationCache, HookedTransformer
 
 from course_lessons import programs
-from course_lessons.sealed import languages, places
 from course_lessons.programs import Program
+from course_lessons.sealed import languages, places
 from course_utils import interventions
 from course_utils.course.expectations import Wrong, demand
 from course_utils.interventions import Edge, Head, head_name
@@ -304,9 +304,10 @@ class Trial:
             groups = list(one.groups(LETTERS, by_position=head in self.last, limit=limit))
             wrong = [group for group in groups if group.share < group.limit]
             if wrong:
-                share = f"{_share(wrong[0].share)} of the places {wrong[0].which}"
+                worst = min(wrong, key=lambda group: group.share)  # the first, where all are wrong
+                share = f"{_share(worst.share)} of the places {worst.which}"
                 sentence = f"{without}{head_name(head)} looks where you say at {share}."
-                n, text, place = wrong[0].wrong
+                n, text, place = worst.wrong
                 about = self.about(n, *gone)
                 own_look = about.cache["pattern", head[0]][text, head[1]]
                 yours = about.looks[head][text]

@@ -18,8 +18,8 @@ from safetensors.torch import load
 from transformer_lens import HookedTransformer
 
 from course_lessons import programs
-from course_lessons.sealed import cases, judge, languages
 from course_lessons.programs import Head, back, where
+from course_lessons.sealed import cases, judge, languages
 from course_utils import models
 from course_utils._arguments import validated
 from course_utils.interventions import head_name
