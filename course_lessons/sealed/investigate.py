@@ -56,7 +56,7 @@ def who(box: HookedTransformer, tokens: Int[Tensor, "batch pos"] = TEXTS) -> dic
 def doors_of(
     box: HookedTransformer, reader: Head, tokens: Int[Tensor, "batch pos"] = TEXTS
 ) -> dict[str, float]:
-    """The doors of a head of layer 1 whose cut costs something, {"0.1 in the keys of 1.0": nats}."""
+    """The doors of a head whose cut costs something, {"0.1 in the keys of 1.0": nats}."""
     writers = [head for head in all_heads(box) if head[0] < reader[0]]
     doors = [(writer, door, reader) for writer in writers for door in "qkv"]
     costs = {interventions.in_words(door): cost(box, door, tokens=tokens) for door in doors}

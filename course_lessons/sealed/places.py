@@ -16,8 +16,8 @@ from course_utils.interventions import Edge, Head
 
 AS_MUCH = 0.5  # of what a position gets that is not named, so much gets each that is
 SOME = 0.1  # of what the position with most attention gets, so much gets each that is named
-READS = 0.5  # the attention of a reader from which on a position counts for what it reads there
-# the share of places that must be right: of all, of all once a head is gone, of those with one letter
+READS = 0.5  # the attention of a reader from which on a place counts for what it reads there
+# the share of places that must be right: of all, once a head is gone, of those with one letter
 ALL, ALL_LEFT, EACH = 0.9, 0.75, 0.5
 MANY = 20  # nothing is judged by fewer places
 
@@ -49,7 +49,7 @@ class Asked:
         yours: Float[Tensor, "batch dest src"],
         at: Bool[Tensor, "batch pos"],
     ) -> None:
-        """Compare the head's attention with what is said of it, at some places of texts number n."""
+        """Compare the head's attention with what is said of it, at some places of texts n."""
         text, dest = at.nonzero(as_tuple=True)
         here = tokens[text, dest]
         there = tokens[text, own.argmax(-1)[text, dest]]  # the letter that it looks at most
@@ -98,9 +98,9 @@ class Asked:
 def as_said(
     own: Float[Tensor, "batch dest src"], yours: Float[Tensor, "batch dest src"]
 ) -> Bool[Tensor, "batch dest"]:
-    """Whether each position that is named gets enough attention, beside others and beside the best.
+    """Whether each position that is named gets enough attention, beside others and the best.
 
-    Labels of two copies tie, and pointers to them nearly, so a named one may get less than the best.
+    Labels of two copies tie, and pointers to them nearly, so one may get less than the best.
     """
     named = yours > 0
     least = own.masked_fill(~named, torch.inf).amin(-1)

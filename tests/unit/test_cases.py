@@ -206,7 +206,7 @@ def test_where_a_head_looks_is_compared_place_by_place(own, yours, right):
 
 def test_a_slot_that_nobody_reads_is_named():
     claim = RELAY | {"0.1": Head(back(3), {"token": "fetched", "place": "where"})}
-    with pytest.raises(judge.Wrong, match='0.1 writes to "where", which nobody reads'):
+    with pytest.raises(judge.Wrong, match=r'0\.1 writes to "where", which nobody reads'):
         Trial(sealed(0), claim)
 
 
