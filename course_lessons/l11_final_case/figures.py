@@ -1,4 +1,4 @@
-"""What only lesson 11 draws: reasons to look at a place, losses of boxes, a box's heads."""
+"""What only lesson 11 draws: reasons to look at a place, losses of boxes, looks on one text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -46,7 +46,7 @@ def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> None:
             reason,
             ha="center",
             va="center",
-            fontsize=10,
+            fontsize=11,
             bbox=ground,
             zorder=5,
         )
@@ -67,24 +67,35 @@ def losses(by_box: Mapping[str, Float[Tensor, " pos"]], chance: float) -> None:
     for some, markers in ((named[: len(LINES)], False), (named[len(LINES) :], True)):
         plots.curves(dict(some), *labels, x=range(1, n + 1), markers=markers, size=4, axes=axes)
     axes.axhline(chance, color="#777777", lw=1)
-    axes.text(n, chance, "no idea", ha="right", va="bottom", fontsize=9, color="#555555")
-    axes.legend(ncols=3, fontsize=9, loc="lower left")
+    axes.text(n, chance, "no idea", ha="right", va="bottom", fontsize=11, color="#555555")
+    axes.legend(ncols=3, fontsize=11, loc="lower left")
 
 
-def board(patterns: Float[Tensor, "layer head dest src"], title: str) -> None:
-    """The mean pattern of every head."""
-    layers, heads = patterns.shape[:2]
-    named = {
-        f"{layer}.{head}": patterns[layer, head] for layer in range(layers) for head in range(heads)
-    }
-    drawn = plots.panels(named, (10, 2.9 * layers), "source", "destination", rows=layers)
-    for axes, pattern in drawn:
-        shown = axes.imshow(pattern, cmap="viridis", vmin=0, vmax=1)
-        axes.set(xticks=range(0, len(pattern), 4), yticks=range(0, len(pattern), 4))
-    plt.colorbar(
-        shown, ax=[axes for axes, _ in drawn], label="attention, mean over the texts", shrink=0.7
-    )
-    plt.suptitle(title, x=0.01, ha="left", fontsize=11)
+def last_looks(
+    tokens: Sequence[str], rows: Mapping[str, tuple[Float[Tensor, " src"], str]]
+) -> None:
+    """A text for each head, shaded by its attention from the last token, and what its box says."""
+    axes = plt.subplots(figsize=(10, 0.75 * len(rows) + 0.7))[1]
+    dest = len(tokens) - 1
+    shades = plt.get_cmap("Blues")
+    for y, (name, (attention, said)) in enumerate(rows.items()):
+        for x, token in enumerate(tokens):
+            share = float(attention[x])
+            axes.text(
+                x,
+                -y,
+                token,
+                ha="center",
+                va="center",
+                fontsize=13,
+                color="white" if share > 0.6 else "black",
+                bbox={"boxstyle": "square,pad=0.45", "fc": shades(0.85 * share)},
+            )
+        axes.text(-0.8, -y, name, ha="right", va="center", fontsize=11)
+        axes.text(dest + 0.8, -y, f"says {said}", ha="left", va="center", fontsize=12)
+    axes.set(xlim=(-3.4, dest + 2.4), ylim=(0.6 - len(rows), 0.9))
+    axes.set_title("Where does each head look from the last letter? Darker is more.", fontsize=12)
+    axes.axis("off")
 
 
 draws_in_style(__name__)

@@ -1,4 +1,4 @@
-"""Wrong hypotheses about the sealed models of lesson 11, with what they hear.
+"""Wrong hypotheses about the sealed models of lesson 11, with what the judge says.
 
 Right ones stand in the solutions.
 """
@@ -16,6 +16,10 @@ WRONG = {
         "0.2": Head(back(1), {"token": "before"}),
         "1.1": Head(back(7), {"token": "out"}),
     },
+    'writes to "here", which nobody reads': lambda: {
+        "0.2": Head(back(1), {"token": "before", "place": "here"}),
+        "1.1": INDUCTION,
+    },
     "something in it is false": lambda: {
         "0.3": Head(back(6), {"token": "before"}),
         "1.0": INDUCTION,
@@ -23,4 +27,4 @@ WRONG = {
 }
 
 RIGHT_ANSWERS: dict[str, dict] = {}
-WRONG_ANSWERS = {f"case_{number}": WRONG for number in range(1, 12)}
+WRONG_ANSWERS = {f"case_{number}": WRONG for number in (1, 2, 3)}

@@ -18,7 +18,7 @@ from tests.unit.test_results import OTHERWISE
 ANSWERS = """
 import functools as _functools, sys
 sys.path.insert(0, {root!r})
-from course_lessons.l11_final_case.checks import Case
+from course_lessons.sealed.trial import Case
 from course_utils.course import exercises
 from tests.unit.test_results import OTHERWISE, _changed
 

@@ -44,7 +44,7 @@ from course_lessons.l09_mlps import addition, figures
 from course_lessons.l09b_grokking import grokking
 from course_lessons.l09c_superposition import autoencoder, neurons, superposition
 from course_lessons.l10_reading_critically import boxes, survey, to_logit
-from course_lessons.l11_final_case import cases, languages, new_boxes
+from course_lessons.sealed import cases, investigate, languages, new_boxes
 from course_utils import (
     bigrams,
     circuits,
@@ -133,6 +133,12 @@ GOOD = {  # a call of each function that is right
     cases.compiled: {"name": "decoy", "seed": 1},
     languages.texts: {"language": "blocks", "shown": True},
     languages.templates: {"batch": 2, "seed": 1, "extra": 1},
+    investigate.losses: {"box": MODEL, "tokens": TOKENS},
+    investigate.loss: {"box": MODEL, "tokens": TOKENS},
+    investigate.cost: {"box": MODEL, "tokens": TOKENS},
+    investigate.who: {"box": MODEL, "tokens": TOKENS},
+    investigate.doors_of: {"box": MODEL, "reader": (1, 1), "tokens": TOKENS},
+    investigate.first_look: {"box": MODEL, "tokens": TOKENS},
     circuits.qk: HEAD,
     circuits.ov: HEAD,
     circuits.full_qk: HEAD,
@@ -479,7 +485,7 @@ MODULES += [by_hand, drawings, fourier, programs]
 MODULES += [gpt, thin_tables, insertions, hiding, skip_trigrams, max_of_list, proofs, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
-MODULES += [boxes, survey, to_logit, cases, languages, new_boxes]
+MODULES += [boxes, survey, to_logit, cases, investigate, languages, new_boxes]
 # They read or write files, or run for long: their own tests give them bad input.
 PERSONAL = {
     gpt.learn,
@@ -524,8 +530,8 @@ PERSONAL = {
     cases.trained,
     cases.ways,
     cases.built,
-    cases.with_reserve,
-    cases.unheard,
+    cases.with_backup,
+    cases.unread,
     cases.stored,
     cases.main,
     new_boxes.made,

@@ -1,4 +1,4 @@
-"""The sealed models of lesson 11, and the judge that tries hypotheses about them.
+"""The sealed models of lessons 11 and 11b, and the judge that tries hypotheses about them.
 
 No answer is written anywhere.
 """
@@ -11,10 +11,10 @@ import json
 import pytest
 import torch
 
-from course_lessons.l11_final_case import cases, checks, judge, languages, new_boxes
-from course_lessons.l11_final_case.checks import sealed
-from course_lessons.l11_final_case.judge import SealedBox, Trial
-from course_lessons.programs import Head, Look, Term, back, listed, unless, where
+from course_lessons.programs import Head, Look, Term, back, both, but_not, listed, unless, where
+from course_lessons.sealed import cases, judge, languages, new_boxes, places
+from course_lessons.sealed.judge import SealedBox, Trial
+from course_lessons.sealed.trial import sealed
 from course_utils import check, interventions, models
 from course_utils._files import DATA
 from course_utils.course import case_score, solutions
@@ -53,30 +53,38 @@ def test_the_true_hypothesis_takes_the_models_place_and_so_it_does_with_other_we
 
 
 FALSE = {  # box, what is claimed of it, where it fails
-    "a pattern that nobody hears": (
+    "a pattern that nobody reads": (
         0,
         {"0.2": LABEL, "1.1": Head(AFTER, TO_OUT)},
         "0 % of what the model saves stays",
     ),
-    "it matters, so it copies": (0, {"1.0": Head(back(7), TO_OUT)}, "gives 0 % of its attention"),
+    "it matters, so it copies": (
+        0,
+        {"1.0": Head(back(7), TO_OUT)},
+        "1.0 looks where you say at 0 % of the places",
+    ),
     "the writer looks elsewhere": (
         0,
         RELAY | {"0.1": Head(back(2), {"token": "fetched"})},
-        "of what the model saves",
+        "0.1 looks where you say at 0 % of the places",
     ),
-    "by distance": (1, {"1.3": Head(back(7), TO_OUT)}, "to where you say"),
+    "by distance": (1, {"1.3": Head(back(7), TO_OUT)}, "looks where you say at"),
     "the wrong door": (
         1,
         {"0.1": POINTER, "1.3": Head(AT_POINTER, TO_OUT)},
-        "On texts of other kinds",
+        "0.1 looks where you say at 0 % of the places",
     ),
     "the wrong label": (
         1,
         {"0.1": Head(back(2), {"token": "before"}), "1.3": Head(AFTER, TO_OUT)},
-        "gives 0 %",
+        "0.1 looks where you say at 0 % of the places",
     ),
-    "the wrong writer": (1, {"0.2": LABEL, "1.3": Head(AFTER, TO_OUT)}, "of what the model saves"),
-    "induction, and it counts": (2, {"0.1": LABEL, "1.1": Head(AFTER, TO_OUT)}, "to where you say"),
+    "the wrong writer": (1, {"0.2": LABEL, "1.3": Head(AFTER, TO_OUT)}, "0.2 looks where you say"),
+    "induction, and it counts": (
+        2,
+        {"0.1": LABEL, "1.1": Head(AFTER, TO_OUT)},
+        "looks where you say at",
+    ),
     "a decoy too many": (
         2,
         {"1.1": Head(back(7), TO_OUT), "0.1": LABEL, "1.3": Head(AFTER, TO_OUT)},
@@ -85,7 +93,7 @@ FALSE = {  # box, what is claimed of it, where it fails
     "a label, and it is a pointer": (
         3,
         {"0.3": LABEL, "1.2": Head(AFTER, TO_OUT)},
-        "On texts of other kinds",
+        "0.3 looks where you say at 0 % of the places",
     ),
     "a decoy of the same rule": (
         4,
@@ -93,13 +101,13 @@ FALSE = {  # box, what is claimed of it, where it fails
         "of what the model saves stays",
     ),
     "one label of two": (6, {"0.1": LABEL, "1.0": Head(AFTER, TO_OUT)}, "On texts of other kinds"),
-    "two that speak at once": (
+    "two that write to out at once": (
         7,
         {"0.2": Head(back(7), TO_OUT), "0.3": LABEL, "1.1": Head(AFTER, TO_OUT)},
-        "1.1 gives 0 % of its attention",
+        "1.1 looks where you say at",
     ),
     "names, and none is avoided": (9, {}, None),
-    "half of the crowd": (10, {"0.0": LABEL, "1.2": Head(AFTER, TO_OUT)}, None),
+    "half of those that share the work": (10, {"0.0": LABEL, "1.2": Head(AFTER, TO_OUT)}, None),
 }
 
 
@@ -115,9 +123,96 @@ def test_the_false_hypothesis_fails_with_evidence(what):
     assert sentence is None or (trial.false and sentence in " ".join(trial.failed)), trial.failed
 
 
-def test_less_than_the_whole_reserve_is_true_but_not_all():
+MAY_FOLLOW = torch.zeros(21, 21).scatter(1, languages.habits(), 1.0)
+MAY_FOLLOW[0] = 0
+IS_NAME = torch.zeros(21, 21)
+IS_NAME[:, 1:9] = 1
+
+
+def without(table, rows=(), columns=()):
+    """A table in which some rows or columns are empty."""
+    table = table.clone()
+    table[list(rows)] = 0
+    table[:, list(columns)] = 0
+    return table
+
+
+def one_pair_less():
+    table = MAY_FOLLOW.clone()
+    table[5, MAY_FOLLOW[5].argmax()] = 0
+    return table
+
+
+AVOIDS = {"0.1": Head(back(2), {"token": "again"})}
+NEARLY = {  # what passed with full points while only heads that write to the logits were asked
+    "box 3, its own place too": (
+        3,
+        {"0.3": Head(where("token"), {"place": "pointer"}), "1.2": Head(AT_POINTER, TO_OUT)},
+        "you say at its own place and 8 back, and it looks 8 back",
+    ),
+    "box 5, two letters of 20 missing": (
+        5,
+        {"1.1": Head(listed(without(MAY_FOLLOW, rows=(3, 9))), TO_OUT)},
+        "at the end of “c”",
+    ),
+    "box 5, a pair missing": (
+        5,
+        {"1.1": Head(listed(one_pair_less()), TO_OUT)},
+        "where it looks from “e” at",
+    ),
+} | {
+    f"box 9, without {judge.LETTERS[name]}": (
+        9,
+        AVOIDS
+        | {
+            "1.1": Head(
+                but_not(listed(without(IS_NAME, columns=[name])), "token", equals="again"), TO_OUT
+            )
+        },
+        f"where it looks at “{judge.LETTERS[name]}”",
+    )
+    for name in (1, 4, 8)
+}
+
+
+@pytest.mark.parametrize("what", NEARLY)
+def test_a_rule_that_is_nearly_right_fails_with_the_text_that_shows_it(what):
+    number, claim, sentence = NEARLY[what]
+    trial = Trial(sealed(number), claim)
+    assert trial.false and sentence in " ".join(trial.failed), trial.failed
+    assert trial.answers == {"where?": False}  # it was not asked any further
+
+
+def test_only_the_first_question_tells_a_look_at_two_places_from_one():
+    number, claim, _ = NEARLY["box 3, its own place too"]
+    trial = Trial(sealed(number), claim, to_the_end=True)
+    assert [question for question, holds in trial.answers.items() if not holds] == ["where?"]
+
+
+@pytest.mark.parametrize(
+    ("own", "yours", "right"),
+    [
+        ([0.0, 0.9, 0.1], [0, 1, 0], True),
+        ([0.3, 0.3, 0.4], [0, 1, 0], True),  # blurred, and none gets twice as much
+        ([0.2, 0.2, 0.6], [0, 1, 0], False),
+        ([0.0, 0.9, 0.1], [0, 0.5, 0.5], True),  # a tie of which one gets more
+        ([0.0, 0.99, 0.01], [0, 0.5, 0.5], False),
+        ([0.0, 0.0, 1.0], [1, 0, 0], False),
+    ],
+)
+def test_where_a_head_looks_is_compared_place_by_place(own, yours, right):
+    assert bool(places.as_said(torch.tensor([[own]]), torch.tensor([[yours]]))) == right
+
+
+def test_a_slot_that_nobody_reads_is_named():
+    claim = RELAY | {"0.1": Head(back(3), {"token": "fetched", "place": "where"})}
+    with pytest.raises(judge.Wrong, match=r'0\.1 writes to "where", which nobody reads'):
+        Trial(sealed(0), claim)
+
+
+def test_a_circuit_without_its_backup_is_true_but_not_all():
     trial = Trial(sealed(7), {"0.2": Head(back(7), TO_OUT)})
-    assert not trial.false and not trial.solved and trial.failed[-1] == "Who makes up for it?"
+    assert not trial.false and not trial.solved and trial.failed[-1] == "Which head takes over?"
 
 
 def test_a_look_that_is_no_number_takes_nobodys_place():
@@ -150,17 +245,63 @@ def some(many: int):
     return ((seed, made(seed)) for seed in range(many))
 
 
+def _less(look, points, kinds):
+    """A look that is as before but where a table, [here, there], takes points away."""
+    table = lambda n, m: -2 * points[:n, :m]  # noqa: E731
+    return look._replace(terms=(*look.terms, Term(kinds[0], kinds[0], table, (kinds[1],) * 2)))
+
+
+def other_looks(look):
+    """Wrong looks that are cheap to think of: another rule, one place too many, a few too few."""
+    yield from map(back, range(8))
+    yield from (where("token"), where("token", itself=False), listed(MAY_FOLLOW))
+    yield look._replace(rest=look.rest + 0.5)  # at the start token as well
+    yield Look(look.terms + back(0).terms, look.rest)
+    yield from (Look(look.terms + back(n).terms, look.rest) for n in (1, 2, 6))
+    yield both(look, back(7))
+    for letters in ([3], [4, 9]):
+        rows, letter = torch.zeros(21, 21), ("token", "tokens")
+        rows[letters] = 1
+        yield _less(look, rows, letter)  # not from these letters
+        yield _less(look, rows.T, letter)  # not at these
+    for places_left_out in ([12], [*range(0, 23, 2)], [*range(9, 23)]):
+        rows, place = torch.zeros(23, 23), ("place", "places")
+        rows[places_left_out] = 1
+        yield _less(look, rows, place)
+    yield from (Look((term,)) for term in look.terms)
+
+
 def near(hypothesis):
-    """Hypotheses that differ in one look, each head in turn."""
+    """Wrong hypotheses near a right one: other looks, heads that are exchanged, added, left out."""
     for name, head in hypothesis.items():
-        for look in (back(2), back(5), where("token", itself=False)):
+        for look in other_looks(head.look):
             yield hypothesis | {name: head._replace(look=look)}
+        others = [f"{name[0]}.{n}" for n in range(4) if f"{name[0]}.{n}" not in hypothesis]
+        for other in others:
+            yield {other if one == name else one: hypothesis[one] for one in hypothesis}
+            yield hypothesis | {other: head}
+        if len(hypothesis) > 1:
+            yield {one: hypothesis[one] for one in hypothesis if one != name}
 
 
-def verdicts(seed: int, new: new_boxes.Made) -> tuple[bool, int, int]:
+def says_the_same(box, one, other):
+    """Whether two hypotheses agree wherever it counts where a head looks, and name one circuit."""
+    if one.doors != other.doors:
+        return False
+    for n in range(len(box.texts)):
+        about, looks = one.about(n), other.about(n).looks
+        sure = box.counts(n) & (judge.says(about.logits) > judge.SURE)
+        own = {head: about.cache["pattern", head[0]][:, head[1]] for head in about.looks}
+        for head, at in places.counted(one.doors, own, sure).items():
+            if (((about.looks[head] > 0) != (looks[head] > 0)).any(-1) & at).any():
+                return False
+    return True
+
+
+def verdicts(seed: int, new: new_boxes.Made, share: int) -> tuple[bool, int, int]:
     """Whether the true hypothesis holds with other weights, and how many false ones do.
 
-    It also says how many were tried.
+    It also says how many were tried, one in `share` of those that are near.
     """
     noisy = models.initial(cases.CONFIG | {"d_model": new.model.cfg.d_model}).requires_grad_(False)
     noisy.load_state_dict(new.model.state_dict())
@@ -168,11 +309,13 @@ def verdicts(seed: int, new: new_boxes.Made) -> tuple[bool, int, int]:
         weight.mul_(
             1 + 1e-3 * torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed))
         )
-    true = Trial(SealedBox(noisy), new.hypothesis)
-    others = itertools.islice(near(new.hypothesis), seed % 3, None, 3)
-    trials = [trial for other in others if (trial := tried(SealedBox(new.model), other))]
-    false = [trial for trial in trials if trial.digest != true.digest]
-    return true.solved, sum(trial.solved for trial in false), len(false)
+    box = SealedBox(new.model)
+    true = Trial(box, new.hypothesis)
+    others = itertools.islice(near(new.hypothesis), seed % share, None, share)
+    trials = [trial for other in others if (trial := tried(box, other))]
+    false = [one for one in trials if one.false or not says_the_same(box, true, one)]
+    accepted = sum(trial.solved for trial in false)
+    return Trial(SealedBox(noisy), new.hypothesis).solved, accepted, len(false)
 
 
 def tried(box, hypothesis):
@@ -185,12 +328,28 @@ def many(request):
     return request.config.getoption("--boxes")
 
 
+def test_three_new_boxes_and_some_wrong_hypotheses_about_each():
+    """In seconds, what the next test does for many."""
+    found = [verdicts(seed, new, share=12) for seed, new in some(3)]
+    assert all(true for true, _, _ in found)
+    assert sum(false for _, false, _ in found) == 0 and sum(tried for *_, tried in found) >= 9
+
+
 @pytest.mark.beside
 def test_true_hypotheses_pass_and_false_ones_fail_on_boxes_made_for_it(many):
-    found = [verdicts(seed, new) for seed, new in some(many)]
+    found = [verdicts(seed, new, share=3) for seed, new in some(many)]
     assert len({new.way for _, new in some(many)}) >= 10
     assert all(true for true, _, _ in found)
-    assert sum(false for _, false, _ in found) == 0 and sum(tried for *_, tried in found) >= many
+    tried = sum(tried for *_, tried in found)
+    assert sum(false for _, false, _ in found) <= tried / 100 and tried >= 10 * many
+
+
+@pytest.mark.beside
+def test_the_judge_chooses_few_boxes(many):
+    """A seed's box is the first that can be solved: nearly always it is the first that is made."""
+    first = [next(new_boxes.made(seed, 1 + seed % 3)) for seed in range(many)]
+    solved = [Trial(SealedBox(new.model), new.hypothesis).solved for new in first]
+    assert sum(solved) >= 0.9 * many
 
 
 def short_hypotheses(generator):
@@ -328,7 +487,7 @@ def test_no_weight_is_zero_and_no_name_tells():
         )
         card = DATA / "cases" / str(number) / "config.json"
         assert json.loads(card.read_text(encoding="utf-8")).keys() == {"model", "made by"}
-    assert (DATA / "cases").is_dir() and checks.sealed(0).language == "blocks"
+    assert (DATA / "cases").is_dir() and sealed(0).language == "blocks"
 
 
 def test_the_texts_are_of_the_language():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lessons.l11_final_case.checks import Case
+from course_lessons.sealed.trial import Case
 from course_tools import authoring
 from course_utils.course import check, saved_notebook, solutions
 from course_utils.course.exercises import EXERCISES, each_case, each_mistake

@@ -11,7 +11,6 @@ from course_utils.course import outline
 NOT_YET = {
     "08",
     "10",
-    "11",
     "13",
 }
 PROSE = """# A title that is no prose

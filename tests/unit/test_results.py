@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from course_lessons.l11_final_case.checks import Case
+from course_lessons.sealed.trial import Case
 from course_utils.course import guard, solutions
 from course_utils.course.exercises import EXERCISES, each_case
 from course_utils.course.expectations import same

@@ -1,6 +1,6 @@
-"""The sealed models of lesson 11: one behaviour, many mechanisms.
+"""The sealed models of lessons 11 and 11b: one behaviour, many mechanisms.
 
-`python -m course_lessons.l11_final_case.cases` makes those of `data/cases/` again. All have two
+`python -m course_lessons.sealed.cases` makes those of `data/cases/` again. All have two
 layers of four heads. Most are compiled (see `programs`), turned in the stream and blurred by noise,
 so that no weight is zero; three are trained. Seeds decide which head plays which part. This file
 tells what there is: read it after the lesson.
@@ -16,15 +16,6 @@ from torch.nn.functional import one_hot
 from transformer_lens import HookedTransformer
 
 from course_lessons import programs
-from course_lessons.l11_final_case.languages import (
-    D_VOCAB,
-    N_CTX,
-    NAMES,
-    PERIOD,
-    generator,
-    habits,
-    unrelated,
-)
 from course_lessons.programs import (
     JUNK,
     NOISE,
@@ -38,6 +29,15 @@ from course_lessons.programs import (
     listed,
     unless,
     where,
+)
+from course_lessons.sealed.languages import (
+    D_VOCAB,
+    N_CTX,
+    NAMES,
+    PERIOD,
+    generator,
+    habits,
+    unrelated,
 )
 from course_utils import models
 from course_utils._arguments import Count, NotNegative, validated
@@ -58,7 +58,7 @@ CONFIG: dict[str, Any] = {"n_layers": 2, **SIZES, "n_ctx": N_CTX, "d_vocab": D_V
 class Way(NamedTuple):
     """One way to the token seven back.
 
-    It has heads of layer 0, where the reader looks, and the slot that it says there.
+    It has heads of layer 0, where the reader looks, and the slot that it moves from there.
     """
 
     writers: dict[str, Head]
@@ -99,20 +99,20 @@ def ways() -> dict[str, Way]:
 
 
 def built(way: Way, more: Mapping[str, Head] = {}, decoys: Mapping[str, Head] = {}) -> Program:
-    """A reader and its writers, and beside them heads that nobody hears."""
+    """A reader and its writers, and beside them heads that nobody reads."""
     return Program({**way.writers, **more}, {"reader": Head(way.look, {way.says: "out"}), **decoys})
 
 
-def with_reserve(look: Look, way: Way) -> Program:
+def with_backup(look: Look, way: Way) -> Program:
     """One head of layer 0 does it all and raises a flag; another way is silent while it is up."""
-    stand_in = Head(unless("flag", way.look), {way.says: "out"})
+    backup = Head(unless("flag", way.look), {way.says: "out"})
     return Program(
         {"reader": Head(look, {"token": "out", "any": "flag"}), **way.writers},
-        {"stand-in": stand_in},
+        {"backup": backup},
     )
 
 
-def unheard(look: Look, to: str = "unheard") -> Head:
+def unread(look: Look, to: str = "unread") -> Head:
     """A head that writes where nobody reads."""
     return Head(look, {"token": to})
 
@@ -120,37 +120,37 @@ def unheard(look: Look, to: str = "unheard") -> Head:
 WAYS = ways()
 BACK = back(PERIOD - 1)
 _NAMES = torch.tensor([0.0] + [1.0] * NAMES + [0.0] * (D_VOCAB - 1 - NAMES))
-_SHAM, _DECOY = {"sham": unheard(back(1), "label")}, {"decoy": unheard(where("label"))}
+_SHAM, _DECOY = {"sham": unread(back(1), "label")}, {"decoy": unread(where("label"))}
 _INHIBITION = Way(
     {"inhibitor": Head(back(2), {"token": "not"})},
     but_not(listed(_NAMES.expand(D_VOCAB, D_VOCAB)), "token", equals="not"),
 )
-COMPILED = {  # a way, and heads of layer 0 and layer 1 that nobody hears
+COMPILED = {  # a way, and heads of layer 0 and layer 1 that nobody reads
     "relay": built(
         WAYS["relay 3"],
-        {"sham": unheard(back(1), "second")},
-        {"decoy": unheard(where("second"), "second")},
+        {"sham": unread(back(1), "second")},
+        {"decoy": unread(where("second"), "second")},
     ),
     "decoy": built(
-        WAYS["label 1"], {"sham": unheard(back(3))}, _DECOY | {"second decoy": unheard(BACK)}
+        WAYS["label 1"], {"sham": unread(back(3))}, _DECOY | {"second decoy": unread(BACK)}
     ),
     "fixed_distance": built(WAYS["distance"], _SHAM, _DECOY),
-    "induction": built(WAYS["label 1"], {"sham": unheard(back(2), "second")}),
-    "pointers": built(WAYS["pointer 1"], _SHAM, {"decoy": unheard(where("label"), "label")}),
+    "induction": built(WAYS["label 1"], {"sham": unread(back(2), "second")}),
+    "pointers": built(WAYS["pointer 1"], _SHAM, {"decoy": unread(where("label"), "label")}),
     "skip_trigrams": built(WAYS["habit"], _SHAM, _DECOY),
-    "stand_in": with_reserve(BACK, WAYS["label 1"]),
+    "backup": with_backup(BACK, WAYS["label 1"]),
     "two_tokens": built(WAYS["two tokens"]),
     "names": built(
         _INHIBITION,
-        {"sham": unheard(where("token", itself=False))},
-        {"decoy": unheard(where("token", equals="not"))},
+        {"sham": unread(where("token", itself=False))},
+        {"decoy": unread(where("token", equals="not"))},
     ),
 }
 # what `trained` is told
-TRAINED = {"ordinary": (0, 1), "crowd": (2, 2), "one_length": (4, 1, PERIOD)}
+TRAINED = {"ordinary": (0, 1), "shared": (2, 2), "one_length": (4, 1, PERIOD)}
 QUIET = {"names": 0.01}  # less noise, where a table has large weights beside small ones
 # others: "blocks"
-LANGUAGE = {"names": "template", "ordinary": "lengths", "crowd": "lengths", "one_length": "eight"}
+LANGUAGE = {"names": "template", "ordinary": "lengths", "shared": "lengths", "one_length": "eight"}
 _INSIDE = Path(__file__).with_name("inside.json")
 # what is said of a box once it is solved
 INSIDE: dict[str, str] = json.loads(_INSIDE.read_text(encoding="utf-8"))
@@ -212,7 +212,7 @@ def trained(seed: NotNegative, alive: Count, only: NotNegative = 0) -> HookedTra
     return model
 
 
-COMMAND = "python -m course_lessons.l11_final_case.cases"
+COMMAND = "python -m course_lessons.sealed.cases"
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
-"""New sealed boxes for lesson 11: made from a seed, each a file whose name is its hash.
+"""New sealed boxes for lesson 11b: made from a seed, each a file whose name is its hash.
 
-`python -m course_lessons.l11_final_case.new_boxes --seed 7 --level 2` makes one, and with `--tell`
+`python -m course_lessons.sealed.new_boxes --seed 7 --level 2` makes one, and with `--tell`
 says what is inside: so a teacher gives each pair its own, and learners send each other theirs, or
 make one for themselves.
 """
@@ -18,8 +18,8 @@ from safetensors.torch import load
 from transformer_lens import HookedTransformer
 
 from course_lessons import programs
-from course_lessons.l11_final_case import cases, judge, languages
 from course_lessons.programs import Head, back, where
+from course_lessons.sealed import cases, judge, languages
 from course_utils import models
 from course_utils._arguments import validated
 from course_utils.interventions import head_name
@@ -39,7 +39,7 @@ class Made(NamedTuple):
 def made(seed: int, level: int) -> Iterator[Made]:
     """Boxes of one seed; the first that can be solved is the seed's.
 
-    Level 1 has one writer, 2 two, 3 a reserve.
+    Level 1 has one writer, 2 two, 3 a backup head.
     """
     rng, sham = languages.generator(seed), [back(1), back(2), back(3)]
 
@@ -50,12 +50,12 @@ def made(seed: int, level: int) -> Iterator[Made]:
         name, first = pick([*cases.WAYS]), pick(("distance", "habit"))
         if level < 3 and (len(cases.WAYS[name].writers) == 2) != (level == 2):
             continue
-        aside = pick([cases.BACK, where("unheard"), where("token", itself=False)])
-        decoy = {"decoy": cases.unheard(aside)}
-        program = cases.built(cases.WAYS[name], {"sham": cases.unheard(pick(sham))}, decoy)
+        aside = pick([cases.BACK, where("unread"), where("token", itself=False)])
+        decoy = {"decoy": cases.unread(aside)}
+        program = cases.built(cases.WAYS[name], {"sham": cases.unread(pick(sham))}, decoy)
         if level == 3:
-            program = cases.with_reserve(cases.WAYS[first].look, cases.WAYS[name])
-            name = f"{first}, in reserve {name}"
+            program = cases.with_backup(cases.WAYS[first].look, cases.WAYS[name])
+            name = f"{first}, backed up by {name}"
         with contextlib.suppress(ValueError):  # too much for one head
             sizes = cases.SIZES | {"d_model": 192}
             own_seed = pick(range(2**31))
@@ -108,7 +108,7 @@ def opened(path: str) -> HookedTransformer:
     return model
 
 
-COMMAND = "python -m course_lessons.l11_final_case.new_boxes"
+COMMAND = "python -m course_lessons.sealed.new_boxes"
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Lesson 11: can a hypothesis take a sealed model's place?
+"""Lesson 11's judge: can a hypothesis take a sealed model's place?
 
 A hypothesis is a program whose heads have the model's names: {"0.1": Head(back(3), {"token":
-"moved"}), "1.0": …}. It says where each head looks, what is moved, and so which doors are heard.
+"moved"}), "1.0": …}. It says where each head looks, what is moved, and so which doors are read.
 The model is *scrubbed* for it: all that the hypothesis does not name comes from another text (Chan
 et al. 2022), and the named heads look where it says, or by themselves, at what it names. No answer
 is stored anywhere: the reference is what the model says when it is whole.
@@ -19,8 +19,8 @@ from torch import Tensor
 from transformer_lens import ActivationCache, HookedTransformer
 
 from course_lessons import programs
-from course_lessons.l11_final_case import languages
 from course_lessons.programs import Program
+from course_lessons.sealed import languages, places
 from course_utils import interventions
 from course_utils.course.expectations import Wrong, demand
 from course_utils.interventions import Edge, Head, head_name
@@ -29,15 +29,15 @@ from course_utils.models import all_heads
 # the share of what the model saves that must stay when the hypothesis takes its place
 ENOUGH = 0.75
 COSTS = 0.1  # the share that is lost, at least, without a part that was named
-LOOKS = 0.5  # the share of its attention that a head that speaks gives to where it is said to look
-# the share that the model saves without a named head, from which on somebody stands in for it
-STEPS_IN = 0.6
+# the share that the model saves without a named head, from which on another takes over
+TAKES_OVER = 0.6
 # the probability from which on a model says something; two places that tie give a half each
 SURE = 0.8
 # nothing is judged by fewer places where something is said, or by a smaller share of places
 MANY, OFTEN = 20, 0.2
 LETTERS = "·abcdefghijklmnopqrst"
 EVERYWHERE = (torch.tensor(True),)
+QUESTIONS = ("where?", "is it enough?", "is it this rule?", "is each part needed?", "is it all?")
 
 
 class SealedBox:
@@ -90,9 +90,9 @@ class SealedBox:
 
         def read(stream: Tensor, *door: Any) -> Tensor:
             """Another text's stream, in which the doors that lead here carry this text's own."""
-            heard = [writer for writer, *rest in doors if tuple(rest) == door]
+            named = [writer for writer, *rest in doors if tuple(rest) == door]
             missing = [writer for writer, *rest in zero if tuple(rest) == door]
-            changes = [own[writer] - other(writer) for writer in heard]
+            changes = [own[writer] - other(writer) for writer in named]
             changes += [-other(writer) for writer in missing]
             return sum(changes, stream.roll(1, 0))
 
@@ -133,8 +133,12 @@ def programmed(box: SealedBox, hypothesis: Any) -> tuple[Program, dict[str, Head
     reads = program.reads()
     for name in sorted(program.heads.keys() - reads.keys()):
         raise Wrong(f"{name} is named, but nothing that your hypothesis says depends on it.")
+    read = {"out"}.union(*(slots for doors in reads.values() for slots in doors.values()))
+    for name, head in program.heads.items():
+        for slot in head.moves.values():
+            demand(slot in read, f'{name} writes to "{slot}", which nobody reads: leave it out.')
 
-    # what each head hears: other heads, and the token itself; and who is heard by the logits
+    # what each head reads: other heads, and the token itself; and what the logits read
     doors: set[Edge] = set()
     for writer, door, reader in program.doors():
         doors.add((names[writer], door, names[reader]))
@@ -219,20 +223,28 @@ class About(NamedTuple):
 class Trial:
     """A hypothesis on trial.
 
-    `held` are sentences on what held; `failed` is what did not, and nothing came after it.
+    `held` are sentences on what held, and `failed` is what did not. A question that fails is the
+    last, unless all are wanted `to_the_end`; `answers` has the answer to each that was asked, and
+    `stays` what stays of what the model saves at the second, a share.
     """
 
     @torch.no_grad()
-    def __init__(self, box: SealedBox, hypothesis: Any) -> None:
+    def __init__(self, box: SealedBox, hypothesis: Any, to_the_end: bool = False) -> None:
         self.box = box
+        self.answers: dict[str, bool] = {}
+        self.stays = 0.0
         self.held: list[str] = []
         self.failed: list[str] = []
         self.program, self.heads, self.doors = programmed(box, hypothesis)
-        self.speakers = [door[0] for door in sorted(self.doors, key=str) if door[1] == "logits"]
+        self.last = [door[0] for door in sorted(self.doors, key=str) if door[1] == "logits"]
         self._known: dict[Any, Any] = {}
-        asked = (self._looks, self._is_enough, self._stands_rivals, self._needs_all)
-        self.false = not all(ask() for ask in asked)
-        self.solved = not self.false and self._is_all()
+        asked = (self._looks, self._is_enough, self._is_this_rule, self._needs_all, self._is_all)
+        for question, ask in zip(QUESTIONS, asked, strict=True):
+            self.answers[question] = ask()
+            if not (self.answers[question] or to_the_end):
+                break
+        self.solved = all(self.answers.values())
+        self.false = not all(self.answers.get(question) for question in QUESTIONS[:-1])
 
     @property
     def outcome(self) -> str:
@@ -270,30 +282,41 @@ class Trial:
         return held
 
     def _looks(self, *gone: Head) -> bool:
-        """Whether heads that speak look where the hypothesis says.
+        """Whether each head looks where the hypothesis says, wherever it is read.
 
-        It counts wherever the model says something.
+        All such places are asked, and those with one letter, each letter in turn.
         """
-        least, worst, told = 1.0, "", ""
+        asked = {head: places.Asked() for head in self.heads.values() if head not in gone}
         for n in range(len(self.box.texts)):
             about = self.about(n, *gone)
             sure = self.box.counts(n) & (says(about.logits) > SURE)
             if sure.sum() < MANY:
                 continue
-            for head in self.speakers:
-                if head not in about.looks:
-                    continue
-                own = about.cache["pattern", head[0]][:, head[1]]  # [batch, dest, src], as yours
-                yours = about.looks[head]
-                there = (own * (yours > 0)).sum(-1)  # [batch, dest]
-                share = there[sure].mean().item()
-                if share < least:
-                    least, worst = share, head_name(head)
-                    text, place = divmod(int((there + 2 * ~sure).argmin()), sure.shape[1])
-                    told = _told_look(about.tokens[text], place, yours[text], own[text])
+            own = {head: about.cache["pattern", head[0]][:, head[1]] for head in about.looks}
+            for head, at in places.counted(self.doors, own, sure).items():
+                asked[head].add(n, about.tokens, own[head], about.looks[head], at)
+
         without = f"With {head_name(gone[0])} gone, " if gone else ""
-        gives = f"gives {_share(least)} of its attention, at least, to where you say."
-        return self._verdict(least >= LOOKS, f"{without}{worst} {gives}", told)
+        each = "each head looks where you say" if gone else "Each head looks where you say"
+        limit = places.ALL_LEFT if gone else places.ALL
+        least, held = 1.0, ""
+        for head, one in asked.items():
+            groups = list(one.groups(LETTERS, by_position=head in self.last, limit=limit))
+            wrong = [group for group in groups if group.share < group.limit]
+            if wrong:
+                worst = min(wrong, key=lambda group: group.share)  # the first, where all are wrong
+                share = f"{_share(worst.share)} of the places {worst.which}"
+                sentence = f"{without}{head_name(head)} looks where you say at {share}."
+                n, text, place = worst.wrong
+                about = self.about(n, *gone)
+                own_look = about.cache["pattern", head[0]][text, head[1]]
+                yours = about.looks[head][text]
+                told = _told_look(about.tokens[text], place, yours[place], own_look[place])
+                return self._verdict(False, sentence, told)
+            if groups and groups[0].share <= least:
+                least = groups[0].share
+                held = f"{head_name(head)} at {_share(least)} of the places that count, at least."
+        return not held or self._verdict(True, f"{without}{each}, {held}")
 
     def _least(
         self, n: int, *gone: Head, masks: Sequence[Tensor] = EVERYWHERE
@@ -304,7 +327,7 @@ class Trial:
         """
         about = self.about(n, *gone)
         least, told = 1.0, ""
-        fetch = {head: look for head, look in about.looks.items() if head not in self.speakers}
+        fetch = {head: look for head, look in about.looks.items() if head not in self.last}
         ways = {
             "where only the heads that write to out choose where to look": fetch,
             "where the heads choose where to look": {},
@@ -330,12 +353,18 @@ class Trial:
         return {door for door in self.doors if not {*gone} & {door[0], door[-1]}}
 
     def _is_enough(self) -> bool:
-        share, told = self._least(0)
+        """Whether the prediction stays on unseen texts, for each letter and at each position."""
+        tokens, said = self.about(0).tokens, self.about(0).logits.argmax(-1)  # [batch, pos]
+        masks = [tokens == letter for letter in tokens.unique()]
+        masks += [said == letter for letter in said.unique()]
+        masks += list(torch.eye(tokens.shape[1]).bool())
+        share, told = self._least(0, masks=[*EVERYWHERE, *masks])
+        self.stays = share
         named = "With all that you did not name from other texts"
-        stays = f"{_share(share)} of what the model saves stays, on unseen texts."
+        stays = f"{_share(share)} of what the model saves stays, at least, on unseen texts."
         return self._verdict(share >= ENOUGH, f"{named}, {stays}", told)
 
-    def _stands_rivals(self) -> bool:
+    def _is_this_rule(self) -> bool:
         """Whether the same holds on texts of other kinds.
 
         It has to hold on each kind, and wherever another rule would say something else.
@@ -389,7 +418,7 @@ class Trial:
             if least < COSTS:
                 hardly = f"Without {name} hardly anything is lost. Is it needed?"
                 return self._verdict(False, hardly)
-        needed = "Each part is needed, at once or when what it stands in for is cut"
+        needed = "Each part is needed, in the whole model or once another head is gone"
         return self._verdict(True, f"{needed}: {_share(least)} is lost, at least.")
 
     def _saves(self, gone: Head) -> float:
@@ -409,11 +438,11 @@ class Trial:
         no_idea = about.logits.roll(1, 0)
 
         def score(doors: set[Edge], zero: Collection[Edge] = ()) -> float:
-            """The least of what is kept, and of how well the heads that speak look."""
+            """The least of what is kept, and of how well heads that write to the logits look."""
             logits, looked = self.box.scrubbed(about.cache, doors, {}, zero)
             found = kept(about.reference, logits, no_idea, counts)
             shares = [found.share if found else 1.0]
-            for head in self.speakers:
+            for head in self.last:
                 if head in looked:
                     there = (looked[head] * (about.looks[head] > 0)).sum(-1)  # [batch, dest]
                     shares.append(there[sure].mean().item())
@@ -429,18 +458,18 @@ class Trial:
 
     def _is_all(self) -> bool:
         """Whether what is named goes on as the model does, when any one of its heads is gone."""
-        reserves = [head for head in self.heads.values() if self._saves(head) > STEPS_IN]
-        for gone in reserves:
+        spared = [head for head in self.heads.values() if self._saves(head) > TAKES_OVER]
+        for gone in spared:
             saves = self._saves(gone)
             share, _ = self._least(0, gone)
             model = f"With {head_name(gone)} gone, the model saves {_share(saves)}"
             saved = f"{model}, and what you named {_share(share)}."
             as_much = share >= ENOUGH * saves
-            if not self._verdict(as_much, saved, "Who makes up for it?") or not self._looks(gone):
+            if not self._verdict(as_much, saved, "Which head takes over?") or not self._looks(gone):
                 return False
-        if reserves:
+        if spared:
             return True
-        nothing = "Nothing else steps in when a head that you named is gone."
+        nothing = "No other head takes over when one that you named is gone."
         return self._verdict(True, nothing)
 
 
@@ -460,18 +489,25 @@ def _said(logits: Float[Tensor, " d_vocab"]) -> str:
 def _told_look(
     tokens: Int[Tensor, " pos"],
     place: int,
-    yours: Float[Tensor, "dest src"],
-    own: Float[Tensor, "dest src"],
+    yours: Float[Tensor, " src"],
+    own: Float[Tensor, " src"],
 ) -> str:
     """Where you say that a head looks from a place, and where it looks by itself."""
-    you = place - int(yours[place].argmax())
-    its = int(own[place].argmax())
-    looks = f"looks {place - its} back" if its else "rests on the start token"
-    return f"At the end of {_text(tokens[: place + 1])} you say {you} back, and it {looks}."
+    named = [_back(place, src) for src in yours.nonzero()[:, 0].tolist()[::-1]]
+    you = " and ".join(named) if len(named) < 4 else f"at {len(named)} positions"
+    its = _back(place, int(own.argmax()))
+    return f"At the end of {_text(tokens[: place + 1])} you say {you}, and it looks {its}."
+
+
+def _back(place: int, src: int) -> str:
+    """How far back a position is, in words."""
+    if src == 0:
+        return "at the start token"
+    return "at its own place" if src == place else f"{place - src} back"
 
 
 def _in_words(door: Any) -> str:
-    """A door in words, also one through which a head hears the token itself."""
+    """A door in words, also one through which a head reads the token itself."""
     writer, path, reader = door
     if writer != "embed":
         return interventions.in_words(door)
