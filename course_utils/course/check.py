@@ -22,6 +22,7 @@ GONE = {
     "fixed_on_start",
     "found",
     "interference",
+    "looks_held",
     "move_key",
     "moved",
     "patch_stream",

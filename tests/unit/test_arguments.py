@@ -32,7 +32,7 @@ from course_lessons.l04b_what_reading_misses import hiding, skip_trigrams
 from course_lessons.l05b_what_a_proof_costs import proofs
 from course_lessons.l06_composition import null
 from course_lessons.l07b_second_writer import kinds
-from course_lessons.l08_how_induction_forms import (
+from course_lessons.formation import (
     events,
     experiments,
     forward,

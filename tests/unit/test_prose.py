@@ -55,7 +55,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
 
 
 GUIDE_CONSTANTS = {  # the same for the section of docs/TEACHING.md
-    "08": {"0.99"},  # a positivity, as a figure of the lesson shows it
+    "08b": {"0.99"},  # a positivity, as a figure of the lesson shows it
     "09c": {"25 %"},  # as above
 }
 BESIDE = ("because", "control")
