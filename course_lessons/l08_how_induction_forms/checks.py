@@ -113,11 +113,13 @@ patterns_from = compared(
         "the models have changed roles: `other` gives the patterns, `model` does all the rest.": (
             lambda m, o, t: _holding(o, m, t, PATTERNS)
         ),
-        "you replace the pattern of layer 1; it is layer 0 that should attend where `other` does.": (
+        "you replace the pattern of layer 1; it is layer 0 that should attend as `other`.": (
             lambda m, o, t: _holding(m, o, t, "1.attn.hook_pattern")
         ),
         "you replace the patterns of both layers; layer 1 should attend where its own "
-        "queries and keys send it.": (lambda m, o, t: _holding(m, o, t, PATTERNS, "1.attn.hook_pattern")),
+        "queries and keys send it.": (
+            lambda m, o, t: _holding(m, o, t, PATTERNS, "1.attn.hook_pattern")
+        ),
         "what layer 0's heads move comes from `other`, too: replace the pattern alone, "
         "values stay the model's own.": (lambda m, o, t: _holding(m, o, t, "0.attn.hook_z")),
         "only head 0 attends where it does in `other`: replace the patterns of all heads.": (

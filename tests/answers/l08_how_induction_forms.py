@@ -79,5 +79,7 @@ WRONG_ANSWERS = {
             [keys[:, :1] / 2, runs.smeared(keys)[:, 1:]], 1
         ),
     },
-    "patterns_from": {"that is not `model` with": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q")},
+    "patterns_from": {
+        "that is not `model` with": lambda m, o, t: _holding(m, o, t, "0.attn.hook_q")
+    },
 }
