@@ -1,4 +1,4 @@
-"""What only lesson 08 draws: models while they learn, events, looks, clamps and shams."""
+"""What only lesson 08 draws: models while they learn, a toy, clamps and shams."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -130,96 +130,6 @@ class Watching:
         self.canvas.update(self.figure)
 
 
-def match(steps: Sequence[float], positivity: Curves, lead: Curves, half: float) -> None:
-    """Positivity and lead over training, a line per run, and a dotted line at `half`."""
-    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.2), gridspec_kw={"wspace": 0.25})
-    drawn = ("Positivity", positivity, "Σλ / Σ|λ|"), ("Lead", lead, "units of score")
-    for axes, (title, found, unit) in zip(panels, drawn, strict=True):
-        axes.plot(steps, np.transpose(found), color=BLUE, lw=0.8, alpha=0.4)
-        axes.plot(steps, np.median(found, 0), color="black", lw=2, label="the median")
-        axes.axvline(half, color=GREY, ls=":")
-        axes.set(title=title, xlabel="step", ylabel=unit)
-        axes.legend(fontsize=8, loc="lower right")
-
-
-def _arches(
-    tokens: str, height: float, top: float, arches: Sequence[tuple[float, float, float, str, str]]
-) -> Axes:
-    """Letters in boxes, and squared arrows between them.
-
-    An arrow is from, to, how high (below the row if negative), words and colour.
-    """
-    _, axes = plt.subplots(figsize=(8.8, height))
-    for x, token in enumerate(tokens):
-        drawings.box(axes, x, 0, token, "#eeeeee" if token == "·" else "white")
-    for start, end, high, words, colour in arches:
-        foot, align = (0.3, "bottom") if high > 0 else (-0.3, "top")
-        axes.plot([start, start, end, end], [foot, high, high, 1.4 * foot], color=colour, lw=2)
-        drawings.arrow(axes, (end, high), (end, foot), colour)
-        axes.text(
-            (start + end) / 2, 1.06 * high, words, ha="center", va=align, fontsize=9, color=colour
-        )
-    axes.set(xlim=(-0.6, len(tokens) - 0.4), ylim=(-1.6, top))
-    axes.axis("off")
-    return axes
-
-
-def distances(
-    shares: Mapping[str, Sequence[float]], saved: Mapping[str, Sequence[float]], title: str
-) -> None:
-    """How often a copy stands how far back, and what always guessing so far back saves.
-
-    Both have a curve for each language.
-    """
-    _, panels = plt.subplots(1, 2, figsize=(9.6, 3.4))
-    far = "distance, in tokens"
-    share = "share of predictable tokens, %"
-    guess = "What a guess at that distance saves"
-    percent = {name: [100 * share for share in found] for name, found in shares.items()}
-    style: Any = {"x": range(1, 1 + len(max(shares.values(), key=len))), "markers": True, "size": 4}
-    plots.curves(percent, title, far, share, axes=panels[0], **style)
-    plots.curves(saved, guess, far, "nats per token", axes=panels[1], **style)
-
-
-def detour() -> None:
-    """A drawing: two heads of layer 0 bring A and B to one place, and layer 1 takes both there."""
-    over = (
-        (0, 8, 1.0, "one head, 8 back: brings A", BLUE),
-        (1, 8, 1.75, "another head, 7 back: brings B", PLUM),
-    )
-    below = 15, 8, -1.0, "layer 1 looks here: the match finds the A, the copy takes the B", ORANGE
-    axes = _arches("ABCDEFGH·······A?", 3.2, 2.4, [*over, below])
-    axes.text(16, 0.55, "B", ha="center", va="center", fontsize=12, weight="bold", color=ORANGE)
-
-
-def clamp() -> None:
-    """A drawing of the idea.
-
-    It has a model in training, a finished one, and the match that the finished one does for it.
-    """
-    _, axes = plt.subplots(figsize=(8.8, 2.6))
-    parts = (
-        "look: where layer 0\nlooks",
-        "match: what layer 1\nlooks for",
-        "copy: what layer 1\nwrites",
-    )
-    for y, who, then in (
-        (1.6, "in training", "→ logits → loss → gradient"),
-        (0, "finished", "never changes"),
-    ):
-        axes.text(-0.3, y, who, ha="right", va="center")
-        axes.text(6.6, y, then, va="center", fontsize=9)
-        for x, words in enumerate(parts):
-            drawings.box(
-                axes, 2.3 * x + 0.8, y, words, "white" if x != 1 else "#eeeeee" if y else "#ffe9d6"
-            )
-            axes.texts[-1].set(fontsize=8.5, color=GREY if x == 1 and y else "black")
-    drawings.arrow(axes, (3.1, 0.4), (3.1, 1.2), "#a34700")
-    axes.text(3.22, 0.8, "takes its place, at every step", va="center", fontsize=9, color="#a34700")
-    axes.set(xlim=(-1.9, 9.6), ylim=(-0.6, 2.2))
-    axes.axis("off")
-
-
 def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
     """How many steps earlier (left) or later each arm got there, a mark per seed.
 
@@ -262,7 +172,7 @@ def savings(
     until: float,
     axes: Axes | None = None,
 ) -> Axes:
-    """What repeating saves in training: for each name a colour, and a thin line per run."""
+    """The gain from repeating in training: for each name a colour, and a thin line per run."""
     axes = plt.subplots(figsize=(8.4, 3.4))[1] if axes is None else axes
     for i, (name, (steps, curves)) in enumerate(groups.items()):
         style: Any = {
@@ -274,14 +184,14 @@ def savings(
         for j, curve in enumerate(curves):
             axes.plot(steps[: len(curve)], curve, label=name if j == 0 else None, **style)
     axes.set(
-        title=title, xlabel="step", ylabel="nats saved per token", xlim=(0, until), ylim=(-0.2, 3.8)
+        title=title, xlabel="step", ylabel="gain, nats per token", xlim=(0, until), ylim=(-0.2, 3.8)
     )
     axes.legend(fontsize=8, loc="upper left")
     return axes
 
 
 class Race:
-    """What repeating saves, drawn while models train, beside a stored run.
+    """The gain from repeating, drawn while models train, beside a stored run.
 
     Give `watch(name)` to `train`.
     """
@@ -309,77 +219,38 @@ class Race:
         return look
 
 
-def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+def toy(products: Mapping[str, Sequence[float]], step: float) -> None:
+    """Products of three numbers over time, each as a share of its last value."""
+    shares = {name: np.divide(found, found[-1]) for name, found in products.items()}
+    times = step * np.arange(len(next(iter(shares.values()))))
+    title = "Three numbers that grow by the slopes of their product"
+    _, axes = plt.subplots(figsize=(8.4, 3.2))
+    for i, (name, found) in enumerate(shares.items()):
+        axes.plot(times, found, color=COLOURS[i], ls=LINES[i], lw=2, label=name)
+    axes.set(title=title, xlabel="time", ylabel="share of its last value", xlim=(0, times[-1]))
+    axes.legend(loc="lower right")
+
+
+def wait_and_jump(
+    read: Mapping[str, Sequence[tuple[float, float]]], toys: Mapping[str, tuple[float, float]]
+) -> None:
     """A mark per run: the step of half its rise, and the steps from a quarter to three quarters.
 
-    Both axes are logarithmic.
+    Crosses are the cases of the toy, in steps. The upward axis is logarithmic.
     """
-    _, axes = plt.subplots(figsize=(8.4, 3.6))
+    _, axes = plt.subplots(figsize=(8.6, 4), layout="constrained")
     for i, (name, found) in enumerate(read.items()):
-        axes.plot(
-            *np.transpose(found), MARKERS[i], color=COLOURS[i], label=name, ms=6, alpha=0.7, ls=""
-        )
-    axes.set(
-        title="The wait and the jump", xlabel="step of half the rise", xlim=(0, None), yscale="log"
-    )
+        style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": 6, "alpha": 0.7}
+        axes.plot(*np.transpose(found), MARKERS[i % len(MARKERS)], ls="", **style)
+    axes.plot(*np.transpose(list(toys.values())), "x", color="black", ms=9, mew=2, label="the toy")
+    for name, (wait, jump) in toys.items():
+        axes.annotate(name, (wait, jump), (7, 3), textcoords="offset points", fontsize=9)
+    axes.set(title="The wait and the jump", xlabel="step of half the rise", yscale="log")
+    axes.set_xlim(0, 1.25 * max(wait for wait, _ in toys.values()))
     axes.set_ylabel("steps from a quarter\nto three quarters")
     axes.set_yticks([10, 30, 100, 300, 1000], ["10", "30", "100", "300", "1,000"])
     axes.minorticks_off()
-    axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1))
-
-
-def orders(found: Mapping[str, Mapping[str, Any]], shares: Sequence[float]) -> None:
-    """For each panel and curve the step at which a share of its rise is made.
-
-    A line is the median run, the shade around it the range of all.
-    """
-    _, panels = plt.subplots(1, len(found), figsize=(9.8, 3.8), squeeze=False, layout="constrained")
-    percent = [100 * share for share in shares]
-    for axes, (title, times) in zip(panels[0], found.items(), strict=True):
-        for i, (name, runs) in enumerate(times.items()):  # runs: [run][share]
-            style: Any = {"color": COLOURS[i], "ls": LINES[i], "marker": MARKERS[i], "ms": 4}
-            axes.plot(percent, np.median(runs, 0), label=name, **style)
-            axes.fill_between(
-                percent, np.min(runs, 0), np.max(runs, 0), color=COLOURS[i], alpha=0.15, lw=0
-            )
-        axes.set(
-            title=title,
-            xlabel="share of the rise, %",
-            ylabel="step",
-            xticks=[5, 20, 40, 60, 80, 95],
-        )
-    panels[0, 0].legend(fontsize=8, loc="upper left")
-
-
-def law(
-    points: Mapping[str, Any],
-    exponents: Mapping[str, tuple[float, float]],
-    laws: Mapping[str, Mapping],
-) -> None:
-    """Steps against sizes, logarithmic, a dot per run.
-
-    Lines are the one that fits best, and those of published exponents.
-    """
-    _, panels = plt.subplots(1, len(points), figsize=(9.8, 3.8), sharey=True, layout="constrained")
-    for axes, (name, made) in zip(panels, points.items(), strict=True):
-        sizes, times = np.transpose(made)
-        centre, ends = np.exp(np.log(made).mean(0)), np.array([min(sizes), max(sizes)])
-        for i, (label, k) in enumerate({"our fit": exponents[name][0], **laws[name]}.items()):
-            style: Any = {"color": ("black", ORANGE, PLUM)[i], "ls": LINES[i]}
-            axes.plot(
-                ends,
-                centre[1] * (ends / centre[0]) ** k,
-                label=f"{label}: {written(k, '+.2f')}",
-                **style,
-            )
-        axes.plot(sizes, times, "o", color=BLUE, ms=5, alpha=0.6)
-        unit = {"context": "tokens a document", "batch": "documents a batch"}[name]
-        axes.set(xscale="log", yscale="log", xlabel=unit, title=f"Exponent of the {name} size")
-        axes.minorticks_off()
-        axes.set_xticks(sorted(set(sizes)), [f"{size:g}" for size in sorted(set(sizes))])
-        axes.legend(fontsize=8)
-    panels[0].set_ylabel("steps to half of the saving")
-    panels[0].set_yticks([50, 100, 200, 400, 800], ["50", "100", "200", "400", "800"])
+    axes.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 draws_in_style(__name__)

@@ -23,6 +23,7 @@ GONE = {
     "foretell",
     "found",
     "interference",
+    "looks_held",
     "move_key",
     "moved",
     "patch_stream",

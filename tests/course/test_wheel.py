@@ -122,7 +122,7 @@ def test_every_lesson_is_found(run):
 def test_texts_counts_runs_and_claims_are_found(run):
     code = """
 import course_lessons
-from course_lessons.l08_how_induction_forms import experiments
+from course_lessons.formation import experiments
 from course_utils import bigrams, text
 from course_utils.course import claims
 course_lessons.import_all()

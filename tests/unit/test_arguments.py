@@ -28,11 +28,7 @@ from course_lessons import (
     programs,
     thin_tables,
 )
-from course_lessons.l04b_what_reading_misses import hiding, skip_trigrams
-from course_lessons.l05b_what_a_proof_costs import proofs
-from course_lessons.l06_composition import null
-from course_lessons.l07b_second_writer import kinds
-from course_lessons.l08_how_induction_forms import (
+from course_lessons.formation import (
     events,
     experiments,
     forward,
@@ -40,6 +36,10 @@ from course_lessons.l08_how_induction_forms import (
     measures,
     runs,
 )
+from course_lessons.l04b_what_reading_misses import hiding, skip_trigrams
+from course_lessons.l05b_what_a_proof_costs import proofs
+from course_lessons.l06_composition import null
+from course_lessons.l07b_second_writer import kinds
 from course_lessons.l09_mlps import addition, figures
 from course_lessons.l09b_grokking import grokking
 from course_lessons.l09c_superposition import autoencoder, neurons, superposition

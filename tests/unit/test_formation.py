@@ -9,8 +9,8 @@ import joblib
 import pytest
 import torch
 
-from course_lessons.l08_how_induction_forms import __main__ as command
-from course_lessons.l08_how_induction_forms import (
+from course_lessons.formation import __main__ as command
+from course_lessons.formation import (
     events,
     experiments,
     forward,

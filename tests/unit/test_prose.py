@@ -51,7 +51,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
 
 
 GUIDE_CONSTANTS = {  # the same for the section of docs/TEACHING.md
-    "08": {"0.99"},  # a positivity, as a figure of the lesson shows it
+    "08b": {"0.99"},  # a positivity, as a figure of the lesson shows it
 }
 BESIDE = ("because", "control")
 BESIDE_NUMBER = re.compile(r"(?<![\w.])(\d{1,3}(?:,\d{3})+|\d+)(\.\d+)?(?!\w|\.\d|,\d{3})")

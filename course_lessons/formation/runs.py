@@ -15,10 +15,10 @@ from torch import Tensor
 from tqdm import tqdm
 from transformer_lens import HookedTransformer
 
-from course_lessons.l08_how_induction_forms import measures
-from course_lessons.l08_how_induction_forms.events import chosen_head
-from course_lessons.l08_how_induction_forms.forward import held_logits, logits
-from course_lessons.l08_how_induction_forms.language import D_VOCAB, LENGTH, N_CTX, documents
+from course_lessons.formation import measures
+from course_lessons.formation.events import chosen_head
+from course_lessons.formation.forward import held_logits, logits
+from course_lessons.formation.language import D_VOCAB, LENGTH, N_CTX, documents
 from course_utils import composition, measure, text
 from course_utils._arguments import Count, validated
 from course_utils._files import entries, set_aside, write_text

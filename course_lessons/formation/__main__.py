@@ -1,6 +1,6 @@
 """Train many small models and keep every history.
 
-`python -m course_lessons.l08_how_induction_forms` does it.
+`python -m course_lessons.formation` does it.
 """
 
 import argparse
@@ -8,13 +8,13 @@ from pathlib import Path
 
 import joblib
 
-from course_lessons.l08_how_induction_forms import experiments
-from course_lessons.l08_how_induction_forms.runs import sweep
+from course_lessons.formation import experiments
+from course_lessons.formation.runs import sweep
 
 
 def main(arguments: list[str] | None = None) -> None:
     """The command line."""
-    command, arms = "python -m course_lessons.l08_how_induction_forms", list(experiments.ARMS)
+    command, arms = "python -m course_lessons.formation", list(experiments.ARMS)
     parser = argparse.ArgumentParser(prog=command, description=__doc__.splitlines()[0])
     parser.add_argument(
         "--arms", nargs="+", choices=arms, default=arms, help="these instead of all"
