@@ -16,7 +16,7 @@ import pytest
 
 from course_lessons.l12_questions import answer_key
 from course_tools import assignment, authoring, export, grade, site
-from course_utils._files import ROOT
+from course_utils._files import ROOT, lesson_of, number_of
 from course_utils.course import outline, saved_notebook
 
 DOCUMENT = "docs/TEACHING.md"
@@ -110,15 +110,18 @@ def test_every_section_is_named_and_none_that_does_not_exist(lesson):
 
 
 def test_the_syllabi_hold_every_lesson():
-    ten, two = GUIDE.split("### Two days")
-    sessions = re.findall(r"^\| (\d+) \| (\d\d) \|", ten, flags=re.MULTILINE)
-    main = [row for row in outline.rows().values() if row.chapter]
-    order = [row.lesson for row in main if row.lesson not in ("08b", "09b", "09c", "12")]  # no sessions
-    assert sessions == [(str(n), lesson) for n, lesson in enumerate(order, 1)]
+    eight, rest = GUIDE.split("### Two days")
+    two, afternoon = rest.split("### One afternoon")
+    sessions = re.findall(r"^\| (\d+) \| (\d\d) \|", eight, flags=re.MULTILINE)
+    spine = [lesson for lesson in outline.part("spine") if lesson != "00"]
+    assert sessions == [(str(n), lesson) for n, lesson in enumerate(spine, 1)]
+    electives = re.findall(r"\*\*(\d\d)\*\* \(", eight)
+    at_home = ("09b", "09c", "12")  # no sessions
+    assert electives == [one for one in outline.part("elective") if one not in at_home]
     rows = re.findall(
         r"^\| ([12]) \| (\d\d:\d\d)–(\d\d:\d\d) \| (\d\d) \|", two, flags=re.MULTILINE
     )
-    assert [lesson for *_, lesson in rows] == sorted(order)
+    assert [lesson for *_, lesson in rows] == sorted([*spine, *electives])
     times = [f"{day} {time}" for day, *hours, _ in rows for time in hours]
     assert times == sorted(times)
     assert {lesson[:2] for lesson in LESSONS} <= {lesson for *_, lesson in rows}
@@ -126,6 +129,25 @@ def test_the_syllabi_hold_every_lesson():
         GUIDE
     ):  # a lesson that is still to come has its section already, at most
         assert not re.match(r"\d\d · ", heading) or heading[:2] in {lesson for *_, lesson in rows}
+    hours = re.findall(r"^\| (\d\d:\d\d)–(\d\d:\d\d) \| (\d\d) \|", afternoon, flags=re.MULTILINE)
+    assert [lesson for *_, lesson in hours] == ["00", "03", "04", "07", "13"]
+    assert (hours[0][0], hours[-1][1]) == ("13:00", "17:00")
+    times = [time for *both, _ in hours for time in both]
+    assert times == sorted(times)
+
+
+def test_a_section_that_a_syllabus_names_is_there():
+    tables = GUIDE.split("## Running the class")[0]
+    for row in tables.splitlines():
+        lesson = re.search(r"\| (\d\d) \|", row)
+        for first, last in re.findall(r"sections? (\d)(?: (?:and|to) (\d))?", row):
+            numbers = {int(one) for one in (first, last) if one}
+            name = next(
+                name for name in map(lesson_of, authoring.lessons()) if number_of(name) == lesson[1]
+            )
+            assert max(numbers) <= len(
+                re.findall(r"^## \d+ · ", _words(name), flags=re.MULTILINE)
+            ), row
 
 
 @pytest.fixture
