@@ -13,7 +13,7 @@ from transformer_lens import HookedTransformer
 
 from course_lessons.sealed import boards, languages
 from course_utils import heads, interventions
-from course_utils._arguments import validated
+from course_utils._arguments import require_tokens, validated
 from course_utils.interventions import Head
 from course_utils.models import all_heads
 
@@ -23,8 +23,9 @@ TEXTS = languages.texts()  # [batch, pos]
 @validated
 def losses(
     box: HookedTransformer, *cuts: Any, tokens: Int[Tensor, "batch pos"] = TEXTS
-) -> Float[Tensor, " pos"]:
+) -> Float[Tensor, " pos-1"]:
     """The loss at each position but the first, in nats, mean over the texts, after some cuts."""
+    require_tokens(box, tokens)
     with interventions.cut(box, *cuts):
         return box(tokens, return_type="loss", loss_per_token=True).mean(0)
 
@@ -70,5 +71,10 @@ def first_look(
 ) -> None:
     """Draw the mean patterns of the heads that have a clear place; of several boxes, by name."""
     boxes = box if isinstance(box, Mapping) else {"": box}
+    for one in boxes.values():
+        require_tokens(one, tokens)
     mean = {name: heads.patterns(one, tokens).mean(2) for name, one in boxes.items()}
+    if not any(map(boards.clear, mean.values())):
+        print("No head has a clear place here: none gives much attention to one distance.")
+        return
     boards.board(mean, "Where do heads look, and who has a clear place?")
