@@ -53,11 +53,11 @@ def board(
         axes.set_yticks(range(len(methods)), methods)
 
 
-def found(by_text: Mapping[str, Tensor], programs: Sequence[str]) -> None:
+def by_text(scores: Mapping[str, Tensor], programs: Sequence[str]) -> None:
     """How well a method ranks the doors of some programs, by other text."""
     _, axes = plt.subplots(figsize=(6.8, 3.4))
     title = "Does path patching find the doors?"
-    plots.grouped_bars(by_text, programs, title, "average precision", numbers=True, axes=axes)
+    plots.grouped_bars(scores, programs, title, "average precision", numbers=True, axes=axes)
     axes.set_ylim(0, 1.3)
     axes.legend(title="other text", loc="upper right", ncols=2)
 
