@@ -84,8 +84,7 @@ def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> N
     `right` has both shares by label, `rises` nats.
     """
     labels = [*right]
-    panels = {"Can a probe read it?": right, "Is it used?": rises}
-    (left, _), (other, _) = plots.panels(panels, (9.0, 3.4))
+    _, (left, other) = plt.subplots(1, 2, figsize=(9.0, 3.4))
     before, after = zip(*right.values(), strict=True)
     groups = {"before layer 0": before, "after layer 0": after}
     title = "Can a probe read it?"
