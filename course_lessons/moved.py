@@ -34,7 +34,6 @@ FUNCTIONS = {  # the module of then → what it had, and where that is now
     "composition": {"null": "l06_composition.null"},
     "course.claims": {"siblings": "replication"},
     "models": {"from_circuits": "by_hand", "from_neurons": "by_hand"},
-    "measure": {"survey": "l10_reading_critically.survey"},
     "paths": {"to_logit": "l10_reading_critically.to_logit"},
     "plots": dict.fromkeys(("arrow", "box", "streams"), "drawings"),
     "text": {

@@ -315,13 +315,14 @@ def run(
     tokens: Int[Tensor, "batch pos"],
     d_vocab: Count,
     without: Collection[Any] = (),
-    instead: Mapping[str, Mapping[str, Tensor]] | None = None,
+    instead: Mapping[Any, Mapping[str, Tensor]] | None = None,
 ) -> ProgramRun:
     """Run a program as it stands, without weights.
 
     Texts begin with the token 0, which comes nowhere else. `without` names heads, or doors,
     ("previous", "k", "reader"), that are cut. `instead` has what heads write in this run, by head
-    and slot: another run's `wrote`, say. Raises ValueError for other texts.
+    and slot, another run's `wrote`, say; by door it is only what one reader receives. Raises
+    ValueError for other texts.
     """
     require_tokens(d_vocab, tokens)
     opens = (tokens[:, 0] == START).all()
@@ -339,9 +340,12 @@ def run(
 
     def read(slot: str, door: str = "", reader: str = "") -> Slots:
         """What a slot holds, as a door of a reader sees it."""
-        before = given[slot] if slot in given else torch.zeros(*tokens.shape, sizes[slot])
-        heard = [name for name in wrote if (name, door, reader) not in without]
-        return before + sum(wrote[name][slot] for name in heard if slot in wrote[name])
+        total = given[slot] if slot in given else torch.zeros(*tokens.shape, sizes[slot])
+        for name, moved in wrote.items():
+            received = (instead or {}).get((name, door, reader), moved)
+            if slot in received and (name, door, reader) not in without:
+                total = total + received[slot]
+        return total
 
     done = ProgramRun({}, {}, {})
     ahead = torch.ones(n, n).triu(1).bool()  # [dest, src]

@@ -1,12 +1,13 @@
-"""Boxes whose edges are known: seven programs as blurred weights, and methods' scores.
+"""Boxes whose edges are known: seven programs as weights with noise, and methods' scores.
 
 All say how a text goes on that repeats itself: a start token, and a block of six different tokens
 twice.
 """
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -15,8 +16,8 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
-from course_lessons.programs import Head, Program, back, both, compiled, unless, where
-from course_utils import composition, interventions, text
+from course_lessons.programs import Head, Program, back, compiled, run, unless, where
+from course_utils import composition, interventions, measure, text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils._torch_state import usual
 from course_utils.interventions import Door
@@ -24,41 +25,58 @@ from course_utils.interventions import Head as Place
 from course_utils.models import all_heads
 
 PERIOD, D_VOCAB = 6, 13
+SEEDS = range(100, 101)  # of the boxes in the trial: boxes of one program are alike
 SIZES = {"n_heads": 4, "d_head": 32, "d_model": 80}
 Scores = dict[Door, float]
 Texts = Int[Tensor, "batch pos"]
-Method = Callable[[HookedTransformer, Tensor, Tensor], Scores]
+Metric = Callable[[HookedTransformer, Tensor], Tensor]
+Method = Callable[..., Scores]  # (model, clean, other, metric=loss)
 
 _AFTER = where("before", equals="token")
-_ONE_BACK, _SAY = Head(back(1), {"token": "before"}), Head(_AFTER, {"token": "out"})
-_SAME_TWO = both(_AFTER, where("second", equals="before"))
+_ONE_BACK, _ANSWER = Head(back(1), {"token": "before"}), Head(_AFTER, {"token": "out"})
+_EARLIER_COPY = Head(where("token", equals="token", itself=False), {"place": "pointer"})
+_TWO_BACK, _ONWARD = Head(back(2), {"token": "label"}), Head(back(3), {"label": "out"})
 PROGRAMS = {
-    "keys": Program({"writer": _ONE_BACK}, {"reader": _SAY}),
-    "values": Program(
-        {"writer": Head(back(2), {"token": "label"})}, {"reader": Head(back(3), {"label": "out"})}
-    ),
-    "two tokens": Program(
-        {"writer": _ONE_BACK, "two back": Head(back(2), {"token": "second"})},
-        {"reader": Head(_SAME_TWO, {"token": "out"})},
-    ),
-    "brake": Program(
-        {"writer": _ONE_BACK}, {"reader": _SAY, "brake": Head(_AFTER, {"token": "out"}, loud=-0.5)}
-    ),
-    "queries": Program(  # the place of the earlier copy, and the reader looks one further
-        {"writer": Head(where("token", equals="token", itself=False), {"place": "pointer"})},
+    # the label of lesson 07, in the keys
+    "keys": Program({"writer": _ONE_BACK}, {"reader": _ANSWER}),
+    # the position of the earlier copy, and the reader looks one further
+    "queries": Program(
+        {"writer": _EARLIER_COPY},
         {"reader": Head(where("place", equals="pointer", step=1), {"token": "out"})},
     ),
+    # what was fetched is moved on: two back and three back are five back
+    "values": Program({"writer": _TWO_BACK}, {"reader": _ONWARD}),
+    # the reader compares two positions: where the key's token came from, and the earlier copy
+    "two writers": Program(
+        {"from": Head(back(1), {"place": "from"}), "writer": _EARLIER_COPY},
+        {"reader": Head(where("from", equals="pointer"), {"token": "out"})},
+    ),
+    # as values, and a negative head takes half of the answer away
+    "brake": Program(
+        {"writer": _TWO_BACK},
+        {"reader": _ONWARD, "brake": Head(back(3), {"label": "out"}, loud=-0.5)},
+    ),
+    # as keys, but what is found is a position, for a third layer
     "three layers": Program(
         {"writer": _ONE_BACK},
         {"finder": Head(_AFTER, {"place": "pointer"})},
         {"reader": Head(where("place", equals="pointer"), {"token": "out"})},
     ),
-    # one head does it all and raises a flag; the stand-in is silent while it is up
-    "reserve": Program(
+    # one head answers and raises a flag; the backup head is silent while the flag is up
+    "backup": Program(
         {"main": Head(back(PERIOD - 1), {"token": "out", "any": "flag"}), "writer": _ONE_BACK},
-        {"stand-in": Head(unless("flag", _AFTER), {"token": "out"})},
+        {"backup": Head(unless("flag", _AFTER), {"token": "out"})},
     ),
 }
+# as keys, and a decoy stores the token two back where no later head and no logit reads
+DECOYED = Program(
+    {"writer": _ONE_BACK, "decoy": Head(back(2), {"token": "unread"})}, {"reader": _ANSWER}
+)
+# what the first head writes the second takes back, and the third writes it again
+CANCELLATION = Program(
+    {"first": Head(back(5), {"token": "out"})},
+    {"second": Head(back(0), {"out": "out"}, loud=-1.0), "third": Head(back(5), {"token": "out"})},
+)
 
 
 class Box(NamedTuple):
@@ -87,6 +105,19 @@ def repeated(period: Count = PERIOD, batch: Count = 20, seed: NotNegative = 0) -
 
 
 @validated
+def few_tokens(count: Count, seed: NotNegative = 0) -> tuple[Texts, Int[Tensor, " n"]]:
+    """Texts of `count` tokens drawn at random behind a start token, [count, count + 1].
+
+    And which of them was the token before, for all positions from the second token on.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    drawn = 1 + torch.randperm(text.D_VOCAB - 1, generator=generator)[:count]
+    which = torch.randint(count, (count, count), generator=generator)  # [batch, pos]
+    tokens = torch.cat([torch.zeros_like(which[:, :1]), drawn[which]], 1)
+    return tokens, which[:, :-1].flatten()
+
+
+@validated
 def doors(model: HookedTransformer) -> list[Door]:
     """All doors from a head to a head of a later layer."""
     heads = all_heads(model)
@@ -107,8 +138,21 @@ def loss(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
     return each[:, tokens.shape[1] // 2 + 1 :].mean()
 
 
+@validated
+def minus_logit(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
+    """Minus the right token's logit in the second half, counted from the mean logit.
+
+    Like a loss it rises when the model gets worse, but no softmax comes after the logits.
+    """
+    require_tokens(model, tokens)
+    logits = model(tokens)[:, :-1]  # [batch, pos - 1, d_vocab]
+    centred = logits - logits.mean(-1, keepdim=True)
+    right = centred.gather(-1, tokens[:, 1:, None])[..., 0]  # [batch, pos - 1]
+    return -right[:, tokens.shape[1] // 2 + 1 :].mean()
+
+
 class Recorded(NamedTuple):
-    """A run's loss, what the doors read, and heads' z.
+    """A run's loss or other metric, what the doors receive, and heads' z.
 
     ("k", layer) → [batch, pos, head, d_head]; head → [batch, pos, d_head].
     """
@@ -121,7 +165,10 @@ class Recorded(NamedTuple):
 @usual()
 @validated
 def recorded(
-    model: HookedTransformer, tokens: Texts, at: Float[Tensor, "batch pos d_model"] | None = None
+    model: HookedTransformer,
+    tokens: Texts,
+    at: Float[Tensor, "batch pos d_model"] | None = None,
+    metric: Metric = loss,
 ) -> Recorded:
     """Run a model with gradients; `at` are embeddings to run on in the place of the tokens' own."""
     require_tokens(model, tokens)
@@ -136,7 +183,7 @@ def recorded(
     ]
     hooks += [("hook_embed", lambda x, hook: (x if at is None else at).detach().requires_grad_())]
     with model.hooks(fwd_hooks=hooks):
-        result = loss(model, tokens)
+        result = metric(model, tokens)
     reads = {(door, n): kept[f"blocks.{n}.attn.hook_{door}"] for n in layers for door in "qkv"}
     z = [kept[f"blocks.{n}.attn.hook_z"].detach().unbind(2) for n in layers]
     return Recorded(
@@ -153,11 +200,15 @@ def through(model: HookedTransformer, door: Door) -> Float[Tensor, "d_head d_hea
 
 @torch.no_grad()
 def _patched(
-    model: HookedTransformer, clean: Tensor, cuts: Collection[Any], instead: Any = None
+    model: HookedTransformer,
+    clean: Tensor,
+    cuts: Collection[Any],
+    instead: Any = None,
+    metric: Metric = loss,
 ) -> Tensor:
-    """The loss without some parts, or with something else in their place."""
+    """The metric without some parts, or with something else in their place."""
     with interventions.cut(model, *cuts, instead=instead):
-        return loss(model, clean)
+        return metric(model, clean)
 
 
 @validated
@@ -172,15 +223,21 @@ def along(model: HookedTransformer, door: Door, clean: Texts, other: Texts) -> l
 
 
 @validated
-def acdc(model: HookedTransformer, clean: Texts, other: Texts, threshold: float = 0.05) -> Scores:
+def acdc(
+    model: HookedTransformer,
+    clean: Texts,
+    other: Texts,
+    metric: Metric = loss,
+    threshold: float = 0.05,
+) -> Scores:
     """What patching each door costs, from the last on (Conmy et al.).
 
     The cost is 0 if it is less than `threshold`: then the door stays patched.
     """
-    elsewhere, now = recorded(model, other).z, loss(model, clean)
+    elsewhere, now = recorded(model, other).z, _patched(model, clean, [], metric=metric)
     pruned, scores = list[Door](), Scores()
     for door in reversed(doors(model)):
-        after = _patched(model, clean, [*pruned, door], elsewhere)
+        after = _patched(model, clean, [*pruned, door], elsewhere, metric)
         scores[door] = (after - now).item()
         if scores[door] < threshold:
             pruned, now, scores[door] = [*pruned, door], after, 0.0
@@ -188,7 +245,9 @@ def acdc(model: HookedTransformer, clean: Texts, other: Texts, threshold: float 
 
 
 @validated
-def composition_scores(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
+def composition_scores(
+    model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = loss
+) -> Scores:
     """How much of what a head writes the next one's door reads.
 
     The weights alone say so: the texts are not looked at.
@@ -201,7 +260,38 @@ def composition_scores(model: HookedTransformer, clean: Texts, other: Texts) -> 
 
 
 @validated
-def chance(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
+def eap_ig(attribution: Method, steps: Count = 5) -> Method:
+    """Attribution patching at several mixtures of both texts' embeddings, averaged (Hanna et al.).
+
+    `attribution` is a method that takes the embeddings to run on as `at`.
+    """
+
+    def method(
+        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
+    ) -> Scores:
+        ends = model.W_E[other], model.W_E[clean]  # [batch, pos, d_model] each
+        mixtures = [torch.lerp(*ends, step / steps) for step in range(1, steps + 1)]
+        tables = [attribution(model, clean, other, at=at, metric=metric) for at in mixtures]
+        return {door: sum(table[door] for table in tables) / steps for door in tables[0]}
+
+    return method
+
+
+@validated
+def values_only(attribution: Method) -> Method:
+    """A method's scores for doors to values, and 0 for all others: it holds attention fixed."""
+
+    def method(
+        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
+    ) -> Scores:
+        scores = attribution(model, clean, other, metric=metric)
+        return {door: score * (door[1] == "v") for door, score in scores.items()}
+
+    return method
+
+
+@validated
+def chance(model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = loss) -> Scores:
     """A random number for each door."""
     return {door: torch.rand(()).item() for door in doors(model)}
 
@@ -255,36 +345,118 @@ def average_precision(scores: Scores, truth: Collection[Door]) -> float:
     return sum(met / rank for met, rank in enumerate(ranks, 1)) / max(len(truth), 1)
 
 
-class Tried(NamedTuple):
-    """What a method's rankings are worth on boxes of each program and seed.
+@validated
+def reachable(program: str, other: Texts) -> set[tuple[str, str, str]]:
+    """The doors of a program that a single patch can show at all.
 
-    Beside it stand the runs of the model on the first.
+    The program itself is run, without weights: a door counts if what the program says changes when
+    this door alone carries what it carries on the other text.
+    """
+    clean, written = repeated(), PROGRAMS[program]
+    whole, elsewhere = (run(written, texts, D_VOCAB) for texts in (clean, other))
+    second = slice(PERIOD + 1, 2 * PERIOD)  # where the next token can be known
+    changed = set()
+    for door in written.doors():
+        patched = run(written, clean, D_VOCAB, instead={door: elsewhere.wrote[door[0]]})
+        said = patched.slots["out"][:, second]
+        if (said - whole.slots["out"][:, second]).abs().max() > 0.01:
+            changed.add(door)
+    return changed
+
+
+class Tried(NamedTuple):
+    """How well a method ranks the doors of boxes, of each program and seed.
+
+    The scores are average precisions; where no door can be reached, there is none (NaN).
     """
 
-    score: Float[Tensor, "program seed"]  # average precision
-    # the share of true doors in the first sixteenth of the ranking
-    first: Float[Tensor, "program seed"]
-    runs: int
+    every: Float[Tensor, "program seed"]  # of all true doors
+    reached: Float[Tensor, "program seed"]  # of those that a single patch can show
+    runs: int  # of the model, on the first box
 
 
 @validated
-def score_method(method: Method, seeds: Collection[int], other: Texts) -> Tried:
+def score_method(
+    method: Method,
+    other: Texts,
+    metric: Metric = loss,
+    programs: Collection[str] = tuple(PROGRAMS),
+    seeds: Collection[int] = SEEDS,
+) -> Tried:
     """How a method ranks the doors of a box of each program and seed; equal scores are shuffled.
 
-    A method gets a model, the texts of `repeated()`, and `other` ones, and returns a number for
-    each door.
+    A method gets a model, the texts of `repeated()`, other ones and a metric, and returns a number
+    for each door.
     """
-    clean, marks, first, runs = repeated(), list[float](), list[float](), list[int]()
-    for name, seed in itertools.product(PROGRAMS, seeds):
-        model, truth, _ = box(name, seed)
+    clean, every, reached, runs = repeated(), list[float](), list[float](), list[int]()
+    for name, seed in itertools.product(programs, seeds):
+        model, truth, heads = box(name, seed)
         # the number of the box
-        counter = model.register_forward_pre_hook(lambda *_: runs.append(len(marks)))
-        scores = list(method(model, clean, other).items())
+        counter = model.register_forward_pre_hook(lambda *_: runs.append(len(every)))
+        scores = list(method(model, clean, other, metric=metric).items())
         counter.remove()
         order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed)).tolist()
         table = dict(scores[n] for n in order)
-        ranked = sorted(table, key=lambda door: abs(table[door]), reverse=True)
-        first.append(len(truth & {*ranked[: math.ceil(len(ranked) / 16)]}) / len(truth))
-        marks.append(average_precision(table, truth))
-    size = len(PROGRAMS), len(seeds)
-    return Tried(torch.tensor(marks).view(size), torch.tensor(first).view(size), runs.count(0))
+        every.append(average_precision(table, truth))
+
+        shown = {(heads[w], door, heads[r]) for w, door, r in reachable(name, other)}
+        fair = {door: score for door, score in table.items() if door not in truth - shown}
+        reached.append(average_precision(fair, shown) if shown else math.nan)
+    size = len(programs), len(seeds)
+    return Tried(torch.tensor(every).view(size), torch.tensor(reached).view(size), runs.count(0))
+
+
+@validated
+def trial(
+    methods: Mapping[str, Method], others: Mapping[str, Texts]
+) -> dict[str, dict[str, list[Tried]]]:
+    """How each method ranks the doors of all boxes, by metric and method: for each other text."""
+    torch.manual_seed(0)
+    return {
+        metric: {
+            name: [score_method(method, other, function) for other in others.values()]
+            for name, method in methods.items()
+        }
+        for metric, function in (("loss", loss), ("logit", minus_logit))
+    }
+
+
+@validated
+def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, tuple[float, float]]:
+    """By method, the mean score over reachable doors, and its standard error over programs.
+
+    Boxes of one program are alike, so texts and seeds are averaged first; a program without a door
+    that can be reached does not count.
+    """
+    found = {}
+    for method, by_text in tries.items():
+        scores = torch.cat([tried.reached for tried in by_text], 1).nanmean(1)  # [program]
+        scores = scores[~scores.isnan()]
+        found[method] = measure.mean_and_error(scores, torch.arange(len(scores)))
+    return found
+
+
+@validated
+def sweep(others: Mapping[str, Texts], thresholds: Collection[float]) -> dict[str, float]:
+    """The mean score of ACDC over reachable doors by threshold, with the loss."""
+    by_threshold = {}
+    for threshold in thresholds:
+        method = functools.partial(acdc, threshold=threshold)
+        tries = [score_method(method, other) for other in others.values()]
+        by_threshold[str(threshold)] = tries
+    return {name: mean for name, (mean, _) in over_programs(by_threshold).items()}
+
+
+@validated
+def five_kinds(attribution: Method, same_form: Texts, other_form: Texts) -> dict[str, list[float]]:
+    """What a method says of a part, and what is true, in nats, for five kinds of error."""
+    alone, together = lost("backup", "main"), lost("backup", "main", "backup")
+    graph = values_only(attribution)
+    whole, path = lost(CANCELLATION, "first"), lost(CANCELLATION, ("first", "logits"))
+    return {
+        "saturated softmax": asked(attribution, "keys", ("writer", "k", "reader"), same_form),
+        "frozen pattern": asked(graph, "queries", ("writer", "q", "reader"), other_form),
+        "backup": [alone, together],
+        "negative head": asked(acdc, "brake", ("writer", "v", "brake"), same_form),
+        "cancellation": [whole, path],
+    }

@@ -1,4 +1,4 @@
-"""Checks of lesson 10, reading critically: its exercise, and what each mistake is told."""
+"""Checks of lesson 10, reading critically: its exercises, and what each mistake is told."""
 
 from collections.abc import Callable
 from typing import Any
@@ -105,5 +105,75 @@ attribution_patching = compared(
             _estimates(at_reader=lambda head, n: 0),
             _estimates(at_reader=lambda head, n: n - 1 - head),
         ),
+    },
+)
+
+
+def _probed(
+    fit: Callable[[int], slice] = lambda n: slice(n // 2),
+    score: Callable[[int], slice] = lambda n: slice(n // 2, None),
+    constant: bool = False,
+    total: Callable[[Tensor], Tensor] = torch.mean,
+) -> Answer:
+    """A probe with something to get wrong in each keyword."""
+
+    def answer(stream: Tensor, target: Tensor, n_classes: int) -> float:
+        rows = torch.cat([stream, torch.ones(len(stream), 1)], 1) if constant else stream
+        seen, judged = fit(len(rows)), score(len(rows))
+        weights = torch.linalg.lstsq(rows[seen], torch.eye(n_classes)[target[seen]]).solution
+        right = (rows[judged] @ weights).argmax(-1) == target[judged]
+        return total(right.float()).item()
+
+    return answer
+
+
+def _as_a_quantity(stream: Tensor, target: Tensor, n_classes: int) -> float:
+    half = len(stream) // 2
+    weights = torch.linalg.lstsq(stream[:half], target[:half, None].float()).solution
+    guesses = (stream[half:] @ weights)[:, 0].round()
+    return (guesses == target[half:]).float().mean().item()
+
+
+def _readable(n: int, n_classes: int, seed: int) -> tuple[Tensor, Tensor, int]:
+    """A stream from which a class can be read, but not always: [n, 6], [n]."""
+    stream = random(n, 6, seed=seed)
+    scores = stream @ random(6, n_classes, seed=seed + 1)
+    return stream, (scores + 1.5 * random(n, n_classes, seed=seed + 2)).argmax(-1), n_classes
+
+
+def _share(value: Any) -> Tensor:
+    """The share as one number."""
+    try:
+        return torch.as_tensor(float(value))
+    except (TypeError, ValueError, RuntimeError):
+        raise Wrong("it should return one number, the share that is right.") from None
+
+
+probe = compared(
+    "`probe(stream, target, n_classes) → share`: what a linear probe of the first half of the rows "
+    "gets right in the second.",
+    returns="share",
+    cases=lambda: {
+        "is a class the largest of the outputs, fitted on the first half and scored on the "
+        "second?": [_readable(120, 4, 0), _readable(91, 5, 10), _readable(60, 3, 20)],
+    },
+    as_read=_share,
+    mistakes={
+        "it is fitted on all rows, so it is scored on rows that it has seen: fit the first half.": (
+            _probed(fit=lambda n: slice(None))
+        ),
+        "it is scored on the rows on which it was fitted: take the second half.": _probed(
+            score=lambda n: slice(n // 2)
+        ),
+        "it is scored on all rows, of which it has seen half: take the second half.": _probed(
+            score=lambda n: slice(None)
+        ),
+        "it predicts the number of the class, as if class 4 were twice class 2: give each class "
+        "a column of its own, `torch.eye(n_classes)[target]`.": _as_a_quantity,
+        "it is fitted on the second half and scored on the first.": _probed(
+            fit=lambda n: slice(n // 2, None), score=lambda n: slice(n // 2)
+        ),
+        "it has a column of ones: this probe is a matrix alone.": _probed(constant=True),
+        "it counts the rows that are right; the share is their mean.": _probed(total=torch.sum),
     },
 )

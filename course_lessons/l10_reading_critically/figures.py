@@ -1,4 +1,4 @@
-"""What only lesson 10 draws: rankings of doors, effects, a prediction as a graph, a survey."""
+"""What only lesson 10 draws: rankings of doors, effects, a probe, a prediction as a graph."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from course_lessons import drawings
@@ -16,7 +17,7 @@ from course_lessons.l10_reading_critically.boxes import Tried
 from course_utils import plots
 from course_utils._style import draws_in_style
 from course_utils.interventions import Door, in_words
-from course_utils.plots import COLOURS, MARKERS
+from course_utils.plots import COLOURS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREY = *COLOURS[:2], COLOURS[6]
@@ -24,18 +25,76 @@ ALT = plots.alt_texts(__file__)
 Point = tuple[float, float]
 
 
-def board(found: Mapping[str, Mapping[str, Tried]], programs: Iterable[str]) -> None:
-    """The mean score of each method, on a row, for each program: a table for each other text."""
-    ways, names = [*next(iter(found.values()))], [*programs]
-    panels = {f"patched with {way}": way for way in ways}
-    size = (9.8, 2.0 + 0.36 * len(found))
-    for (title, way), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
-        means = torch.stack([by_way[way].score.mean(1) for by_way in found.values()])
-        look: dict[str, Any] = {"numbers_from": 0.0, "bar": False, "axes": axes, "colours": "Blues"}
-        plots.heatmap(means, [*found], names, title, **look)
-        axes.images[0].set_clim(0, 1)
+def board(
+    trial: Mapping[str, Sequence[Tried]], forms: Sequence[str], programs: Iterable[str]
+) -> None:
+    """How each method ranks the doors of each program: a table for each other text.
+
+    `trial` has what was tried with each of these texts, by method. Hatched: no door can be reached.
+    """
+    names, methods = [*programs], [*trial]
+    size = (10.0, 2.0 + 0.36 * len(methods))
+    panels = {f"other text: {form}": number for number, form in enumerate(forms)}
+    for (title, number), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
+        scores = torch.stack([tries[number].reached.mean(1) for tries in trial.values()])
+        look: dict[str, Any] = {"bar": False, "axes": axes, "colours": "Blues"}
+        plots.heatmap(scores.nan_to_num(0), methods, names, title, limit=1.0, **look)
+        axes.images[0].set_clim(0, 1.4)
+        for (row, column), score in np.ndenumerate(scores.numpy()):
+            if np.isnan(score):
+                corner = column - 0.5, row - 0.5
+                style: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "lw": 0}
+                style["hatch"] = "////"
+                axes.add_patch(Rectangle(corner, 1, 1, **style))
+            else:
+                said = plots.written(float(score))
+                axes.text(column, row, said, ha="center", va="center", fontsize=9)
         axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
-        axes.set_yticks(range(len(found)), [*found])
+        axes.set_yticks(range(len(methods)), methods)
+
+
+def by_text(scores: Mapping[str, Tensor], programs: Sequence[str]) -> None:
+    """How well a method ranks the doors of some programs, by other text."""
+    _, axes = plt.subplots(figsize=(6.8, 3.4))
+    title = "Does path patching find the doors?"
+    plots.grouped_bars(scores, programs, title, "average precision", numbers=True, axes=axes)
+    axes.set_ylim(0, 1.3)
+    axes.legend(title="other text", loc="upper right", ncols=2)
+
+
+def means(by_metric: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
+    """The mean score of each method with its standard error, by metric and method."""
+    methods = [*next(iter(by_metric.values()))]
+    _, axes = plt.subplots(figsize=(8.2, 1.2 + 0.45 * len(methods)))
+    for number, (metric, found) in enumerate(by_metric.items()):
+        mean, error = torch.tensor([found[method] for method in methods]).T
+        rows = np.arange(len(methods)) + (number - 0.5) * 0.26
+        style: dict[str, Any] = {"fmt": "os"[number], "color": (BLUE, ORANGE)[number]}
+        axes.errorbar(mean, rows, xerr=error, label=f"with the {metric}", capsize=3, **style)
+    axes.set_yticks(range(len(methods)), methods)
+    axes.set(title="How well do methods rank the doors within reach?", xlim=(0, 1.08))
+    axes.set(xlabel="average precision (bars: one standard error over programs)")
+    axes.set_ylim(len(methods) - 0.4, -0.6)
+    axes.legend(loc="center", bbox_to_anchor=(0.62, 0.12))
+
+
+def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> None:
+    """What a probe reads before and after layer 0, and what is lost without the head that wrote it.
+
+    `right` has both shares by label, `rises` nats.
+    """
+    labels = [*right]
+    _, (left, other) = plt.subplots(1, 2, figsize=(9.0, 3.4))
+    before, after = zip(*right.values(), strict=True)
+    groups = {"before layer 0": before, "after layer 0": after}
+    title = "Can a probe read it?"
+    plots.grouped_bars(groups, labels, title, "share right", numbers=True, axes=left)
+    left.set_ylim(0, 1.3)
+    left.legend(loc="upper center", ncols=2)
+    drawn = other.bar(labels, [*rises.values()], 0.5, color=COLOURS[2])
+    other.bar_label(drawn, fmt=plots.written)
+    other.set(title="Is it used?", ylabel="rise of the loss without its head, nats")
+    other.set_ylim(0, 1.15 * max(*rises.values(), 0.1))
 
 
 def tangent(losses: Sequence[float], slope: float) -> None:
@@ -49,20 +108,16 @@ def tangent(losses: Sequence[float], slope: float) -> None:
     plots.curves(lines, title, way, "loss, nats", x=share).legend(loc="upper left")
 
 
-def estimates(pairs: Sequence[tuple[float, float]], named: Sequence[Door]) -> None:
-    """Each door's cost and the gradient's estimate of it.
-
-    The first of `named` doors have their names beside them.
-    """
-    costs, guesses = torch.tensor(pairs).T
+def estimates(costs: Mapping[Door, float], guesses: Mapping[Door, float]) -> None:
+    """Each door's cost and the gradient's estimate of it; the three most costly are named."""
     _, axes = plt.subplots(figsize=(6.6, 5.0))
-    axes.scatter(costs, guesses, 28, color=BLUE, alpha=0.7)
-    ends = [min(costs.min(), guesses.min()).item(), max(costs.max(), guesses.max()).item()]
+    x, y = ([table[door] for door in costs] for table in (costs, guesses))
+    axes.scatter(x, y, 28, color=BLUE, alpha=0.7)
+    ends = [min(*x, *y), max(*x, *y)]
     axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
-    for place, door in zip(costs.argsort(descending=True).tolist(), named, strict=False):
-        x, y = costs[place].item() - 0.1, guesses[place].item()
-        axes.text(x, y, in_words(door), fontsize=9, ha="right")
-    axes.set(title="Does the gradient know what doors are worth?")
+    for door in sorted(costs, key=lambda door: costs[door], reverse=True)[:3]:
+        axes.text(costs[door] - 0.1, guesses[door], in_words(door), fontsize=9, ha="right")
+    axes.set(title="Does the gradient know what patching costs?")
     axes.set(xlabel="what patching costs, nats", ylabel="what the gradient says, nats")
     axes.legend(loc="lower right")
 
@@ -79,19 +134,6 @@ def effects(by_name: Mapping[str, tuple[float, float]], title: str, unit: str) -
     axes.set_ylim(len(by_name) - 0.5, -0.7)
 
 
-def survey(pages: Mapping[str, Mapping[str, Any]]) -> None:
-    """Every head of every model: does it look for repetition, and copy what it finds?"""
-    _, axes = plt.subplots(figsize=(7.6, 4.6))
-    with_heads = {name: page for name, page in pages.items() if "copying" in page}
-    for number, (name, page) in enumerate(with_heads.items()):
-        mark, colour = MARKERS[number % len(MARKERS)], COLOURS[number % len(COLOURS)]
-        x, y = (np.concatenate(page[score]) for score in ("prefix_matching", "copying"))
-        axes.scatter(x.clip(1e-4), y, s=45, label=name, marker=mark, color=colour, alpha=0.8)
-    axes.set(title="Which heads look for repetition, and copy what they find?", xscale="log")
-    axes.set(xlabel="prefix-matching score (0.0001: that or less)", ylabel="copying score")
-    axes.legend(loc="lower right")
-
-
 def graph(
     tokens: Sequence[str], out: str, terms: tuple[Tensor, Tensor, Tensor, Tensor], least: float
 ) -> None:
@@ -99,18 +141,43 @@ def graph(
 
     The rest is one number.
     """
-    direct, layer_0, layer_1, both = terms
     n = len(tokens)
     _, axes = plt.subplots(figsize=(9.8, 5.4))
     _tokens_below(axes, tokens)
+    logit = (n - 3.0, 3.3)
+    routes = _routes(axes, n, logit, terms, least)
 
+    # sum: several routes may share an edge
+    edges: dict[tuple[Point, Point], float] = defaultdict(float)
+    for value, places in routes:
+        for edge in pairwise(places):
+            edges[edge] += value
+
+    # draw, and write the sum and the rest on top
+    for (start, end), weight in edges.items():
+        _edge(axes, start, end, weight)
+    total = sum(term.sum().item() for term in terms)
+    says = f"{visible(out)}: {plots.written(total, '+.1f')}"
+    drawings.box(axes, logit[0], logit[1] + 0.1, says, "#ffe9d6")
+    rest = plots.written(total - sum(value for value, _ in routes), "+.1f")
+    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {rest}", fontsize=9)
+    for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
+        axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
+    axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
+    axes.axis("off")
+
+
+def _routes(
+    axes: Axes, n: int, logit: Point, terms: tuple[Tensor, Tensor, Tensor, Tensor], least: float
+) -> list[tuple[float, list[Point]]]:
+    """What each large term adds and where it passes; boxes are drawn for the heads on the way."""
     # choose: which terms are large enough
+    direct, layer_0, layer_1, both = terms
     large_0 = _large(layer_0, least)  # [head, src]
     large_1 = _large(layer_1, least)  # [head, src]
     large_both = _large(both, least)  # [head of layer 1, head of layer 0, dest, src]
 
     # place: a head of layer 0 where it writes, heads of layer 1 side by side above the text
-    logit = (n - 3.0, 3.3)
     top = sorted({head for head, *_ in large_1 + large_both})
     across = torch.linspace(n - 12, n - 4, len(top)).tolist()
     at = {head: (x, 2.2) for head, x in zip(top, across, strict=True)}
@@ -131,25 +198,7 @@ def graph(
     for head, first, dest, src in large_both:
         value = both[head, first, dest, src].item()
         routes.append((value, [(src, 0), (dest, 1.1), at[head], logit]))
-
-    # sum: several routes may share an edge
-    edges: dict[tuple[Point, Point], float] = defaultdict(float)
-    for value, places in routes:
-        for edge in pairwise(places):
-            edges[edge] += value
-
-    # draw, and write the sum and the rest on top
-    for (start, end), weight in edges.items():
-        _edge(axes, start, end, weight)
-    total = (direct + layer_0.sum() + layer_1.sum() + both.sum()).item()
-    says = f"{visible(out)}: {plots.written(total, '+.1f')}"
-    drawings.box(axes, logit[0], logit[1] + 0.1, says, "#ffe9d6")
-    rest = plots.written(total - sum(value for value, _ in routes), "+.1f")
-    axes.text(n - 0.6, 3.45, f"the rest, in small pieces: {rest}", fontsize=9)
-    for y, label in ((0, "tokens"), (1.1, "layer 0"), (2.2, "layer 1"), (3.45, "logit")):
-        axes.text(-2.6, y, label, va="center", fontsize=9, color="#555555")
-    axes.set(xlim=(-2.8, n + 4.5), ylim=(-1.3, 3.9))
-    axes.axis("off")
+    return routes
 
 
 def _tokens_below(axes: Axes, tokens: Sequence[str]) -> None:

@@ -81,7 +81,7 @@ ONE_LAYER = TextRecipe(n_layers=1, steps=8_000)
 RECIPES = {
     "zero-layer": TextRecipe(n_layers=0, steps=8_000, hold=1 / 2),
     "one-layer": ONE_LAYER,
-    "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 10
+    "one-layer-ln": replace(ONE_LAYER, normalization="LN"),  # for lesson 02b
     "one-layer-mlp": replace(ONE_LAYER, steps=4_000, d_model=128, d_mlp=512),  # for lesson 09c
     # A sibling to compare with; it does not come with the course.
     "one-layer-biases": replace(ONE_LAYER, biases=True),

@@ -1,11 +1,11 @@
-"""Answers to lesson 10's exercise: others that are right, and wrong ones with what they hear."""
+"""Answers to lesson 10's exercises: others that are right, and wrong ones with what they hear."""
 
 from typing import Any
 
 import torch
 
 from course_lessons.l10_reading_critically import boxes
-from course_lessons.l10_reading_critically.checks import _estimates
+from course_lessons.l10_reading_critically.checks import _as_a_quantity, _estimates, _probed
 
 
 def _gradient_at_z(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
@@ -37,12 +37,38 @@ def _by_backward(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
     return found
 
 
+def _by_pinv(stream: Any, target: Any, n_classes: int) -> Any:
+    half = len(stream) // 2
+    wanted = torch.zeros(half, n_classes)
+    wanted[torch.arange(half), target[:half]] = 1
+    outputs = stream[half:] @ torch.linalg.pinv(stream[:half]) @ wanted
+    return (outputs.max(-1).indices == target[half:]).double().mean()
+
+
 RIGHT_ANSWERS = {
     "attribution_patching": {
         "at z": _gradient_at_z,
         "backward": _by_backward,
         "the sum of a product": _estimates(),
-    }
+    },
+    "probe": {
+        "pinv": _by_pinv,
+        "our own probe": _probed(),
+        "plus and minus one": lambda stream, target, n: (
+            (
+                (
+                    stream[len(stream) // 2 :]
+                    @ torch.linalg.lstsq(
+                        stream[: len(stream) // 2], torch.eye(n)[target[: len(stream) // 2]] * 3.0
+                    ).solution
+                ).argmax(1)
+                == target[len(stream) // 2 :]
+            )
+            .sum()
+            .item()
+            / (len(stream) - len(stream) // 2)
+        ),
+    },
 }
 
 
@@ -58,5 +84,17 @@ WRONG_ANSWERS = {
         "it ignores `at`": lambda model, clean, other, at=None: _estimates()(model, clean, other),
         "it should return a dictionary": lambda *given: [1.0, 2.0],
         "one number": lambda *given: {door: torch.ones(2) for door in _estimates()(*given)},
-    }
+    },
+    "probe": {
+        "it is fitted on all rows": _probed(fit=lambda n: slice(None)),
+        "on which it was fitted": _probed(score=lambda n: slice(n // 2)),
+        "it is scored on all rows": _probed(score=lambda n: slice(None)),
+        "it predicts the number of the class": _as_a_quantity,
+        "it is fitted on the second half": _probed(
+            fit=lambda n: slice(n // 2, None), score=lambda n: slice(n // 2)
+        ),
+        "a column of ones": _probed(constant=True),
+        "it counts the rows": _probed(total=torch.sum),
+        "it should return one number": lambda stream, target, n: stream,
+    },
 }

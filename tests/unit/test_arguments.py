@@ -43,7 +43,7 @@ from course_lessons.l07b_second_writer import kinds
 from course_lessons.l09_mlps import addition, figures
 from course_lessons.l09b_grokking import grokking
 from course_lessons.l09c_superposition import autoencoder, neurons, superposition
-from course_lessons.l10_reading_critically import boxes, survey, to_logit
+from course_lessons.l10_reading_critically import boxes, to_logit
 from course_lessons.sealed import cases, investigate, languages, new_boxes
 from course_utils import (
     bigrams,
@@ -401,14 +401,14 @@ GOOD = {  # a call of each function that is right
         "right": torch.rand(6),
         "apart": torch.tensor([0, 0, 1, 1, 2, 2]),
     },
-    survey.folded: {"model": MODEL},
     boxes.box: {"program": "keys", "seed": 1},
     boxes.repeated: {"period": 5, "batch": 2, "seed": 1},
     boxes.doors: {"model": MODEL},
     boxes.loss: {"model": MODEL, "tokens": TOKENS},
+    boxes.minus_logit: {"model": MODEL, "tokens": TOKENS},
+    boxes.few_tokens: {"count": 3, "seed": 1},
     boxes.recorded: {"model": MODEL, "tokens": TOKENS},
     boxes.through: {"model": MODEL, "door": ((0, 0), "k", (1, 1))},
-    survey.survey: {"model": MODEL, "period": 3, "batch": 2},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
     measure.cost: {"model": MODEL, "cuts": [(1, 0)], "tokens": TOKENS},
     measure.mean_and_error: {"values": torch.arange(4.0), "clusters": torch.tensor([0, 0, 1, 1])},
@@ -485,7 +485,7 @@ MODULES += [by_hand, drawings, fourier, programs]
 MODULES += [gpt, thin_tables, insertions, hiding, skip_trigrams, max_of_list, proofs, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
-MODULES += [boxes, survey, to_logit, cases, investigate, languages, new_boxes]
+MODULES += [boxes, to_logit, cases, investigate, languages, new_boxes]
 # They read or write files, or run for long: their own tests give them bad input.
 PERSONAL = {
     gpt.learn,
@@ -519,6 +519,13 @@ PERSONAL = {
     boxes.score_method,
     boxes.along,
     boxes.acdc,
+    boxes.eap_ig,
+    boxes.values_only,
+    boxes.reachable,
+    boxes.trial,
+    boxes.over_programs,
+    boxes.sweep,
+    boxes.five_kinds,
     boxes.composition_scores,
     boxes.chance,
     boxes.left,

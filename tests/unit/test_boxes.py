@@ -45,24 +45,27 @@ def test_what_is_recorded_is_what_heads_move_and_read():
 def test_a_method_that_knows_the_truth_scores_highest():
     truths = iter([boxes.box(name, 0).truth for name in boxes.PROGRAMS])  # each is asked about once
     found = boxes.score_method(
-        lambda model, clean, other: (
+        lambda model, clean, other, metric: (
             dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), -1.0)
         ),
-        [0],
         boxes.repeated(5),
+        seeds=[0],
     )
-    assert found.score.shape == (7, 1) and (found.score == 1).all() and found.runs == 0
-    assert (found.first == 1).all()
+    assert found.every.shape == (7, 1) and (found.every == 1).all() and found.runs == 0
+    # the two-writers box keeps one door, and nothing shows a backup
+    assert (found.reached[:-1] == 1).all() and found.reached[-1].isnan()
 
 
-def test_a_method_that_knows_nothing_finds_as_much_as_it_looks_at_and_its_runs_are_counted():
-    def knows_nothing(model, clean, other):
+def test_a_method_that_knows_nothing_ranks_by_chance_and_its_runs_are_counted():
+    def knows_nothing(model, clean, other, metric):
         # all equal: chance decides
         return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())
 
-    tried = boxes.score_method(knows_nothing, range(6), boxes.repeated(5))
-    assert tried.runs == 1 and tried.score.shape == (7, 6)
-    assert abs(tried.first.mean() - 1 / 16) < 0.1 and tried.score.mean() < 0.2
+    tried = boxes.score_method(knows_nothing, boxes.repeated(5), seeds=range(6))
+    assert tried.runs == 1 and tried.every.shape == (7, 6)
+    assert tried.every.mean() < 0.2
+    mean, error = boxes.over_programs({"nothing": [tried]})["nothing"]
+    assert 0 < mean < 0.2 and 0 < error < 0.1
 
 
 @pytest.mark.parametrize(
@@ -101,6 +104,38 @@ def test_what_is_asked_of_a_door_is_what_patching_it_costs():
     assert cost == pytest.approx(line[-1] - line[0], abs=1e-4) and abs(said - cost) < 0.2
 
 
-def test_a_reserve_hides_what_a_head_is_worth():
-    assert boxes.lost("reserve", "main") < 0.01 > boxes.lost("reserve", "stand-in")
-    assert boxes.lost("reserve", "main", "stand-in") > 2 < boxes.lost("reserve", ("main", "logits"))
+def test_a_backup_hides_what_a_head_is_worth():
+    assert boxes.lost("backup", "main") < 0.01 > boxes.lost("backup", "backup")
+    assert boxes.lost("backup", "main", "backup") > 2 < boxes.lost("backup", ("main", "logits"))
+
+
+def test_doors_that_carry_the_same_on_both_texts_cannot_be_reached():
+    same_form, five = boxes.repeated().roll(9, 0), boxes.repeated(5)
+    assert boxes.reachable("keys", same_form) == {("writer", "k", "reader")}
+    assert boxes.reachable("queries", same_form) == set()
+    assert boxes.reachable("queries", five) == {("writer", "q", "reader")}
+    # what is one back is one back in every text
+    assert boxes.reachable("two writers", five) == {("writer", "q", "reader")}
+    assert not boxes.reachable("backup", same_form) | boxes.reachable("backup", five)
+
+
+def test_a_metric_without_a_softmax_rises_when_the_model_gets_worse():
+    model, (door,), _ = boxes.box("keys", 0)
+    clean = boxes.repeated()
+    whole = boxes.minus_logit(model, clean)
+    with interventions.cut(model, door):
+        assert boxes.minus_logit(model, clean) > whole + 1
+
+
+def test_nobody_reads_the_decoy():
+    assert (
+        abs(boxes.lost(boxes.DECOYED, "decoy")) < 1e-3 and boxes.lost(boxes.DECOYED, "writer") > 1
+    )
+
+
+def test_few_tokens_come_with_the_token_before():
+    tokens, before = boxes.few_tokens(6)
+    assert tokens.shape == (6, 7) and (tokens[:, 0] == 0).all() and before.max() < 6
+    there, number = tokens[:, 1:-1].flatten().tolist(), before.tolist()
+    # each number is one token, and each token one number
+    assert len({*zip(there, number, strict=True)}) == len({*there}) == len({*number})

@@ -85,10 +85,9 @@ COPIES = {
     "10": [
         "from course_utils.lessons.l10_reading_critically import boxes",
         "from course_utils.lessons.l10_reading_critically import figures as draw",
-        "from course_utils import measure, paths",
+        "from course_utils import paths",
         "to_logit = paths.to_logit",
         "from course_utils.programs import Head, Program, back, where",
-        "survey = measure.survey",
     ],
     "11": [
         "from course_utils.lessons.l11_final_case import figures as draw",
@@ -127,7 +126,6 @@ USED = {  # where a function is now that was in a module of the ground floor
     "bigrams": "thin_tables",
     "text": "l07b_second_writer.kinds",
     "paths": "l10_reading_critically.to_logit",
-    "measure": "l10_reading_critically.survey",
 }
 # One process for all: torch takes long to import, and stays when the course is forgotten.
 SCRIPT = """

@@ -116,7 +116,6 @@ LONG = {
     "course_lessons.l01_transformer.figures.machine",
     "course_lessons.l03_zero_layers.figures.writing",
     "course_lessons.l05_max_of_list.checks.by_hand",
-    "course_lessons.l10_reading_critically.figures.graph",
     "course_lessons.programs.compiled",
 }
 
