@@ -17,7 +17,8 @@ def product(
     Each number grows by the product of the other two, up to 1: in steps cut off there, or, if
     `soft`, more slowly the nearer it is. Two of them begin alike.
     """
-    a, b, values = first, others, []
+    a, b = first, others
+    values: list[float] = []
     while len(values) < 1_000_000:
         values.append(a * b * b)
         rise_a, rise_b = b * b, a * b
