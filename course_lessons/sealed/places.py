@@ -65,9 +65,9 @@ class Asked:
         Those of one position are asked of heads that write to `out`: a label is often worse at a
         few positions, and its readers can do without.
         """
-        right, number, text, dest, here, there = torch.cat(self._parts).T
-        if len(right) < MANY:
+        if sum(map(len, self._parts)) < MANY:
             return
+        right, number, text, dest, here, there = torch.cat(self._parts).T
         where = torch.stack([number, text, dest], 1)
 
         def group(mask: Tensor, which: str, limit: float) -> Group:
