@@ -262,7 +262,7 @@ export function mount(el, source) {
   }
 
   let still = ""; // where the mouse last pressed: a page that scrolls below it is no hover
-  const spot = (event) => `${event.clientX} ${event.clientY}`;
+  const spot = (event) => `${Math.floor(event.clientX)} ${Math.floor(event.clientY)}`;
   body.addEventListener("click", (event) => {
     still = spot(event);
     const pressed = event.target.closest("button[data-do]");

@@ -190,7 +190,8 @@ def _section(
             idea = _idea(cell.source)
             if idea:
                 picture = f'<div class="beside">{to_html.code(idea)}{picture}</div>'
-            yield Slide(name, [picture], notes, spare=1 + others)
+            spare = 1 if to_html.STILL in picture else 1 + others  # a model at work shows most
+            yield Slide(name, [picture], notes, spare)
 
 
 def _said(cells: list[NotebookNode]) -> list[str]:

@@ -64,7 +64,10 @@ def page(browser, folder):
         viewport={"width": 1366, "height": 768}, offline=True, color_scheme="light"
     )
     page, faults = context.new_page(), []
-    page.on("requestfailed", lambda request: faults.append(request.url))
+    page.on(
+        "requestfailed",  # the browser takes the icon when it likes, and drops it when we leave
+        lambda request: None if "favicon" in request.url else faults.append(request.url),
+    )
     page.on(
         "request",
         lambda request: (
