@@ -60,18 +60,18 @@ def test_every_slide_fits_and_none_is_shrunk(opened, lesson):
 
 
 def test_a_deck_has_a_presenters_view_and_prints_one_slide_a_page(opened):
-    page = opened("slides", "01_transformer")
+    page = opened("slides", "11_final_case")
     count = page.evaluate("Reveal.getTotalSlides()")
     (number,) = page.evaluate("""[...document.querySelectorAll(".slides > section")]
         .flatMap((slide, i) => (slide.querySelector(".micro") ? [i] : []))""")
     page.evaluate(f"Reveal.slide({number})")
     assert page.locator(".micro").bounding_box()["width"] > 1000
-    assert page.locator(".micro .arcs path").count()
+    page.locator(".micro .arcs path").first.wait_for(state="attached")  # once it is laid out
     with page.expect_popup() as view:
         page.keyboard.press("s")
     view.value.get_by_text("minutes").first.wait_for()
     assert lab.printed(page) == [(960, 540)] * count
-    page = opened("slides", "01_transformer", "?print-pdf")
+    page = opened("slides", "11_final_case", "?print-pdf")
     page.wait_for_function("document.querySelectorAll('.pdf-page').length > 0")
     assert len(lab.printed(page)) == count
 
