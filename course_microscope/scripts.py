@@ -50,5 +50,5 @@ def notebook_script() -> str:
 def page_script() -> str:
     """What a page loads, as a plain script: `microscope` has what there is to call."""
     inside = script("engine", "draw", "page").replace("export function", "function")
-    public = "Engine, MOST, WAITS, mount, loaded, alive, stored, bringAlive"
+    public = "Engine, MOST, WAITS, percent, mount, loaded, alive, stored, bringAlive"
     return f"window.microscope = (() => {{\n{inside}\nreturn {{ {public} }};\n}})();\n"

@@ -6,6 +6,7 @@ Whatever the puzzle asks is stored in the page, so that it answers before any mo
 import io
 import json
 from collections.abc import Iterator
+from functools import cache
 from html import escape
 
 import matplotlib.pyplot as plt
@@ -58,9 +59,16 @@ TEXTS = (
 )
 
 
+@cache
+def _source() -> Source:
+    """The model on the text that the page opens with."""
+    model = load("two-layer")
+    return Source(model, model.to_tokens(TEXT)[0])
+
+
 def page(opening: str, lessons: str, command: str) -> str:
     """The page as Markdown; `opening`, `lessons` and `command` are the README's."""
-    figure = microscope.figure(load("two-layer"), TEXT, heads=[(1, 6)])
+    figure = microscope.figure(_source().model, TEXT, heads=[(1, 6)])
     still = figure._repr_mimebundle_()["text/html"]
     still = still.replace("<div ", f'<div data-text="{escape(TEXT)}" ', 1).replace("\n", "&#10;")
     stored = {
@@ -81,9 +89,8 @@ def answers() -> dict[str, Facts]:
 
     "curves" and "panels" have one for each head; after a cut, for each that it changed.
     """
-    model = load("two-layer")
-    source = Source(model, model.to_tokens(TEXT)[0])
-    heads = [head_name(head) for head in all_heads(model)]
+    source = _source()
+    heads = [head_name(head) for head in all_heads(source.model)]
     last = len(source.tokens) - 1
     likeliest = int(source.run().logits[last].argmax())
     state: Facts = {"tokens": source.tokens.tolist(), "view": "attention", "weighted": False}
@@ -117,8 +124,7 @@ def _cuts(heads: list[str]) -> Iterator[list[str]]:
 
 def card() -> bytes:
     """The picture for those who send the page's address: a PNG of 1200 × 630."""
-    model = load("two-layer")
-    source = Source(model, model.to_tokens(TEXT)[0])
+    source = _source()
     names = [source.called(token) for token in source.tokens.tolist()][1:]
     share = source.run().pattern[1, 6][-1, 1:]  # [src], without the start token
 

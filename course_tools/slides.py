@@ -104,7 +104,9 @@ def slides(solution: NotebookNode, learner: NotebookNode) -> str:
 
     # The end; the points to discuss stand there without their answers.
     points = re.findall(r"(?ms)^- \*(.+?)\*", told.discussion)
-    deck.append(Slide("For discussion", [_list(map(to_html.inline, points))], told.discussion))
+    deck.append(
+        Slide("For discussion", [to_html.bullets(map(to_html.inline, points))], told.discussion)
+    )
     mistakes = f"What people get wrong:\n\n{told.mistakes}"
     deck.append(Slide("On the board", _blocks(told.board), mistakes))
     return _page(title, _at_most(deck, MOST))
@@ -127,10 +129,6 @@ def _page(title: str, deck: Iterable[Slide]) -> str:
 
 def _blocks(source: str) -> list[str]:
     return [*map(str, to_html.markdown(source))]
-
-
-def _list(items: Iterable[str]) -> str:
-    return "<ul>{}</ul>".format("".join(f"<li>{item}</li>" for item in items))
 
 
 def _sections(solution: NotebookNode) -> dict[str, list[NotebookNode]]:
@@ -217,7 +215,7 @@ def _answer(cell: NotebookNode) -> str:
     """What the first claims of a cell say, as one block that comes last."""
     told = [output.get("data", {}).get("text/plain", "") for output in cell.outputs]
     lines = [line for text in told for line in text.splitlines() if line.startswith("▪ ")]
-    words = _list(html.escape(line[2:]) for line in lines[:3])
+    words = to_html.bullets(html.escape(line[2:]) for line in lines[:3])
     return f'<div class="answer fragment">{words}</div>'
 
 

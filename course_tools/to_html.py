@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -91,6 +91,11 @@ def pictures(cell: NotebookNode) -> Iterator[str]:
         yield f'<div class="picture">{shown}</div>'
 
 
+def bullets(items: Iterable[str]) -> str:
+    """HTML items as a list."""
+    return "<ul>{}</ul>".format("".join(f"<li>{item}</li>" for item in items))
+
+
 def questions(cell: NotebookNode) -> Iterator[tuple[str, str]]:
     """The names of a cell's predictions, and what is asked."""
     names = iter(bet_source.read(cell.source).asked)
@@ -98,10 +103,10 @@ def questions(cell: NotebookNode) -> Iterator[tuple[str, str]]:
         said = output.get("data", {}).get("text/plain", "")
         if said.startswith("Predict: "):
             question, _, options = said.removeprefix("Predict: ").partition("\n")
-            words = "".join(f"<li>{html.escape(option)}</li>" for option in options.split(" · "))
+            words = bullets(map(html.escape, options.split(" · ")))
             yield (
                 next(names, question),
-                f'<div class="bet"><p>{inline(question)}</p><ul>{words}</ul></div>',
+                f'<div class="bet"><p>{inline(question)}</p>{words}</div>',
             )
 
 

@@ -2,10 +2,10 @@
 addEventListener("DOMContentLoaded", () => {
   const still = document.querySelector(".microscope-still[data-text]"), place = document.createElement("div");
   const { answers, texts, found, readers } = JSON.parse(document.getElementById("stored").textContent);
-  const { mount, loaded, stored, MOST, WAITS } = microscope, opening = still.dataset.text, name = "two-layer";
+  const { mount, loaded, stored, percent, MOST, WAITS } = microscope, opening = still.dataset.text, name = "two-layer";
   const first = answers[""], model = async () => loaded(name, "_static/models/");
   const doors = (path) => readers.map((reader) => `${found}${path}${reader}`).join();
-  const code = (word) => `<code>${word}</code>`, percent = (share) => (share < 0.005 ? "<1 %" : `${Math.round(100 * share)} %`);
+  const code = (word) => `<code>${word}</code>`;
   const button = (key, words, pressed = null) => `<button type="button" data-do="guide" data-key="${key}"${pressed === null ? "" : ` aria-pressed="${pressed}"`}>${words}</button>`;
   let text = opening, step = "puzzle", tried = new Set();
 

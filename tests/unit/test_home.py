@@ -6,7 +6,6 @@ from course_microscope.facts import Source, cut_of
 from course_tools import home
 from course_utils import load
 
-MODEL = load("two-layer")
 # for each text: what is expected, at least this likely, and at most this without the found head
 EXPECTED = {
     "a made-up name": ("qui", 0.8, 0.1),
@@ -18,11 +17,16 @@ EXPECTED = {
 
 
 @pytest.fixture(scope="module")
+def model():
+    return load("two-layer")
+
+
+@pytest.fixture(scope="module")
 def stored():
     return home.answers()
 
 
-def test_one_head_of_sixteen_breaks_the_prediction(stored):
+def test_one_head_of_sixteen_breaks_the_prediction(stored, model):
     left = {}
     for cut, facts in stored.items():
         (per,) = (row["p"] for row in facts["rows"] if row["name"] == "per")
@@ -33,10 +37,10 @@ def test_one_head_of_sixteen_breaks_the_prediction(stored):
     doors = {path: left[",".join(f"0.5{path}{one}" for one in home.READERS)] for path in "kqv"}
     assert doors["k"] < 0.1 and min(doors["q"], doors["v"]) > 0.95
     # one reader alone is not enough
-    source = Source(MODEL, MODEL.to_tokens(home.TEXT)[0])
+    source = Source(model, model.to_tokens(home.TEXT)[0])
     for reader in home.READERS:
         logits = source.run(f"0.5k{reader}").logits[-1]
-        assert logits.softmax(-1)[MODEL.to_single_token("per")] > 0.5
+        assert logits.softmax(-1)[model.to_single_token("per")] > 0.5
 
 
 def test_the_guide_tells_where_the_heads_look(stored):
@@ -47,8 +51,8 @@ def test_the_guide_tells_where_the_heads_look(stored):
         assert max(first["curves"][head][-1]) == first["curves"][head][-1][at]
 
 
-def test_what_is_stored_is_what_would_be_computed(stored):
-    source = Source(MODEL, MODEL.to_tokens(home.TEXT)[0])
+def test_what_is_stored_is_what_would_be_computed(stored, model):
+    source = Source(model, model.to_tokens(home.TEXT)[0])
     for cuts in ("", "0.5", "1.6", "0.5k1.6,0.5k1.1"):
         facts = stored[cuts]
         run = source.run(*filter(None, cuts.split(",")))
@@ -63,9 +67,9 @@ def test_what_is_stored_is_what_would_be_computed(stored):
 
 
 @pytest.mark.parametrize("label, text, _", home.TEXTS)
-def test_each_text_does_what_the_page_says(label, text, _):
+def test_each_text_does_what_the_page_says(label, text, _, model):
     token, least, most = EXPECTED[label]
-    source = Source(MODEL, MODEL.to_tokens(text)[0])
+    source = Source(model, model.to_tokens(text)[0])
     assert len(source.tokens) <= 64
     whole = source.run().logits[-1].softmax(-1)
     assert source.called(int(whole.argmax())) == token and whole.max() > least
