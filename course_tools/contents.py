@@ -1,4 +1,4 @@
-"""The two tables of lessons, which README and the site's first page have: spine and depth."""
+"""The lessons as README and the site's first page list them: the spine, and what is beside it."""
 
 from course_tools import links
 from course_utils import _words
@@ -24,13 +24,23 @@ def table(*parts: str) -> str:
     return _words.table([*heads, "where"], rows)
 
 
+def named(part: str) -> str:
+    """The lessons of a part in a line, each with its link."""
+    chosen = [row.lesson for row in outline.rows().values() if row.part == part]
+    return " · ".join(f"{lesson} {_link(lesson)}" for lesson in chosen)
+
+
 def tabled(page: str) -> str:
-    """README with both tables as they are today."""
-    for name, parts in {"spine": ("spine",), "depth": ("beside", "elective")}.items():
+    """README with its lessons as they are today: the spine as a table, the rest in two lines."""
+    depth = "\n".join(
+        f"* **{title}:** {named(part)}"
+        for title, part in {"Companions": "beside", "Electives": "elective"}.items()
+    )
+    for name, lessons in {"spine": table("spine"), "depth": depth}.items():
         opening, mark, rest = page.partition(f"<!-- {name} -->\n\n")
-        _, blank, rest = rest.partition("\n\n")  # the table as it was
+        _, blank, rest = rest.partition("\n\n")  # what was there
         if mark:
-            page = f"{opening}{mark}{table(*parts)}{blank}{rest}"
+            page = f"{opening}{mark}{lessons}{blank}{rest}"
     return page
 
 
