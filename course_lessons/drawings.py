@@ -71,7 +71,7 @@ def streams(tokens: Sequence[str], to_come: str, height: float = 3.6) -> Axes:
 
     `to_come` is what is to be predicted at n.
     """
-    axes = plt.subplots(figsize=(9.6, height))[1]
+    axes = plt.subplots(figsize=(8.8, height))[1]
     centred: Any = {"ha": "center", "va": "center"}
 
     # the streams, each from its token upwards

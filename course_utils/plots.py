@@ -152,7 +152,7 @@ def grouped_bars(
         style: Any = {"label": name, "color": COLOURS[i], "hatch": HATCHES[i % len(HATCHES)]}
         drawn = axes.bar(at, _array(values), width, **style)
         if numbers:
-            axes.bar_label(drawn, fmt=written, fontsize=7)  # numbers of neighbours do not touch
+            axes.bar_label(drawn, fmt=written, fontsize=9)  # numbers of neighbours do not touch
     axes.set_xticks(range(len(places)), places)
     axes.set(title=title, xlabel=xlabel, ylabel=unit)
     return axes
@@ -276,7 +276,7 @@ def heatmap(
             said = written(float(value), spec) if is_written else "−"
             lightness = np.dot(drawn.to_rgba(value)[:3], (0.3, 0.59, 0.11))
             colour = "white" if lightness < 0.5 else "black"
-            axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=8)
+            axes.text(column, row, said, ha="center", va="center", color=colour, fontsize=9)
 
     # the names
     style: Any = {"family": "monospace", "parse_math": False}

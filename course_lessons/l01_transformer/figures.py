@@ -29,7 +29,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
     On top of each stands `expected`, what it says.
     """
     # how far a part stands from the stream that it reads
-    axes = plt.subplots(figsize=(10.6, 6.2))[1]
+    axes = plt.subplots(figsize=(8.8, 6.2))[1]
     side = 0.72
     norm: dict[str, Any] = {"color": "black", "linestyle": (0, (2, 1)), "linewidth": 2}
     columns = [1.7 * number for number in range(len(names))]
@@ -107,7 +107,7 @@ def softmax(
     names: Sequence[str], logits: Float[Tensor, " token"], p: Float[Tensor, " token"]
 ) -> Sequence[Axes]:
     """The logits of some tokens, and beside them the probabilities that a softmax makes."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9, 0.9 + 0.36 * len(names)))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 0.9 + 0.36 * len(names)))
     shown = [visible(name) for name in names]
     before = dict(zip(shown, logits.tolist(), strict=True))
     plots.bars(before, "before the softmax: logits", "logit", axes=left)
@@ -138,7 +138,7 @@ def chosen(
 
     `sources` names the columns of all texts, where these differ.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1, 1.35))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.6), width_ratios=(1, 1.35))
     shown = [visible(name) if name in names else name for name in sources]
     causal(pattern, names, "One pattern: each row sums to 1", left)
     n = len(names)
@@ -154,7 +154,7 @@ def brought(
     names: Sequence[str], columns: Mapping[str, ByPos], highlight: Sequence[str]
 ) -> Sequence[Axes]:
     """What a destination receives in one head: a row for each source, a panel for each measure."""
-    size = (10.5, 0.9 + 0.33 * len(names))
+    size = (8.8, 0.9 + 0.33 * len(names))
     figure, panels = plt.subplots(1, len(columns), figsize=size, sharey=True, layout="constrained")
     figure.suptitle(f"What does {visible(names[-1])} receive in this head, from each source?")
     shown = [visible(name) for name in names]
@@ -176,7 +176,7 @@ def normed_and_bent() -> Sequence[Axes]:
     Beside the GELU stands a hard cut at 0.
     """
     x = torch.tensor([5.5, 3.5, 6.5, 4.0, 9.0, 3.0, 4.5, 6.0])
-    _, panels = plt.subplots(1, 3, figsize=(9.5, 3.3), width_ratios=(1, 1, 1.3))
+    _, panels = plt.subplots(1, 3, figsize=(8.8, 3.3), width_ratios=(1, 1, 1.3))
     for axes, values, title in zip(
         panels, (x, F.layer_norm(x, (8,))), ("a stream's entries", "normed"), strict=False
     ):

@@ -21,7 +21,7 @@ ALT = plots.alt_texts(__file__)
 
 def pieces(stages: Mapping[str, Sequence[str]]) -> Axes:
     """One text in several vocabularies, a row for each, every token as wide as its characters."""
-    axes = plt.subplots(figsize=(9, 0.5 + 0.72 * len(stages)))[1]
+    axes = plt.subplots(figsize=(8.8, 0.5 + 0.72 * len(stages)))[1]
     for row, tokens in enumerate(stages.values()):
         # the library's two
         shown = [visible(token.replace("Ġ", " ").replace("Ċ", "\n")) for token in tokens]
@@ -64,9 +64,9 @@ def training(
 
     "seen" is the mean of 20 steps; "new text", "next" and "previous" are measured each `every`.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(12, 4.6), width_ratios=(1.6, 1))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 5.2), width_ratios=(1.6, 1))
     labels = (
-        "How low is the loss on training text and on new text?",
+        "How low is the loss on seen and on new text?",
         "training step",
         "loss, nats per token",
     )
@@ -80,9 +80,9 @@ def training(
     for name, value in tables.items():
         axes.axhline(value, color="black", linewidth=1, linestyle=":")
         axes.text(
-            1, value + 0.05, name, fontsize=8, ha="right", transform=axes.get_yaxis_transform()
+            1, value + 0.05, name, fontsize=9, ha="right", transform=axes.get_yaxis_transform()
         )
-    axes.legend(fontsize=9, frameon=True, framealpha=1, edgecolor="none")
+    axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2)
     looks = {
         f"{name} token": {every * n: share for n, share in enumerate(runs["no mask"][name], 1)}
         for name in ("next", "previous")
@@ -96,7 +96,7 @@ def training(
 
 def gaps(texts: Mapping[str, Float[Tensor, " text"]]) -> Axes:
     """Each text a dot at its mean surprise less what the model expects; a row for each source."""
-    axes = plt.subplots(figsize=(9, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     looks = zip(texts.values(), COLOURS, "*" + MARKERS, strict=False)
     for row, (values, colour, marker) in enumerate(looks):
         n = len(values)
@@ -109,7 +109,7 @@ def gaps(texts: Mapping[str, Float[Tensor, " text"]]) -> Axes:
     axes.invert_yaxis()
     axes.set(xlabel="surprise of a text less its entropy, nats per token")
     axes.set_title("Is a text more surprising than the model expects?")
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="lower right", fontsize=9)
     return axes
 
 
@@ -118,7 +118,7 @@ def two_cuts(names: Sequence[str], ways: Mapping[str, Sequence[float]], before: 
 
     The dashed line is the value `before`.
     """
-    figure = plt.subplots(figsize=(9, 3.6))[1]
+    figure = plt.subplots(figsize=(8.8, 3.6))[1]
     shown = [visible(name) for name in names]
     axes = plots.grouped_bars(
         ways, shown, "What is left of ·KeyError?", "probability", numbers=True, axes=figure

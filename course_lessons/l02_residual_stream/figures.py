@@ -71,7 +71,7 @@ def shares(
     label: str,
 ) -> Axes:
     """Shares by row and position, darker the larger, in percent; those above 10 are written in."""
-    _, axes = plt.subplots(figsize=(10, 1.6 + 0.7 * len(rows)))
+    _, axes = plt.subplots(figsize=(8.8, 1.6 + 0.7 * len(rows)))
     look: dict[str, Any] = {"numbers_from": 10, "spec": ".0f", "colours": "Blues", "axes": axes}
     plots.heatmap(100 * share, rows, tokens, title, "", xlabel, label=f"{label}, %", **look)
     axes.set_yticks(range(len(rows)), rows)  # words, not tokens
@@ -88,7 +88,7 @@ def two_each(
     """Two bars for each head, one of either group, with a number on those that are long enough."""
     bars = {name: list(each.values()) for name, each in groups.items()}
     heads = list(next(iter(groups.values())))
-    axes = plt.subplots(figsize=(max(10, 0.75 * len(heads)), 3.6))[1]
+    axes = plt.subplots(figsize=(8.8, 3.6))[1]
     plots.grouped_bars(bars, heads, title, unit, "head", numbers=True, axes=axes).legend(
         title=legend
     )

@@ -92,7 +92,7 @@ def turned(
 
     Both are drawn coordinate by coordinate.
     """
-    _, grid = plt.subplots(2, 2, figsize=(10.5, 5.8), sharex="col", sharey="col")
+    _, grid = plt.subplots(2, 2, figsize=(8.8, 5.8), sharex="col", sharey="col")
     for (left, right), (name, stream), colour in zip(
         grid, streams.items(), COLOURS[:2], strict=True
     ):
@@ -122,7 +122,8 @@ def who_reads_whom(strength: Float[Tensor, "writer door reader"]) -> None:
     }
     title = "How much of each head of layer 0 do those of layer 1 read?"
     rows = [f"0.{head}" for head in range(writers)]
-    axes = plots.heatmap(strength.flatten(1), rows, columns, title, "written by", **look)
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
+    plots.heatmap(strength.flatten(1), rows, columns, title, "written by", axes=axes, **look)
     for door in (1, 2):
         axes.axvline(door * readers - 0.5, color="white", linewidth=3)
 
@@ -133,7 +134,7 @@ def _flow(axes: Axes, start: tuple[float, float], end: tuple[float, float], **lo
     )
 
 
-def _schematic(height: float, top: float, title: str, width: float = 10) -> Axes:
+def _schematic(height: float, top: float, title: str, width: float = 8.8) -> Axes:
     _, axes = plt.subplots(figsize=(width, height))
     axes.set(xlim=(0, 10), ylim=(0, top), title=title)
     axes.axis("off")
@@ -157,7 +158,7 @@ def turn_and_back() -> None:
 
 def where_and_what() -> None:
     """A head as two matrices: A mixes the rows of the stream (positions), W_OV acts on each row."""
-    _, axes = plt.subplots(figsize=(11, 3.1))
+    _, axes = plt.subplots(figsize=(8.8, 3.1))
     axes.axis("off")
     weights = [[1, 0, 0, 0], [0.9, 0.1, 0, 0], [0.1, 0.8, 0.1, 0], [0.1, 0.2, 0.6, 0.1]]
     A = np.tril(np.array(weights))
@@ -192,7 +193,7 @@ def lens(
     probability = logits.softmax(-1)[:, range(len(comes)), comes]  # [stage, pos]
     stages = ["embedding", *(f"after layer {layer}" for layer in range(len(logits) - 1))]
     title = "Which token would be predicted after each layer?"
-    _, axes = plt.subplots(figsize=(10, 1.6 + 0.7 * len(stages)))
+    _, axes = plt.subplots(figsize=(8.8, 1.6 + 0.7 * len(stages)))
     look: dict[str, Any] = {"label": "p of the token that comes, %", "colours": "Blues"}
     xlabel = "position (its own token)"
     plots.heatmap(100 * probability, stages, tokens, title, "", xlabel, axes=axes, **look)
@@ -200,8 +201,8 @@ def lens(
     for stage, pos in itertools.product(range(len(stages)), range(len(comes))):
         word = visible(str(model.to_string([int(logits[stage, pos].argmax())])))
         ink = "white" if probability[stage, pos] > 0.5 else "black"
-        short = word if len(word) < 10 else f"{word[:8]}…"
-        axes.annotate(short, (pos, stage), ha="center", va="center", color=ink, fontsize=7, **CODE)
+        short = word if len(word) < 8 else f"{word[:5]}…"
+        axes.annotate(short, (pos, stage), ha="center", va="center", color=ink, fontsize=9, **CODE)
     return axes
 
 

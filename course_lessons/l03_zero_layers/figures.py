@@ -29,7 +29,7 @@ def writing(
     tokens: Sequence[str], row: Float[Tensor, " V"], names: Sequence[str]
 ) -> Sequence[Axes]:
     """A written text, a box for each token, and the next token's probabilities."""
-    figure = plt.figure(figsize=(10, 3.4), layout="none")
+    figure = plt.figure(figsize=(8.8, 3.4), layout="none")
     left = figure.add_axes((0.01, 0.03, 0.62, 0.87))
     right = figure.add_axes((0.75, 0.17, 0.24, 0.73))
     x = y = 0
@@ -45,7 +45,7 @@ def writing(
             if x + len(piece) > WIDTH:
                 x, y = 0, y + 1
             left.add_patch(Rectangle((x, y - 0.75), len(piece), 1, **look))
-            left.text(x + len(piece) / 2, y, piece, fontsize=8.5, ha="center", **CODE)
+            left.text(x + len(piece) / 2, y, piece, fontsize=9, ha="center", **CODE)
             x += len(piece)
             if piece.endswith("↵"):
                 x, y = 0, y + 1
@@ -73,7 +73,7 @@ def factors(d_vocab: Count, d_model: Count) -> None:
 
     One token's row is picked out.
     """
-    _, axes = plt.subplots(figsize=(10, 4))
+    _, axes = plt.subplots(figsize=(8.8, 4))
     table = f"{d_vocab:,} × {d_vocab:,}: a row for each current\ntoken, a column for each next one"
     parts = (
         (0, 1, 4, "$W_E$", f"{d_model:,} numbers\nfor each current token", COLOURS[0]),
@@ -114,14 +114,14 @@ def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes, bar: bool = True)
         bar=bar,
         axes=axes,
     )
-    axes.tick_params(labelsize=8, labelrotation=0)
+    axes.tick_params(labelsize=9, labelrotation=0)
     axes.images[0].set_clim(0, 1)
 
 
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     """Show letters' embeddings as arrows, unembeddings as points, and their probabilities."""
     n = len(W_E)
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 5.2))
     for i, letter in enumerate(ascii_lowercase[:n]):
         arrow, point = (v / v.norm() for v in (W_E[i], W_U[:, i]))
         left.plot([0, 0.8 * arrow[0]], [0, 0.8 * arrow[1]], color=COLOURS[0], linewidth=0.8)
@@ -153,7 +153,7 @@ def own_factors(
     """
     numbers = [str(i) for i in range(W_E.shape[1])]
     _, axes = plt.subplots(
-        1, 3, figsize=(10.5, 3.2), width_ratios=[max(len(numbers), 3), len(words), len(words)]
+        1, 3, figsize=(8.8, 3.2), width_ratios=[max(len(numbers), 3), len(words), len(words)]
     )
     look: dict[str, Any] = {"centred": True, "limit": 3.0, "numbers_from": 0, "bar": False}
     plots.heatmap(W_E, words, numbers, "$W_E$", axes=axes[0], **look)
@@ -175,7 +175,7 @@ def rings(tables: Mapping[int, Float[Tensor, "n n"]]) -> None:
     titles = {
         f"d_model = {d_model} (dots: first guesses)": table for d_model, table in tables.items()
     }
-    panels = plots.panels(titles, (10, 4.7))
+    panels = plots.panels(titles, (8.8, 4.7))
     for (axes, table), title in zip(panels, titles, strict=True):
         _ring(table, title, axes, bar=axes is panels[-1][0])
         axes.plot(table.argmax(1), range(len(table)), ".", color=COLOURS[1], markersize=5)
@@ -233,7 +233,7 @@ class LiveTable:
         ):
             kept[step] = thin_tables.row_centred_correlation(table, other, self.often)
         self.between_rows[step] = thin_tables.between_rows(table)
-        _, axes = plt.subplot_mosaic("AB\nCC", figsize=(10.5, 8.2), height_ratios=(2.3, 1))
+        _, axes = plt.subplot_mosaic("AB\nCC", figsize=(8.8, 8.2), height_ratios=(2.3, 1))
         tables = {f"step {step}: {loss:.2f} nats": table, "counted": self.counted}
         orders(tables, self.words, [axes["A"], axes["B"]])
         like = {
@@ -286,7 +286,7 @@ def orders(
     tables: Mapping[str, Tensor], words: Mapping[str, int], panels: Sequence[Axes] = ()
 ) -> None:
     """The same few rows and columns of several tables, as log-probabilities side by side."""
-    panels = panels or [axes for axes, _ in plots.panels(tables, (11, 4.5))]
+    panels = panels or [axes for axes, _ in plots.panels(tables, (8.8, 4.5))]
     ids, names = list(words.values()), {token: word for word, token in words.items()}
     for axes, (title, table) in zip(panels, tables.items(), strict=True):
         _log_p(table, ids, ids, names, title, axes, bar=axes is panels[-1])
@@ -298,7 +298,7 @@ def agreement(x: Float[Tensor, " pair"], tables: Mapping[str, Float[Tensor, " pa
     """Entries of tables against those of the bigram table, x."""
     values = torch.cat([x, *tables.values()])
     limits = values.min().item() - 0.5, values.max().item() + 0.5
-    panels = plots.panels(tables, (10.5, 5))
+    panels = plots.panels(tables, (8.8, 5))
     for (axes, y), name in zip(panels, tables, strict=True):
         density(x, y, name, "log p(next | current), row-centred", "", axes)
         axes.axline((0, 0), slope=1, color=COLOURS[1], linewidth=1, label="y = x")
@@ -321,7 +321,7 @@ def alike(
         ahead = table[list(group)].softmax(1).mean(0).topk(8).indices.tolist()
         columns += [token for token in ahead if token not in columns][:4]
     rows = [token for group in groups for token in group]
-    axes = plt.subplots(figsize=(10, 1.4 + 0.2 * len(rows)))[1]
+    axes = plt.subplots(figsize=(8.8, 1.4 + 0.2 * len(rows)))[1]
     _log_p(
         table,
         rows,
@@ -345,7 +345,7 @@ def resemblance(
 
     Beside that stands what the whole models lose. `lines` are other tables.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.8))
     models = list(correlations)
     groups = {
         "its own table": list(correlations.values()),

@@ -15,7 +15,7 @@ ByName = Mapping[str, float]
 
 def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str]) -> None:
     """Show smoothings of one row: what each word's count gives, and what it gets besides."""
-    for axes, (counted, given) in plots.panels(ways, (10.5, 3.2), ylabel="probability"):
+    for axes, (counted, given) in plots.panels(ways, (8.8, 3.2), ylabel="probability"):
         axes.bar(words, counted, color=COLOURS[0], label="from its own count")
         bars = axes.bar(
             words,
@@ -36,7 +36,7 @@ def three_words(ways: Mapping[str, tuple[Tensor, Tensor]], words: Sequence[str])
 
 def contest(over: Mapping[str, tuple[float, float]], alt: str) -> None:
     """Show what tables lose beyond the model, in nats with standard errors."""
-    _, axes = plt.subplots(figsize=(9, 0.9 + 0.5 * len(over)))
+    _, axes = plt.subplots(figsize=(8.8, 0.9 + 0.5 * len(over)))
     means, errors = zip(*over.values(), strict=True)
     axes.errorbar(
         means, list(over), xerr=errors, fmt="o", color=COLOURS[0], capsize=5, markersize=8
@@ -70,7 +70,7 @@ def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
 
     `share` is what they leave, in %.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.8))
     plots.bars(share, "Left to pairs never seen", "share of the probability, %", axes=left)
     names = ["by leaving them more", "by knowing which"]
     title = "What the model saves on such a pair, beyond yours"

@@ -26,7 +26,7 @@ def one_head(source: str, between: Sequence[str], dest: str, output: str) -> Non
 
     The destination looks back for the source, whose information raises the output token.
     """
-    _, axes = plt.subplots(figsize=(10, 3.9))
+    _, axes = plt.subplots(figsize=(8.8, 3.9))
     words, last = [source, *between, dest, output], len(between) + 1
     named = {0: "source", last: "destination", last + 1: "output token"}
     for i, word in enumerate(words):
@@ -54,7 +54,7 @@ def expected(
     It maps titles to probabilities.
     """
     said = []
-    _, drawn = plt.subplots(1, len(given), figsize=(10, 3.6), sharex=True)
+    _, drawn = plt.subplots(1, len(given), figsize=(8.8, 3.6), sharex=True)
     for axes, (title, probabilities) in zip(drawn, given.items(), strict=True):
         top = probabilities.topk(7)
         words = [text.visible(str(word)) for word in model.to_str_tokens(top.indices)]
@@ -69,7 +69,7 @@ def expected(
 
 def terms(adds: Mapping[str, Float[Tensor, " path"]], heads: int) -> None:
     """What each path adds, the direct path first: bars by path, one for each thing compared."""
-    axes = plt.subplots(figsize=(10, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     paths = ["direct path", *(f"0.{h}" for h in range(heads))]
     title = "After with open(path, ', what does each path add?"
     plots.grouped_bars(adds, paths, title, "logits", "path", axes=axes).legend()
@@ -87,7 +87,7 @@ def two_tables(
     `names` are those of destinations, sources and output tokens.
     """
     dests, sources, outputs = ([text.visible(word) for word in words] for words in names)
-    _, drawn = plt.subplots(1, 2, figsize=(10, 2.7), width_ratios=[len(sources), len(outputs)])
+    _, drawn = plt.subplots(1, 2, figsize=(8.8, 2.7), width_ratios=[len(sources), len(outputs)])
     titles = "full QK table: who looks where", "full OV table: what is moved"
     drawings.numbers(drawn[0], qk, dests, sources, titles[0], "destination", "source")
     drawings.numbers(drawn[1], ov, sources, outputs, titles[1], "source", "output token")
@@ -114,7 +114,7 @@ def score_to_logit(
         f"the product\n(in all {float(added.sum()):.1f})": {"": added},
     }
     heights = [1.7, 1, 1, 1]  # the first row has two numbers at each bar
-    _, grid = plt.subplots(4, 1, figsize=(10, 6.4), sharex="col", height_ratios=heights)
+    _, grid = plt.subplots(4, 1, figsize=(8.8, 6.4), sharex="col", height_ratios=heights)
     for (name, parts), axes in zip(rows.items(), grid, strict=True):
         _stacked_bars(axes, parts)
         axes.set_ylabel(name, rotation=0, ha="right", va="center")
@@ -187,7 +187,7 @@ def findings(
         "xticks": distances,
         "xticklabels": distances,
     }
-    panels = plots.panels(tests, (10, 3.8 * -(-len(tests) // 2)), rows=-(-len(tests) // 2))
+    panels = plots.panels(tests, (8.8, 3.8 * -(-len(tests) // 2)), rows=-(-len(tests) // 2))
     for name, (axes, (without, tried)) in zip(tests, panels, strict=True):
         lines = {"with its source": tried[:, 0], "with a random token": without * tried[:, 2]}
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
@@ -211,7 +211,7 @@ def raised_by(
 ) -> None:
     """Who raised the output token of each finding: attention to its source, and logits added."""
     lines, columns = -(-len(rises) // 2), min(2, len(rises))  # of findings
-    size = (10, 4.6 * lines)
+    size = (8.8, 4.6 * lines)
     _, grid = plt.subplots(2 * lines, columns, figsize=size, sharex=True, squeeze=False)
     tall = grid.reshape(lines, 2, columns).swapaxes(1, 2).reshape(-1, 2)  # [finding, panel]
     for upper, lower in tall[1:]:
@@ -239,7 +239,7 @@ def rings(heads: Mapping[str, tuple[Float[Tensor, "n 2"], Float[Tensor, "2 2"]]]
 
     `heads` has the letters' embeddings, which are their unembeddings, too, and the OV circuit.
     """
-    _, grid = plt.subplots(2, len(heads), figsize=(10, 5.4), height_ratios=[1.6, 1])
+    _, grid = plt.subplots(2, len(heads), figsize=(8.8, 5.4), height_ratios=[1.6, 1])
     for (above, below), (title, (letters, circuit)) in zip(grid.T, heads.items(), strict=True):
         names = list("abcdefghijklmnopqrstuvwxyz"[: len(letters)])
         sent = torch.nn.functional.normalize(letters @ circuit)
@@ -258,7 +258,7 @@ def rings(heads: Mapping[str, tuple[Float[Tensor, "n 2"], Float[Tensor, "2 2"]]]
 
 def first_in_row(shares: Mapping[str, Sequence[float]]) -> None:
     """The share of tokens that raise themselves most, by head; of "untrained" ones the largest."""
-    axes = plt.subplots(figsize=(10, 3.4))[1]
+    axes = plt.subplots(figsize=(8.8, 3.4))[1]
     heads = [f"0.{h}" for h in range(len(shares["trained"]))]
     bars = {"trained": shares["trained"]}
     plots.grouped_bars(bars, heads, "", "share of the tokens", "head", axes=axes)

@@ -38,7 +38,7 @@ def rank_one(looks: Numbers, adds: Numbers, dests: Sequence[str], outputs: Seque
     All have one scale.
     """
     sizes = {"width_ratios": (1, len(outputs)), "height_ratios": (1, len(dests))}
-    _, grid = plt.subplots(2, 2, figsize=(9, 4), gridspec_kw=sizes)
+    _, grid = plt.subplots(2, 2, figsize=(8.8, 4), gridspec_kw=sizes)
     effects = [[written(add, "+g") for add in adds.tolist()]]
     attention = [[f"{look:g}"] for look in looks.tolist()]
     said = [
@@ -87,7 +87,7 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
 def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
     """For each head the share of its attention that each program foresees."""
     words = "How much of a head's attention does a program foresee?", "share foreseen", "head"
-    axes = plt.subplots(figsize=(10, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     plots.grouped_bars(
         scores, [f"0.{h}" for h in range(8)], *words, numbers=True, axes=axes
     ).legend()
@@ -99,7 +99,7 @@ def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
     There is a panel for each kind.
     """
     _, grid = plt.subplots(
-        1, len(panels), figsize=(10, 0.9 + 0.38 * len(next(iter(panels.values()))))
+        1, len(panels), figsize=(8.8, 0.9 + 0.38 * len(next(iter(panels.values()))))
     )
     for axes, (title, counts) in zip(grid, panels.items(), strict=True):
         plots.bars(counts, title, unit, ["came"], axes)
@@ -125,7 +125,7 @@ def gains(
 
     `changes` are in nats, `medians` are factors.
     """
-    _, axes = plt.subplots(figsize=(10, 4.2))
+    _, axes = plt.subplots(figsize=(8.8, 4.2))
     for i, (marker, (name, values)) in enumerate(zip(MARKERS, changes.items(), strict=False)):
         # side by side, to be seen
         spread = torch.linspace(-0.32, 0.32, 11).repeat(len(values))[: len(values)]
@@ -149,7 +149,7 @@ def by_distance(
 ) -> None:
     """What each head's skip-trigrams do, and what attention their sources get, by distance."""
     log: dict[str, Any] = {"xscale": "log", "xticks": distances, "xticklabels": distances}
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 4.4))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.4))
     kinds = (
         ("factor for the output token", factors, left),
         ("attention to the source", looks, right),
@@ -179,7 +179,7 @@ def start_token(
     looks: Float[Tensor, " head"], rises: Mapping[str, Sequence[tuple[float, float]]]
 ) -> None:
     """The start token's share of attention by head, and by how much the loss rises, with errors."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.5, 3.8), width_ratios=[1, 1.5])
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.8), width_ratios=[1, 1.5])
     names = [f"0.{h}" for h in range(len(looks))]
     title = "attention to the start token"
     plots.grouped_bars({"": looks}, names, title, "share", "head", axes=left)
@@ -203,7 +203,7 @@ def eigenvalues(
 
     Beside the scores stands what chance gives.
     """
-    _, panels = plt.subplots(1, 3, figsize=(10.5, 4), width_ratios=[2, 2, 3])
+    _, panels = plt.subplots(1, 3, figsize=(8.8, 4), width_ratios=[2, 2, 3])
     points: dict[str, Any] = {"lines": False, "markers": True}
     for axes, (title, values) in zip(panels, planes.items(), strict=False):
         labels = title, "real part of λ", "imaginary part"

@@ -22,7 +22,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
 
     A place on a line gives each number its weight, and it votes for its own name.
     """
-    axes = plt.subplots(figsize=(10, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     where = 0.3 + 3.2 * torch.tensor(numbers) / max(numbers)
     weight = (2 * where).softmax(0)
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
@@ -61,7 +61,7 @@ def ballots(
     """
     shown = dict(zip(titles, zip(cases, parts, strict=True), strict=True))
     unit = "votes for the largest, minus votes\nfor the one below (longest = 1)"
-    for axes, (numbers, given) in plots.panels(shown, (10, 4), "number at each position", unit):
+    for axes, (numbers, given) in plots.panels(shown, (8.8, 4), "number at each position", unit):
         heights = (given / given.abs().max()).tolist()
         colours = [ORANGE if number == max(numbers) else BLUE for number in numbers]
         axes.bar(range(len(numbers) + 1), [*heights, sum(heights)], color=[*colours, GREY])
@@ -92,7 +92,7 @@ def parts_of_margin(parts: Float[Tensor, "pos value"], last: float) -> None:
         "position",
         "number there (nothing written: below 0.05)",
     )
-    axes, limit = plt.subplots(figsize=(10, 3.4))[1], 1.8  # so that boxes are seen on the darkest
+    axes, limit = plt.subplots(figsize=(8.8, 3.4))[1], 1.8  # so that boxes are seen on the darkest
     look: dict[str, Any] = {
         "label": "part (largest = 1)",
         "centred": True,
@@ -113,7 +113,7 @@ def tables(
     """Two tables of scores side by side on one scale, row-centred beforehand."""
     limit = float(torch.stack([left, right]).abs().max())
     both = dict(zip(titles, (left, right), strict=True))
-    for axes, table in plots.panels(both, (10, 4.4), "number at the source", "last number"):
+    for axes, table in plots.panels(both, (8.8, 4.4), "number at the source", "last number"):
         drawn = axes.imshow(table, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
     plt.colorbar(drawn, ax=axes.figure.axes, label="score, row-centred")
     plots.show(ALT["tables"])
@@ -124,7 +124,7 @@ def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> 
 
     Those with errors are larger and orange, the worst four numbered.
     """
-    _, panels = plt.subplots(3, 1, figsize=(10, 5))
+    _, panels = plt.subplots(3, 1, figsize=(8.8, 5))
     count = torch.zeros(len(g), dtype=torch.long) if errors is None else errors
     pieces = torch.arange(len(g)).chunk(3)
     width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces) + 1
@@ -160,7 +160,7 @@ def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) ->
         f"place of {M} on the way from {M - 1} to {M + 1}",
         "wrong lists of length 6",
     )
-    axes = plots.curves(curves, *words, x=places, markers=True, figsize=(10, 4.4), ylim=(0, None))
+    axes = plots.curves(curves, *words, x=places, markers=True, figsize=(8.8, 4.4), ylim=(0, None))
     axes.axvline(now, color="black", lw=0.8)
     axes.annotate(
         " where training left it", (now, 0.97), xycoords=("data", "axes fraction"), va="top"

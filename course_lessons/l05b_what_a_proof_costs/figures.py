@@ -33,7 +33,7 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
         "legend": False,
     }
     axes = plots.curves(
-        points, *words, lines=False, markers=True, size=8, figsize=(10, 4.4), **look
+        points, *words, lines=False, markers=True, size=8, figsize=(8.8, 4.4), **look
     )
     for name, (cost, share) in proofs.items():
         still = f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
@@ -63,7 +63,7 @@ def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
         "largest number M",
         "smaller numbers, from 0 upwards",
     )
-    axes = plt.subplots(figsize=(10, 4.4))[1]
+    axes = plt.subplots(figsize=(8.8, 4.4))[1]
     axes.plot(range(len(allowed)), ":", color=GREY, label="all that are smaller")
     plots.curves(
         {"by the line": allowed, "by the line, if it were exact": exact}, *words, axes=axes
@@ -84,7 +84,7 @@ def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> No
     words = "How strongly does each query pull?", "last number", "f, score per mean step"
     room = min(0, float(by_value.min())) - 0.35, None
     axes = plots.curves(
-        pulls, *words, lines=False, markers=True, size=4, figsize=(10, 4), ylim=room
+        pulls, *words, lines=False, markers=True, size=4, figsize=(8.8, 4), ylim=room
     )
     axes.axhline(0, color="black", lw=0.8)
     for value in named:
@@ -101,7 +101,7 @@ def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> No
 
 def needed(need: Values, step: Values, wrong: Bool[Tensor, " value"]) -> None:
     """Each largest value by the step that it needs and the step that it has."""
-    _, axes = plt.subplots(figsize=(10, 5))
+    _, axes = plt.subplots(figsize=(8.8, 5))
     for is_wrong, name, colour, marker in (
         (False, "never wrong", BLUE, "o"),
         (True, "sometimes wrong", ORANGE, "D"),
@@ -122,7 +122,7 @@ def needed(need: Values, step: Values, wrong: Bool[Tensor, " value"]) -> None:
 
 def remade(errors: Mapping[str, int]) -> None:
     """The wrong lists of length 6 with each line, on a logarithmic scale."""
-    _, axes = plt.subplots(figsize=(10, 3.6))
+    _, axes = plt.subplots(figsize=(8.8, 3.6))
     names, counts = [*errors], [*errors.values()]
     colours = [ORANGE if "trained" in name else BLUE for name in names]
     shown = [max(count, 1) for count in counts]

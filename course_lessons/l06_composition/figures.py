@@ -34,7 +34,7 @@ def doors(costs: Mapping[str, float] | None = None) -> None:
 
     Each is as wide as its `costs` in nats.
     """
-    axes = plt.subplots(figsize=(10, 4.4))[1]
+    axes = plt.subplots(figsize=(8.8, 4.4))[1]
     for layer, (low, high) in enumerate(((0.3, 2.5), (2.8, 6.1))):
         axes.axhspan(low, high, color=GROUND, zorder=0)
         axes.text(
@@ -79,7 +79,7 @@ def paths(n_heads: Count) -> None:
         f"a head in layer 1: {n_heads}": [(0, 0), (0, 2.7), (2, 2.7), (2, 4)],
         f"two heads: {n_heads**2}": [(0, 0), (0, 1.3), (1, 1.3), (1, 2.7), (2, 2.7), (2, 4)],
     }
-    for axes, route in plots.panels(kinds, (10.4, 3.9), "tokens"):
+    for axes, route in plots.panels(kinds, (8.8, 3.9), "tokens"):
         for low in (0.8, 2.2):
             axes.axhspan(low, low + 1, color=GROUND, zorder=0)
         axes.vlines(range(3), 0, 4, color="#bdbdbd", lw=3, zorder=1)
@@ -134,7 +134,7 @@ def scores_and_terms(
 
     The terms fill a square, the query's part on the rows, the key's on the columns.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.6), width_ratios=[1, 1])
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.6), width_ratios=[1, 1])
     names = [visible(token) for token in tokens]
     average, top = float(scores.mean()), float(scores[best])
     colours = [ORANGE if src == best else "#9a9a9a" for src in range(len(names))]
@@ -182,7 +182,7 @@ def against_chance(
 
     Those above 0.08 have their heads' names.
     """
-    axes = plt.subplots(figsize=(9, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     for row, (name, score) in enumerate(scores.items()):
         low, high = null[name].min().item(), null[name].max().item()
         label = "all random draws" if row == 0 else None
@@ -205,7 +205,7 @@ def against_chance(
 
 def rises(found: Mapping[str, tuple[float, float]]) -> None:
     """By how much the loss rises, in nats with standard errors, for each head that is cut out."""
-    axes = plt.subplots(figsize=(9, 3.4))[1]
+    axes = plt.subplots(figsize=(8.8, 3.4))[1]
     for height, (mean, error) in enumerate(found.values()):
         axes.errorbar(mean, height, xerr=error, fmt="o", color=BLUE, capsize=4)
         said = f"{written(mean)} ± {written(error)}" if mean > 0.05 else written(mean, ".3f")

@@ -31,7 +31,7 @@ def cuts(rises: Mapping[str, float]) -> None:
 
 def logit_and_probability(logit: Mapping[str, float], p: Mapping[str, float]) -> None:
     """The logit and the probability of one token, with nothing cut and after each cut."""
-    _, panels = plt.subplots(1, 2, figsize=(10, 3.4))
+    _, panels = plt.subplots(1, 2, figsize=(8.8, 3.4))
     titles = "logit of mp, in nats", "probability of mp"
     for axes, title, values, spec in zip(panels, titles, (logit, p), (".1f", ".3f"), strict=True):
         heights = [float(value) for value in values.values()]
@@ -43,7 +43,7 @@ def logit_and_probability(logit: Mapping[str, float], p: Mapping[str, float]) ->
 
 def patterns(shown: Mapping[str, Pattern], tokens: Sequence[str]) -> None:
     """Attention patterns side by side, one for each title, tokens on both axes."""
-    for axes, pattern in plots.panels(shown, (10.4, 3.7), "source", "destination"):
+    for axes, pattern in plots.panels(shown, (8.8, 3.7), "source", "destination"):
         axes.imshow(pattern, cmap="Blues", vmin=0, vmax=1.7)
         for set_ticks in (axes.set_xticks, axes.set_yticks):
             set_ticks(range(len(tokens)), tokens, family="monospace", parse_math=False)
@@ -77,7 +77,7 @@ def score_tables(scores: Scores, d_model: int) -> None:
 
 def shut_doors(rises: Mapping[str, Sequence[float]], title: str) -> None:
     """By how much the loss rises at queries, keys and values, a bar for each way to replace."""
-    axes = plt.subplots(figsize=(9, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     places = ["queries", "keys", "values"]
     unit = "rise of the loss, in nats"
     plots.grouped_bars(rises, places, title, unit, numbers=True, axes=axes)
@@ -89,7 +89,7 @@ def shut_doors(rises: Mapping[str, Sequence[float]], title: str) -> None:
 
 def orders(losses: Mapping[str, float]) -> None:
     """The loss as steps down: each of the `losses`, in nats, is reached from the one before it."""
-    _, axes = plt.subplots(figsize=(9, 3.6))
+    _, axes = plt.subplots(figsize=(8.8, 3.6))
     values = list(losses.values())
     for step, (before, after) in enumerate(itertools.pairwise(values), 1):
         axes.bar(

@@ -53,7 +53,7 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     """
     # the map's ends are too dark to read on
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")
-    axes = plt.subplots(figsize=(10.3, 3.1))[1]
+    axes = plt.subplots(figsize=(8.8, 3.1))[1]
     column, line = 0, 0
     for token, value in zip(tokens, added.clamp(-limit, limit).tolist(), strict=True):
         word = visible(token)
@@ -84,7 +84,7 @@ def scores(panels: Mapping[str, Float[Tensor, " head"]]) -> None:
 
     A panel is named "two-layer 1".
     """
-    _, axes = plt.subplots(1, len(panels), figsize=(9, 3.4), sharey=True)
+    _, axes = plt.subplots(1, len(panels), figsize=(8.8, 3.4), sharey=True)
     for panel, (title, values) in zip(axes, panels.items(), strict=True):
         words = title.replace(" ", ", layer "), "", "head"
         plots.grouped_bars({"score": values}, _heads(title[-1]), *words, axes=panel)
@@ -119,7 +119,7 @@ def patterns(
     pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of: Sequence[int]
 ) -> None:
     """Show the attention patterns of the heads `of` layer 1, side by side."""
-    _, axes = plt.subplots(1, len(of), figsize=(10.4, 5))
+    _, axes = plt.subplots(1, len(of), figsize=(8.8, 5))
     for panel, head in zip(axes, of, strict=True):
         plots.attention(pattern[head], tokens, f"head 1.{head}", panel)
     plots.show(ALT["patterns"])
@@ -146,7 +146,7 @@ def moved(
 
     The label moves `later` places.
     """
-    _, panels = plt.subplots(len(of), 1, figsize=(9.6, 5.8), sharex=True)
+    _, panels = plt.subplots(len(of), 1, figsize=(8.8, 5.8), sharex=True)
     for i, (axes, head) in enumerate(zip(panels, of, strict=True)):
         attention = {
             name: dict(enumerate(line[:, i].tolist(), -before)) for name, line in lines.items()
@@ -177,7 +177,7 @@ def enough(passes: Mapping[str, Mapping[str, Float[Tensor, "pass text"]]]) -> No
 
     `passes` has them by what replaces everything else, and then by what is kept.
     """
-    axes = plt.subplots(figsize=(9, 4.2))[1]
+    axes = plt.subplots(figsize=(8.8, 4.2))[1]
     kept = list(next(iter(passes.values())))
     for x, by_kept in enumerate(passes.values()):
         for i, (name, nats) in enumerate(by_kept.items()):

@@ -32,7 +32,7 @@ def company(looks: Float[Tensor, " back"], before: Sequence[str] = ("u", "v", "w
 
     Its attention `looks` back.
     """
-    axes = plt.subplots(figsize=(10.4, 3.5))[1]
+    axes = plt.subplots(figsize=(8.8, 3.5))[1]
     tokens = [*before, "A", "B", "· · ·", *before, "A", "?"]
     B, again = len(before) + 1, len(tokens) - 2
     _text(tokens, axes, {"?": "#ffe9d6"})
@@ -63,7 +63,7 @@ def _bars(
     xlabel: str = "",
     height: float = 4.2,
 ) -> Axes:
-    axes = plt.subplots(figsize=(9, height))[1]
+    axes = plt.subplots(figsize=(8.8, height))[1]
     plots.grouped_bars(bars, places, title, unit, xlabel, numbers=True, axes=axes).legend(
         ncols=len(bars)
     )
@@ -78,7 +78,7 @@ def _panels(
     top: float,
 ) -> None:
     for title, (axes, bars) in zip(
-        panels, plots.panels(panels, (10.4, 6.2), rows=len(panels)), strict=True
+        panels, plots.panels(panels, (8.8, 6.2), rows=len(panels)), strict=True
     ):
         plots.grouped_bars(bars, places, title, unit, xlabel, numbers=True, axes=axes)
         axes.label_outer()
@@ -155,7 +155,7 @@ def word_pieces(attention: Mapping[str, Float[Tensor, " head"]]) -> None:
 
 def worth(cost: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
     """Show what heads are worth on each kind of text, in nats per token, with standard errors."""
-    axes = plt.subplots(figsize=(9, 3.8))[1]
+    axes = plt.subplots(figsize=(8.8, 3.8))[1]
     for i, (name, by_text) in enumerate(cost.items()):
         means, errors = zip(*by_text.values(), strict=True)
         at = [x + 0.3 * (i - 0.5) for x in range(len(by_text))]
@@ -172,7 +172,7 @@ def worth(cost: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
 
 def looks_of_variants(values: Mapping[str, Sequence[float]], families: Sequence[str]) -> None:
     """Show the texts that were made for it, and the attention to B from each of the three."""
-    _, (strip, axes) = plt.subplots(2, 1, figsize=(9, 5.6), height_ratios=[1, 3])
+    _, (strip, axes) = plt.subplots(2, 1, figsize=(8.8, 5.6), height_ratios=[1, 3])
     _text(("· · ·", "name", "B", "· · ·", "Name"), strip)
     drawings.arrow(strip, (4, 0.2), (2, 0.2), LOOKS, "--", 0.25)
     strip.text(3, 1.5, "how much attention?", ha="center", color=LOOKS, fontsize=9)
@@ -188,7 +188,7 @@ def occurrences() -> None:
 
     It has A in the same company, A in another, and at the end the first company and A again.
     """
-    axes = plt.subplots(figsize=(10.4, 3.0))[1]
+    axes = plt.subplots(figsize=(8.8, 3.0))[1]
     parts = ("start", "same", "A", "B", "· · ·", "other", "A", "B'", "· · ·", "same", "A")
     _text(parts, axes, {"same": "#ffe9d6", "other": "#dcebf5"})
     for target, words in ((3, "the same company"), (7, "another, but nearer")):

@@ -74,7 +74,7 @@ def weights(
     """Circuits as pictures, with a line where one slot of the stream ends and the next begins."""
     names = {"QK": ("key", "query"), "OV": ("to", "from")}
     for axes, (name, circuit) in zip(
-        plt.subplots(1, 2, figsize=(10, 4.9))[1], circuits.items(), strict=True
+        plt.subplots(1, 2, figsize=(8.8, 4.9))[1], circuits.items(), strict=True
     ):
         limit = circuit.abs().max().item()
         axes.imshow(circuit, cmap="RdBu_r", vmin=-limit, vmax=limit, interpolation="nearest")
@@ -96,7 +96,7 @@ def by_length(one_layer: Mapping[int, float], seeds: Sequence[Mapping[int, float
     curves = {"two layers, the worst of five seeds": worst, "one layer, four heads": {**one_layer}}
     curves["a guess among the letters"] = {n: 1 / n for n in one_layer}
     words = "Who knows what came after?", "letters in the block", "share of right answers"
-    axes = plots.curves(curves, *words, markers=True, figsize=(10, 4.2), ylim=(0, 1.06))
+    axes = plots.curves(curves, *words, markers=True, figsize=(8.8, 4.2), ylim=(0, 1.06))
     axes.axvspan(4.8, 8.2, color=COLOURS[6], alpha=0.12)
     axes.text(6.5, 0.03, "lengths in training", ha="center", fontsize=9)
     axes.legend(loc="center right", bbox_to_anchor=(0.95, 0.66))
@@ -108,7 +108,7 @@ def followed(shares: Mapping[str, Sequence[float]], title: str, alt: str) -> Non
 
     `alt` is the description's name.
     """
-    axes = plt.subplots(figsize=(10, 4))[1]
+    axes = plt.subplots(figsize=(8.8, 4))[1]
     seeds = [f"seed {seed}" for seed in range(len(next(iter(shares.values()))))]
     words = title, "share that follows the other text"
     plots.grouped_bars(shares, seeds, *words, numbers=True, axes=axes)
@@ -121,7 +121,7 @@ def looks(attention: Mapping[str, Mapping[str, float]]) -> None:
     """Where each head looks, as shares of its attention, a panel for each layer."""
     words = "layer 0, in the block", "layer 1, at the questions"
     for n, (axes, title) in enumerate(
-        zip(plt.subplots(1, 2, figsize=(10, 3.8), sharey=True)[1], words, strict=True)
+        zip(plt.subplots(1, 2, figsize=(8.8, 3.8), sharey=True)[1], words, strict=True)
     ):
         of_layer = {head: shares for head, shares in attention.items() if head.startswith(f"{n}.")}
         places = [*next(iter(of_layer.values()))]

@@ -41,7 +41,7 @@ def document(tokens: Int[Tensor, " pos"], known: Bool[Tensor, " pos-1"]) -> None
     """
     a_row, numbers = 32, tokens.tolist()
     height = -(-len(numbers) // a_row)
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.8 * height))
+    _, axes = plt.subplots(figsize=(8.8, 0.4 + 0.8 * height))
     for i, (token, hit) in enumerate(zip(numbers, [False, *known.tolist()], strict=True)):
         drawings.box(axes, i % a_row, -(i // a_row), f"{token:>2}", "#ffd9b8" if hit else "white")
         axes.texts[-1].set(fontsize=9, fontweight="bold" if hit else "normal")
@@ -82,7 +82,7 @@ class Watching:
     """
 
     def __init__(self, table: float, steps: int):
-        self.figure, self.panels = plt.subplots(1, 2, figsize=(9.6, 3.8))
+        self.figure, self.panels = plt.subplots(1, 2, figsize=(8.8, 3.8))
         self.canvas = display(self.figure, display_id=True)
         self.table, self.steps = table, steps
 
@@ -122,7 +122,7 @@ class Watching:
         for end, label in sorted(ends) if steps[-1] >= self.steps else ():
             # labels of lines that end together stand one above the other
             height = max(end, height + 0.04)
-            right.text(steps[-1], height, label, fontsize=8, va="center")
+            right.text(steps[-1], height, label, fontsize=9, va="center")
         right.set(
             title="Scores, one line per head", xlabel="step", xlim=(0, self.steps), ylim=(0, 1)
         )
@@ -186,7 +186,7 @@ def savings(
     axes.set(
         title=title, xlabel="step", ylabel="gain, nats per token", xlim=(0, until), ylim=(-0.2, 3.8)
     )
-    axes.legend(fontsize=8, loc="upper left")
+    axes.legend(fontsize=9, loc="upper left")
     return axes
 
 

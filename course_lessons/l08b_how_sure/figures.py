@@ -44,7 +44,7 @@ def law(
 
     Lines are the exponent that fits best, and published ones, through the middle of the dots.
     """
-    _, panels = plt.subplots(1, len(means), figsize=(9.8, 3.8), sharey=True, layout="constrained")
+    _, panels = plt.subplots(1, len(means), figsize=(8.8, 3.8), sharey=True, layout="constrained")
     for axes, (name, made) in zip(panels, means.items(), strict=True):
         sizes, times = np.transpose(made)
         centre, ends = np.exp(np.log(made).mean(0)), np.array([min(sizes), max(sizes)])

@@ -96,7 +96,7 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
 
     Only at `total` do all of them have one.
     """
-    _, axes = plt.subplots(figsize=(9.6, 0.8 + 0.5 * len(periods)))
+    _, axes = plt.subplots(figsize=(8.8, 0.8 + 0.5 * len(periods)))
     axes.axvline(total, color=ORANGE, lw=6, alpha=0.3)
     axes.text(total, 0.45, f"all of them: {total}", ha="center", color="#a34700")
     for row, period in enumerate(periods):
@@ -115,7 +115,7 @@ def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
 
 def mistakes(pairs: Pairs, expected: Which, found: Which, off: Int[Tensor, " pair"]) -> None:
     """Left: which pairs were to go wrong, and which did. Right: by how much the answers are off."""
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.6), width_ratios=[1.2, 1])
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.6), width_ratios=[1.2, 1])
     left.plot(*pairs[expected].T, "s", ms=3.2, mfc="none", color=GREY, label="expected")
     left.plot(*pairs[found].T, ".", ms=2.5, color=ORANGE, label="found")
     left.set(
@@ -144,7 +144,7 @@ def neurons(
     """
     columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
     _, panels = plt.subplots(
-        3, len(columns), figsize=(9.6, 7.0), height_ratios=(2, 3, 2), squeeze=False
+        3, len(columns), figsize=(8.8, 7.0), height_ratios=(2, 3, 2), squeeze=False
     )
     for (top, middle, bottom), (title, (first, second, votes)) in zip(
         panels.T, columns.items(), strict=True
@@ -169,7 +169,7 @@ def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) 
 
     Left are all curves together, right is each.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(9.6, 4.2), width_ratios=[1.7, 1])
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.2), width_ratios=[1.7, 1])
     says = (
         "Which waves are in the curves?",
         "frequency: periods in 128 values (at the peaks: how long a period is)",
@@ -203,7 +203,7 @@ def phases(found: Sequence[Float[Tensor, "4 _neuron"]]) -> None:
     named["control: a partner's votes (ours)"] = found[0][[0, 2, 3]]
     xlabel, ylabel = "phase φ of the curve, in turns", "phase of the votes, in turns"
     turn = torch.tensor([-0.5, 0.5])
-    for axes, (came, went, f) in plots.panels(named, (9.6, 6.2), xlabel, ylabel, rows=2):
+    for axes, (came, went, f) in plots.panels(named, (8.8, 6.2), xlabel, ylabel, rows=2):
         for fine, label in ((False, "other groups"), (True, "finest group")):
             x, y = (z[(f > 25) == fine] / (2 * torch.pi) for z in (came, went))
             axes.plot(x, y, MARKERS[fine], color=COLOURS[fine], ms=4, label=label)
@@ -218,7 +218,7 @@ def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
 
     Below each stands its control, without as many neurons at random.
     """
-    _, axes = plt.subplots(figsize=(9.6, 0.95 * len(cuts) + 1.1))
+    _, axes = plt.subplots(figsize=(8.8, 0.95 * len(cuts) + 1.1))
     looks = {
         "without the group": (0.0, ORANGE, ORANGE),
         "without as many neurons at random": (0.36, GREY, "white"),
@@ -268,7 +268,7 @@ def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
 
     On the axis a doubling is a step of one width.
     """
-    _, axes = plt.subplots(figsize=(9.6, 0.78 * len(tested) + 1.0))
+    _, axes = plt.subplots(figsize=(8.8, 0.78 * len(tested) + 1.0))
     for row, cuts in enumerate(tested):
         axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
         for cut in cuts:

@@ -28,7 +28,7 @@ def learning(
 
     `until` hides what is later, `waves` adds key waves.
     """
-    panels = plots.panels(runs, (max(9.0, 4.9 * len(runs)), 3.9), "training step", "loss, nats")
+    panels = plots.panels(runs, (max(8.8, 4.4 * len(runs)), 3.9), "training step", "loss, nats")
     for axes, group in panels:
         lines = [(run, "test_loss", ORANGE, "-", "new pairs") for run in group]
         # all seeds learn these alike
@@ -57,14 +57,14 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     """Losses over the steps of training, one line for each part of the logits."""
     says = "What grows while nothing seems to happen?", "training step", "loss, nats"
     axes = plots.curves(
-        losses, *says, x=steps, figsize=(9.6, 5.0), ylim=(0, 16), xlim=(0, steps[-1])
+        losses, *says, x=steps, figsize=(8.8, 5.0), ylim=(0, 16), xlim=(0, steps[-1])
     )
     _guessing(axes, steps[-1])
 
 
 def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> None:
     """Two steps of training for each seed, joined by a line, seeds below each other."""
-    _, axes = plt.subplots(figsize=(9.6, 3.4))
+    _, axes = plt.subplots(figsize=(8.8, 3.4))
     rows = range(len(first))
     axes.hlines(rows, first, last, color=GREY, lw=1)
     for steps, marker, colour, name in zip(

@@ -45,7 +45,7 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
     """
     rows = -(-len(W) // 3)
     for axes, directions in plots.panels(
-        dict(zip(titles, W, strict=True)), (9.6, 3.8 * rows), rows=rows
+        dict(zip(titles, W, strict=True)), (8.8, 3.8 * rows), rows=rows
     ):
         axes.add_patch(plt.Circle((0, 0), 1, fill=False, color=GREY, lw=0.6))
         for feature, end in enumerate(directions.tolist()):
@@ -66,7 +66,7 @@ def prices(densities: Sequence[float], losses: Series) -> None:
         "xticklabels": map("{:g}".format, densities),
     }
     plots.curves(
-        losses, *says, markers=True, figsize=(9.6, 4.4), ylim=(0, None), **scale
+        losses, *says, markers=True, figsize=(8.8, 4.4), ylim=(0, None), **scale
     ).minorticks_off()
 
 
@@ -118,7 +118,7 @@ def found(
     Units are sorted: feature by feature, the one that matches it best.
     """
     _, panels = plt.subplots(
-        1, len(likes) + 1, figsize=(10.4, 4.4), width_ratios=[1] * len(likes) + [0.85]
+        1, len(likes) + 1, figsize=(8.8, 4.4), width_ratios=[1] * len(likes) + [0.85]
     )
     for axes, (title, like) in zip(panels, likes.items(), strict=False):
         left, order = like.clone(), []
@@ -157,7 +157,7 @@ def cut(before: Planes, after: Planes, values: Mapping[str, Float[Tensor, " _fea
     Before is dotted.
     """
     _, panels = plt.subplots(
-        2, len(before), figsize=(4.7 * len(before), 6.2), squeeze=False, height_ratios=[1.3, 1]
+        2, len(before), figsize=(4.4 * len(before), 6.2), squeeze=False, height_ratios=[1.3, 1]
     )
     for (upper, lower), (title, directions) in zip(panels.T, before.items(), strict=True):
         for i, (old, new) in enumerate(
@@ -176,7 +176,7 @@ def squeeze() -> None:
 
     One feature is active.
     """
-    _, axes = plt.subplots(figsize=(9.6, 2.9))
+    _, axes = plt.subplots(figsize=(8.8, 2.9))
     for i, y in enumerate((2.2, 1.65, 1.1, 0.55, 0.0)):
         line, inside, text, width = (
             (ORANGE, ORANGE, "white", 2) if i == 3 else (GREY, "white", "black", 0.7)
@@ -243,7 +243,7 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
 
     Ground and underline show how strongly a neuron fires.
     """
-    _, axes = plt.subplots(figsize=(9.6, 0.4 + 0.38 * len(where)))
+    _, axes = plt.subplots(figsize=(8.8, 0.4 + 0.38 * len(where)))
     for row, place in enumerate(where):
         _line(axes, row, words, fires, place)
     axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.4, -0.7), title=title)

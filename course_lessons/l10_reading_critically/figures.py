@@ -33,7 +33,7 @@ def board(
     `trial` has what was tried with each of these texts, by method. Hatched: no door can be reached.
     """
     names, methods = [*programs], [*trial]
-    size = (10.0, 2.0 + 0.36 * len(methods))
+    size = (8.8, 2.0 + 0.36 * len(methods))
     panels = {f"other text: {form}": number for number, form in enumerate(forms)}
     for (title, number), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
         scores = torch.stack([tries[number].reached.mean(1) for tries in trial.values()])
@@ -84,7 +84,7 @@ def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> N
     `right` has both shares by label, `rises` nats.
     """
     labels = [*right]
-    _, (left, other) = plt.subplots(1, 2, figsize=(9.0, 3.4))
+    _, (left, other) = plt.subplots(1, 2, figsize=(8.8, 3.4))
     before, after = zip(*right.values(), strict=True)
     groups = {"before layer 0": before, "after layer 0": after}
     title = "Can a probe read it?"
@@ -142,7 +142,7 @@ def graph(
     The rest is one number.
     """
     n = len(tokens)
-    _, axes = plt.subplots(figsize=(9.8, 5.4))
+    _, axes = plt.subplots(figsize=(8.8, 5.4))
     _tokens_below(axes, tokens)
     logit = (n - 3.0, 3.3)
     routes = _routes(axes, n, logit, terms, least)

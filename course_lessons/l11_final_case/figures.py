@@ -16,7 +16,7 @@ ALT = plots.alt_texts(__file__)
 
 def reasons(tokens: Sequence[str], places: Mapping[str, int]) -> None:
     """A text, and from its last token an arrow for each reason to the place that it gives."""
-    axes = plt.subplots(figsize=(10, 3.3))[1]
+    axes = plt.subplots(figsize=(8.8, 3.3))[1]
     dest = len(tokens) - 1
     for x, token in enumerate(tokens):
         face = "#ffe9d6" if x == dest else "#dcebf5" if x in places.values() else "#f3f3f3"
@@ -75,7 +75,7 @@ def last_looks(
     tokens: Sequence[str], rows: Mapping[str, tuple[Float[Tensor, " src"], str]]
 ) -> None:
     """A text for each head, shaded by its attention from the last token, and what its box says."""
-    axes = plt.subplots(figsize=(10, 0.75 * len(rows) + 0.7))[1]
+    axes = plt.subplots(figsize=(8.8, 0.75 * len(rows) + 0.7))[1]
     dest = len(tokens) - 1
     shades = plt.get_cmap("Blues")
     for y, (name, (attention, said)) in enumerate(rows.items()):

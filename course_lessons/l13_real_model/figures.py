@@ -25,7 +25,7 @@ def guesses(
     by_text: Mapping[str, Mapping[str, float]], right: Sequence[str], alt: str = "guesses"
 ) -> None:
     """Show what may come next under each heading, likeliest first; the `right` tokens stand out."""
-    panels = plt.subplots(len(by_text), 1, figsize=(9, 6.4), sharex=True)[1]
+    panels = plt.subplots(len(by_text), 1, figsize=(8.8, 6.4), sharex=True)[1]
     for axes, (words, guessed), answer in zip(panels, by_text.items(), right, strict=True):
         named = {visible(token): p for token, p in guessed.items()}
         plots.bars(named, "", "", [visible(answer)], axes)
@@ -45,7 +45,7 @@ def passes(loss: Float[Tensor, " place"], chance: float) -> None:
     axes = plots.curves({"": means}, *words, x=middles, markers=True, legend=False, ylim=(0, 17))
     axes.axvline(len(loss) / 2 + 1, color=COLOURS[6], linestyle=":", label="second pass begins")
     axes.axhline(chance, color=COLOURS[6], lw=1, label="all tokens equally likely")
-    axes.legend(loc="lower left", fontsize=8)
+    axes.legend(loc="lower left", fontsize=9)
     plots.show(ALT["passes"])
 
 
@@ -60,7 +60,7 @@ def grid(scores: Grid, named: Collection[Head], alt: str) -> None:
         if scores[layer, head] > 0.2:
             colour = "white" if scores[layer, head] > 0.5 else "black"
             name = head_name((layer, head))
-            axes.text(head, layer, name, ha="center", va="center", color=colour, fontsize=8)
+            axes.text(head, layer, name, ha="center", va="center", color=colour, fontsize=9)
     axes.set(xlabel="head", xticks=range(scores.shape[1]))
     axes.set(ylabel="layer", yticks=range(0, len(scores), 3))
     figure.colorbar(drawn, ax=axes, label="share of its attention", shrink=0.6)
@@ -74,7 +74,7 @@ def effects(
 
     A grey line marks the largest that a head of the control does: its "fall" and its "rise".
     """
-    left, right = plt.subplots(1, 2, figsize=(10, 3.8))[1]
+    left, right = plt.subplots(1, 2, figsize=(8.8, 3.8))[1]
     best = [head_name(next(iter(falls)))]
     by_name = {head_name(head): fall for head, fall in falls.items()}
     costs = {head_name(head): rises[head] for head in falls}
@@ -92,7 +92,7 @@ def doors(losses: Mapping[str, Float[Tensor, "pass text"]]) -> None:
     """Show the loss of the second pass for each door, with the first pass as a diamond."""
     second = {name: loss[1].mean().item() for name, loss in losses.items()}
     first = [loss[0].mean().item() for loss in losses.values()]
-    axes = plt.subplots(figsize=(9, 0.9 + 0.42 * len(second)))[1]
+    axes = plt.subplots(figsize=(8.8, 0.9 + 0.42 * len(second)))[1]
     title = "Where does another text's label do harm?"
     in_keys = [name for name in second if name.endswith("readers' keys")]
     unit = "nats per token in the second pass; a diamond is the first pass"
@@ -146,7 +146,7 @@ def page(pattern: Float[Tensor, "dest src"], tokens: Sequence[str], title: str) 
 
 def kept(shares: Mapping[str, Float[Tensor, " text"]], named: Sequence[str]) -> None:
     """Show which share of the saving is left, with a point for each text; `named` stand out."""
-    axes = plt.subplots(figsize=(9, 0.9 + 0.46 * len(shares)))[1]
+    axes = plt.subplots(figsize=(8.8, 0.9 + 0.46 * len(shares)))[1]
     title, unit = "What is kept, and what does the second pass still save?", "share of the saving"
     _bars_of_texts(shares, title, unit, named, axes)
     axes.axvline(0, color="black", lw=0.8)
