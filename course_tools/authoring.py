@@ -153,7 +153,7 @@ def _after_bet(source: str) -> str:
     On a page that is read before it is run, it would tell.
     """
     told, *rest = re.split(r"(?m)^(?=#)", source, maxsplit=1)
-    summary = "<summary><b>When it has run:</b> what came, and why</summary>"
+    summary = "<summary><b>When it has run, read on here:</b> what came, and why</summary>"
     folded = f"<details>{summary}\n\n{told.strip()}\n</details>" if told.strip() else ""
     return "\n\n".join(filter(None, [folded, *rest]))
 

@@ -73,7 +73,7 @@ def machine(names: Sequence[str], expected: Sequence[str]) -> None:
         drawings.arrow(axes, start, end, ORANGE, bend=bend)
     notes = {
         0.0: "tokens  [batch, pos]",
-        0.85: "and where it stands in the text (section 4)",
+        0.85: "GPT-2 adds its place here (section 4)",
         1.3: "the stream  [batch, pos, d_model]",
         2.5: "the only part that reads other positions",
         3.25: "+  what a part makes is added",

@@ -1,13 +1,11 @@
 """What only lesson 04 draws: two tables of a head, from a score to a logit, and who raised it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from html import escape
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from IPython.display import display
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 from transformer_lens import HookedTransformer
@@ -147,29 +145,8 @@ def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> N
         said = plots.written(value)
         if len(parts) > 1:
             said += f"\n{first}: {plots.written(float(heights[place]))}"
-        axes.text(place, float(top[place]), said, ha="center", va="bottom", fontsize=10)
-
-
-def largest(model: HookedTransformer, entries: Sequence[Int[Tensor, "entry 3"]]) -> None:
-    """Each head's largest entries of its full OV table, in a table to read.
-
-    Each is source … destination → output token; where the source raises itself, they are bold.
-    """
-    lines, said = "", []
-    for h, ids in enumerate(entries):
-        cells = ""
-        for row in ids:
-            words = [text.visible(str(word)) for word in model.to_str_tokens(row)]
-            written = "{} … {} → {}".format(*words)
-            is_copy = words[0].strip("·") == words[2].strip("·")
-            shown = f'<code style="white-space: nowrap">{escape(written)}</code>'
-            shown = f"<b>{shown}</b>" if is_copy else shown
-            cells += f'<td style="text-align: left">{shown}</td>'
-            said.append(f"head 0.{h}: {written}{' (itself)' if is_copy else ''}")
-        lines += f"<tr><th>0.{h}</th>{cells}</tr>"
-    head = "<th>head</th><th colspan=4>source … destination → output token</th>"
-    page = f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
-    display({"text/html": page, "text/plain": "\n".join(said)}, raw=True)
+        size = 9 if len(parts) > 1 else 10
+        axes.text(place, float(top[place]), said, ha="center", va="bottom", fontsize=size)
 
 
 def findings(
@@ -194,7 +171,7 @@ def findings(
         plots.curves(lines, "", "", "", x=distances, markers=True, axes=axes, **log)
         axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
         at = [str(d) for d, does in zip(distances, holds(tried).tolist(), strict=True) if does]
-        verdict = f"holds {', '.join(at)} back" if at else "holds nowhere"
+        verdict = f"holds {', '.join(at)} back" if at else "holds nowhere: rare, or as random"
         axes.set_title(f"{name}\n{verdict}", **CODE)
         axes.tick_params(labelbottom=True)
         axes.minorticks_off()

@@ -14,7 +14,7 @@ from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 from course_utils.text import visible
 
-WIDTH = 100  # characters of a line
+WIDTH = 84  # characters of a line
 # of words beside an arrow: the first three colours, dark enough to read
 DARK = (COLOURS[0], "#a34700", COLOURS[2])
 ALT = plots.alt_texts(__file__)
@@ -53,7 +53,7 @@ def passage(tokens: Sequence[str], added: Float[Tensor, " pos"], limit: float = 
     """
     # the map's ends are too dark to read on
     colours = ScalarMappable(Normalize(-limit / 0.7, limit / 0.7), "PuOr_r")
-    axes = plt.subplots(figsize=(8.8, 3.1))[1]
+    axes = plt.subplots(figsize=(8.8, 3.5))[1]
     column, line = 0, 0
     for token, value in zip(tokens, added.clamp(-limit, limit).tolist(), strict=True):
         word = visible(token)
