@@ -296,12 +296,13 @@ def _check_form(name: str, head: Head) -> None:
 class ProgramRun(NamedTuple):
     """What a program did on some texts.
 
-    That is its slots in the end, and by head its attention and what it wrote.
+    That is its slots in the end, and by head its attention, what it wrote, and its layer.
     """
 
     slots: dict[str, Slots]
     looks: dict[str, Float[Tensor, "batch dest src"]]
     wrote: dict[str, dict[str, Slots]]
+    layers: dict[str, int]
 
     @property
     def said(self) -> Int[Tensor, "batch pos"]:
@@ -347,7 +348,8 @@ def run(
                 total = total + received[slot]
         return total
 
-    done = ProgramRun({}, {}, {})
+    layers = {name: number for number, layer in enumerate(program.layers) for name in layer}
+    done = ProgramRun({}, {}, {}, layers)
     ahead = torch.ones(n, n).triu(1).bool()  # [dest, src]
     for layer in program.layers:
         for name, head in layer.items():

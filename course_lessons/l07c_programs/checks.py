@@ -6,10 +6,12 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons.fixtures import tiny_model
-from course_lessons.programs import START, Program, run
+from course_lessons.programs import START, Head, Program, back, both, run, where
 from course_utils import interventions
 from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.expectations import Wrong, demand
+
+LETTERS = "·abcde"  # of the texts that `two_tokens` is asked about
 
 
 def _out(
@@ -26,6 +28,13 @@ def _after(text: list[int], n: int) -> list[int]:
     """What came after the last `n` tokens, each time that they came before."""
     places = range(n, len(text) - 1)
     return [text[place + 1] for place in places if text[place - n + 1 : place + 1] == text[-n:]]
+
+
+def _both_here() -> Program:
+    """Two comparisons, as they should be, but both with the token here."""
+    first = {"one": Head(back(1), {"token": "one"}), "two": Head(back(2), {"token": "two"})}
+    look = both(where("one", equals="token"), where("two", equals="token"))
+    return Program(first, {"reader": Head(look, {"token": "out"})})
 
 
 @judged
@@ -51,10 +60,15 @@ def two_tokens(answer: Answer) -> None:
     second = all(one in (wanted, by_one) for _, one, wanted, by_one in apart)
     wrong = [(text, one, wanted) for text, one, wanted, _ in apart if one != wanted]
     if wrong:
+        demand(
+            said != _out(_both_here(), texts, 6)[:, -1].argmax(-1).tolist(),
+            "both comparisons are with the token here. One of the two at the end is the token "
+            'before it: which slot holds it here, for `equals="…"`?',
+        )
         text, one, wanted = wrong[0]
         what = (
-            f"after {' '.join(map(str, text))} it should say {wanted}, "
-            f"which came after the last two; yours says {one}"
+            f"after {' '.join(LETTERS[token] for token in text)} it should say {LETTERS[wanted]}, "
+            f"which came after the last two; yours says {LETTERS[one] if one else 'nothing'}"
         )
         demand(not second, f"{what}, as if one token counted: a place fits where both do.")
         raise Wrong(f"{what}.")
@@ -85,6 +99,13 @@ def _whole(
         model, *cuts, instead={cut: cache["z", 0][:, :, cut[1]] for cut in cuts}
     ):
         return model(tokens)
+
+
+def _of_one_head(outcome: object, *arguments: object) -> str | None:
+    """What to say where a writer was given the z of all heads."""
+    if isinstance(outcome, RuntimeError) and "size of tensor" in str(outcome):
+        return "`instead` takes each head's own z, [batch, pos, d_head]: `z[:, :, head]`."
+    return None
 
 
 def _case(heads: list[int], door: str, **sizes: int) -> tuple:
@@ -119,5 +140,12 @@ interchange = compared(
         ),
         "you swap what the heads write everywhere: "
         "only what one door reads of it should be swapped.": _whole,
+        "only one of the heads is swapped: give `cut` all doors at once, each head's z.": tuple(
+            lambda model, tokens, source, heads, door, n=n: _swapped(
+                model, tokens, source, [heads[n]], door
+            )
+            for n in (-1, 0)
+        ),
     },
+    advice=_of_one_head,
 )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib.pyplot as plt
 from jaxtyping import Float, Int
+from matplotlib.container import BarContainer
 from torch import Tensor
 
 from course_lessons.programs import ProgramRun
@@ -27,27 +28,29 @@ def trace(done: ProgramRun, tokens: Int[Tensor, " pos"]) -> None:
 
     It shows the slots at each position, and where the last one looks.
     """
-    rows = [
-        "token",
-        *(slot for slot in done.slots if slot not in ("token", "place", "any", "out")),
-        "out",
-    ]
+    written = [slot for slot in done.slots if slot not in ("token", "place", "any", "out")]
+    holds_places = any(done.slots[slot].shape[-1] == len(tokens) for slot in written)
+    rows = ["token", *(["place"] if holds_places else []), *written, "out"]
+    given = {"token": "white", "place": "white", "out": "#ffe9d6"}
     last, places = len(tokens) - 1, [*map(str, range(len(tokens)))]
     high = len(rows) + 0.55 * len(done.looks)
-    axes = plt.subplots(figsize=(1.1 * (last + 3.4), 0.55 * high))[1]
+    beside = 1.9  # inches for the names
+    wide = min(1.1, (8.8 - beside) / (last + 1.2))  # inches for a position
+    axes = plt.subplots(figsize=(beside + wide * (last + 1.2), 0.55 * high))[1]
     for y, slot in enumerate(rows):
         axes.text(-0.7, -y, slot, ha="right", va="center", family="monospace")
         for x, there in enumerate(done.slots[slot][0]):
             if held := _held(there, LETTERS if len(there) == len(LETTERS) else places):
-                colour = {"token": "white", "out": "#ffe9d6"}.get(slot, "#e8f1f8")
+                colour = given.get(slot, "#e8f1f8")
                 axes.add_patch(
                     plt.Rectangle((x - 0.42, -y - 0.4), 0.84, 0.8, fc=colour, ec=COLOURS[6])
                 )
                 size = 11 - 2 * held.count("\n")
                 axes.text(x, -y, held, ha="center", va="center", fontsize=size, linespacing=0.95)
     for n, (name, seen) in enumerate(done.looks.items()):
-        height, colour, line = 0.95 + 0.55 * n, COLOURS[n % 6], "--" if n % 2 else "-"
-        axes.text(-0.7, height, f"{name} looks", ha="right", va="center", color=colour, fontsize=10)
+        height, colour = 0.95 + 0.55 * n, COLOURS[n % 6]
+        words = f"layer {done.layers[name]}: {name} looks"
+        axes.text(-0.7, height, words, ha="right", va="center", color=colour, fontsize=10)
         axes.plot(last, height, "o", color=colour, ms=5)
         for x in (seen[0, -1] > seen[0, -1].max() / 2).nonzero().flatten().tolist():
             # or arrows to one place would hide each other
@@ -58,8 +61,11 @@ def trace(done: ProgramRun, tokens: Int[Tensor, " pos"]) -> None:
                 (x, height),
                 arrowprops={"arrowstyle": "-|>", "color": colour, "shrinkA": 0},
             )
-            axes.plot([x, last], [height, height], color=colour, ls=line)
-    axes.set(xlim=(-2.9, last + 0.5), ylim=(0.5 - len(rows), 0.5 + high - len(rows) + 0.2))
+            axes.plot([x, last], [height, height], color=colour)
+    axes.set(
+        xlim=(-0.7 - beside / wide, last + 0.5),
+        ylim=(0.5 - len(rows), 0.5 + high - len(rows) + 0.2),
+    )
     axes.axis("off")
     said = _held(done.slots["out"][0, -1], LETTERS).split("\n")[0][:1] or "nothing"
     text = " ".join(LETTERS[token] for token in tokens.tolist())
@@ -110,10 +116,14 @@ def followed(shares: Mapping[str, Sequence[float]], title: str, alt: str) -> Non
     """
     axes = plt.subplots(figsize=(8.8, 4))[1]
     seeds = [f"seed {seed}" for seed in range(len(next(iter(shares.values()))))]
-    words = title, "share that follows the other text"
-    plots.grouped_bars(shares, seeds, *words, numbers=True, axes=axes)
-    axes.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])
-    axes.legend(ncols=len(shares), loc="upper right")
+    words = title, "answers that follow the other text, %"
+    per_cent = {name: [100 * share for share in by_seed] for name, by_seed in shares.items()}
+    plots.grouped_bars(per_cent, seeds, *words, axes=axes)
+    bars = [group for group in axes.containers if isinstance(group, BarContainer)]
+    for group, colour in zip(bars, COLOURS, strict=False):  # whose bar is too low to be seen?
+        axes.bar_label(group, fmt="%.1f", color=colour, padding=1, fontsize=9)
+    axes.set(ylim=(0, 107), yticks=[0, 25, 50, 75, 100])
+    axes.legend(ncols=len(shares), loc="lower right", bbox_to_anchor=(1, 1))
     plots.show(ALT[alt])
 
 
@@ -127,7 +137,9 @@ def looks(attention: Mapping[str, Mapping[str, float]]) -> None:
         places = [*next(iter(of_layer.values()))]
         # of readers, the letter and what is one after; of writers, n back
         shown = places[3:] if n else places[:3]
-        bars = {head: [shares[place] for place in shown] for head, shares in of_layer.items()}
+        bars = {
+            f"head {head}": [shares[place] for place in shown] for head, shares in of_layer.items()
+        }
         plots.grouped_bars(
             bars, shown, title, "share of attention" if n == 0 else "", numbers=True, axes=axes
         )

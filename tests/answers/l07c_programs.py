@@ -6,6 +6,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons.programs import Head, Look, Program, back, both, where
+from course_utils import interventions
 from course_utils.course.exercises import Answer
 
 OUT = {"token": "out"}
@@ -37,6 +38,17 @@ def _by_hooks() -> Answer:
     return answer
 
 
+def _all_heads(
+    model: HookedTransformer, tokens: Tensor, source: Tensor, heads: list[int], door: str
+) -> Tensor:
+    """For each writer the z of all heads."""
+    readers = range(model.cfg.n_heads)
+    doors = [((0, head), door, (1, reader)) for head in heads for reader in readers]
+    z = model.run_with_cache(source)[1]["z", 0]
+    with interventions.cut(model, *doors, instead={(0, head): z for head in heads}):
+        return model(tokens)
+
+
 RIGHT_ANSWERS = {
     "two_tokens": {
         "the other way round": _two(both(where("two", equals="one"), where("one", equals="token"))),
@@ -57,7 +69,13 @@ WRONG_ANSWERS = {
         "does one head move the token to": lambda: Program({"a": Head(back(20), OUT)}),
         "it repeats the last token": lambda: Program({"a": Head(back(0), OUT)}),
         "as if one token counted": _two(where("one", equals="token")),
-        "it should say": _two(both(where("one", equals="token"), where("two", equals="token"))),
+        "both comparisons are with the token here": _two(
+            both(where("one", equals="token"), where("two", equals="token"))
+        ),
+        "it should say": _two(both(where("one", equals="two"), where("two", equals="one"))),
     },
-    "interchange": {"the logits differ": lambda *given: 2 * _by_hooks()(*given)},
+    "interchange": {
+        "the logits differ": lambda *given: 2 * _by_hooks()(*given),
+        "each head's own z": _all_heads,
+    },
 }
