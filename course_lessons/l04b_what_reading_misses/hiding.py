@@ -13,6 +13,7 @@ Attention = Float[Tensor, "*heads dest src"]
 Hook = tuple[str, Callable[[Tensor, HookPoint], Tensor]]  # where, and what to do there
 
 
+@validated
 def start_value_at_zero(heads: Sequence[int]) -> Hook:
     """A hook: these heads look at the start token as before, and get nothing from it."""
 
@@ -23,6 +24,7 @@ def start_value_at_zero(heads: Sequence[int]) -> Hook:
     return "blocks.0.attn.hook_v", hook
 
 
+@validated
 def start_hidden(heads: Sequence[int]) -> Hook:
     """A hook: these heads look at the other sources only."""
 

@@ -303,6 +303,8 @@ GOOD = {  # a call of each function that is right
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
     hiding.without_start: {"patterns": PATTERN[None]},
+    hiding.start_hidden: {"heads": [0, 1]},
+    hiding.start_value_at_zero: {"heads": [0, 1]},
     insertions.contexts: {
         "tokens": torch.ones(2, 70, dtype=torch.long),
         "n": 3,
