@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from matplotlib.axes import Axes
 from matplotlib.colors import ListedColormap
 from torch import Tensor
@@ -24,14 +24,19 @@ def numbers(
     ylabel: str = "",
     xlabel: str = "",
     spec: str = ".1f",
+    marked: Bool[Tensor, "row column"] | None = None,
 ) -> None:
-    """Write a small table's numbers on white, with a pale ground for the largest of each row."""
-    largest = table == table.amax(1, keepdim=True)
+    """Write a small table's numbers on white, with a pale ground for those that are marked.
+
+    These are the largest of each row, if nothing else is said.
+    """
+    if marked is None:
+        marked = table == table.amax(1, keepdim=True)
     ground = ListedColormap(["white", "#dbeaf5"])
-    axes.imshow(largest.float().cpu().numpy(), aspect="auto", cmap=ground, vmin=0, vmax=1)
+    axes.imshow(marked.float().cpu().numpy(), aspect="auto", cmap=ground, vmin=0, vmax=1)
     for row, values in enumerate(table.tolist()):
         for column, value in enumerate(values):
-            weight = "bold" if largest[row, column] else "normal"
+            weight = "bold" if marked[row, column] else "normal"
             said = plots.written(value, spec)
             axes.text(column, row, said, ha="center", va="center", weight=weight, fontsize=11)
     style: Any = {"family": "monospace", "parse_math": False}

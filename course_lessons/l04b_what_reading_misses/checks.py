@@ -33,7 +33,7 @@ def keep_in_mind(answer: Answer) -> None:
     def after(*text: int) -> Tensor:
         return paths.of_tables(QK, OV, torch.tensor([0, *text]))[-1].softmax(-1)
 
-    heads = "one head does" if len(QK) == 1 else f"your {len(QK)} heads do"
+    heads = "your one head does" if len(QK) == 1 else f"your {len(QK)} heads do"
     for dest in (_IN, _AT):
         even = abs((after(dest)[_MIND] / after(dest)[_BAY]).log()) < 0.05
         likely = f"without keep, mind and bay should be equally likely after {_NAMES[dest]!r}"

@@ -1,4 +1,4 @@
-"""What only lesson 04b draws: distances, programs, the start token, bugs, eigenvalues."""
+"""What only lesson 04b draws: distances, programs, the start token, tables, eigenvalues."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -24,11 +24,14 @@ def tables(
     outputs: Sequence[str],
     spec: str = ".2f",
 ) -> None:
-    """Small tables of destinations against output tokens side by side, with their numbers."""
-    for (axes, table), title in zip(
-        plots.panels(panels, (5 * len(panels), 2.3)), panels, strict=True
-    ):
-        drawings.numbers(axes, table, dests, outputs, title, spec=spec)
+    """Small tables of destinations against output tokens side by side, with their numbers.
+
+    The right output token of each destination, on the diagonal, has a pale ground.
+    """
+    for (axes, table), title in zip(plots.panels(panels, (8.8, 2.3)), panels, strict=True):
+        drawings.numbers(
+            axes, table, dests, outputs, title, spec=spec, marked=torch.eye(*table.shape).bool()
+        )
         axes.label_outer()
 
 
@@ -74,9 +77,7 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
     # the first few have little to choose from
     most = max(pattern[8:].max().item() for pattern in patterns.values())
     names = [token if len(token) < 9 else f"{token[:7]}…" for token in tokens]
-    for (axes, pattern), title in zip(
-        plots.panels(patterns, (5.6 * len(patterns), 5.4)), patterns, strict=True
-    ):
+    for (axes, pattern), title in zip(plots.panels(patterns, (8.8, 5)), patterns, strict=True):
         words: dict[str, Any] = {"ylabel": "destination", "xlabel": "source"}
         plots.heatmap(pattern, names, names, title, **words, colours="Greys", bar=False, axes=axes)
         axes.images[0].set_clim(0, most)
@@ -85,37 +86,17 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
 
 
 def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
-    """For each head the share of its attention that each program foresees."""
+    """For each head but 0.4 the share of its attention that each program foresees."""
+    drawn = [h for h in range(8) if h != 4]
     words = "How much of a head's attention does a program foresee?", "share foreseen", "head"
     axes = plt.subplots(figsize=(8.8, 3.8))[1]
     plots.grouped_bars(
-        scores, [f"0.{h}" for h in range(8)], *words, numbers=True, axes=axes
+        {name: each[drawn] for name, each in scores.items()},
+        [f"0.{h}" for h in drawn],
+        *words,
+        numbers=True,
+        axes=axes,
     ).legend()
-
-
-def times(panels: Mapping[str, Mapping[str, float]], unit: str) -> None:
-    """Bars of how often something came, and should have come by each account.
-
-    There is a panel for each kind.
-    """
-    _, grid = plt.subplots(
-        1, len(panels), figsize=(8.8, 0.9 + 0.38 * len(next(iter(panels.values()))))
-    )
-    for axes, (title, counts) in zip(grid, panels.items(), strict=True):
-        plots.bars(counts, title, unit, ["came"], axes)
-        for label, count in zip(axes.texts, counts.values(), strict=True):
-            label.set_text(f"{count:,.0f}")
-
-
-def raised(found: Mapping[str, Mapping[str, Numbers]]) -> None:
-    """How often output tokens should come by each account, and came: [n] each.
-
-    There is a panel for each kind of triple.
-    """
-    panels = {
-        title: {who: p.sum().item() for who, p in told.items()} for title, told in found.items()
-    }
-    times(panels, "times in the new text")
 
 
 def gains(
@@ -184,7 +165,9 @@ def start_token(
     title = "attention to the start token"
     plots.grouped_bars({"": looks}, names, title, "share", "head", axes=left)
     means = {name: [mean for mean, _ in values] for name, values in rises.items()}
-    plots.grouped_bars(means, names, "rise of the loss", "nats", "head", axes=right).legend()
+    plots.grouped_bars(means, names, "rise of the loss", "nats", "head", axes=right)
+    right.set_ylim(top=1.35 * right.get_ylim()[1])
+    right.legend(loc="upper left")
     drawn: Any = right.containers.copy()
     for bars, values in zip(drawn, rises.values(), strict=True):
         at = [bar.get_x() + bar.get_width() / 2 for bar in bars]
@@ -203,11 +186,13 @@ def eigenvalues(
 
     Beside the scores stands what chance gives.
     """
-    _, panels = plt.subplots(1, 3, figsize=(8.8, 4), width_ratios=[2, 2, 3])
+    _, grid = plt.subplot_mosaic("ac;bc", figsize=(8.8, 4.2))
+    panels = [grid[name] for name in "abc"]
     points: dict[str, Any] = {"lines": False, "markers": True}
     for axes, (title, values) in zip(panels, planes.items(), strict=False):
         labels = title, "real part of λ", "imaginary part"
         plots.curves({"λ": values.imag}, *labels, x=values.real, size=4, axes=axes, **points)
+        axes.set_aspect("equal", adjustable="datalim")  # angles as they are
         axes.axvline(0, color=COLOURS[6], linewidth=0.8)
     last, heads = panels[2], range(len(scores))
     last.axvspan(-chance, chance, color=COLOURS[6], alpha=0.25, label="200 random circuits")

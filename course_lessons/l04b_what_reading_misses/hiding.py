@@ -1,40 +1,44 @@
-"""Attention with sources hidden: the start token, or as much of others."""
+"""The start token out of a head's way: hidden, or seen and its value at zero."""
+
+from collections.abc import Callable, Sequence
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from transformer_lens.hook_points import HookPoint
 
 from course_utils._arguments import validated
 
 Attention = Float[Tensor, "*heads dest src"]
+Hook = tuple[str, Callable[[Tensor, HookPoint], Tensor]]  # where, and what to do there
 
 
 @validated
-def without_start(patterns: Attention, most: float = 1.0) -> Attention:
-    """Patterns with the start token hidden, where it has at most this share of the attention."""
+def start_value_at_zero(heads: Sequence[int]) -> Hook:
+    """A hook: these heads look at the start token as before, and get nothing from it."""
+
+    def hook(v: Tensor, hook: HookPoint) -> Tensor:  # [batch, pos, head, d_head]
+        v[:, 0, list(heads)] = 0
+        return v
+
+    return "blocks.0.attn.hook_v", hook
+
+
+@validated
+def start_hidden(heads: Sequence[int]) -> Hook:
+    """A hook: these heads look at the other sources only."""
+
+    def hook(patterns: Tensor, hook: HookPoint) -> Tensor:  # [batch, head, dest, src]
+        patterns[:, list(heads)] = without_start(patterns[:, list(heads)])
+        return patterns
+
+    return "blocks.0.attn.hook_pattern", hook
+
+
+@validated
+def without_start(patterns: Attention) -> Attention:
+    """Patterns with the start token hidden, where there is another source: rows sum to 1 again."""
     left = patterns.clone()
     left[..., 0] = 0
-    return _shared_out(patterns, left, most)
-
-
-@validated
-def without_others(patterns: Attention, generator: torch.Generator) -> Attention:
-    """The control: other sources hidden, in random order, until as much attention is gone.
-
-    Where the start token has more than half, nothing is: the others have too little.
-    """
-    order = torch.rand(patterns.shape, generator=generator, device=generator.device)
-    order[..., 0] = 2  # the start token comes last, and is never reached
-    places = order.argsort(-1).to(patterns.device)
-    share = patterns.gather(-1, places)
-    gone = share.cumsum(-1) - share  # before each of them
-    taken = torch.minimum(share, (patterns[..., :1] - gone).clamp(min=0))
-    left = torch.zeros_like(patterns).scatter(-1, places, share - taken)
-    return _shared_out(patterns, left, 0.5)
-
-
-def _shared_out(before: Attention, left: Attention, most: float) -> Attention:
-    """What is left as rows that sum to 1, where the start token had at most this share."""
     whole = left.sum(-1, keepdim=True)
-    can_be = (before[..., :1] <= most) & (whole > 1e-6)
-    return torch.where(can_be, left / whole.clamp(min=1e-6), before)
+    return torch.where(whole > 1e-6, left / whole.clamp(min=1e-6), patterns)

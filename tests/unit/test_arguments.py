@@ -36,7 +36,7 @@ from course_lessons.formation import (
     measures,
     runs,
 )
-from course_lessons.l04b_what_reading_misses import hiding, skip_trigrams
+from course_lessons.l04b_what_reading_misses import hiding
 from course_lessons.l05b_what_a_proof_costs import proofs
 from course_lessons.l06_composition import null
 from course_lessons.l07b_second_writer import kinds
@@ -85,7 +85,7 @@ def _last_of_two(embedded):
 
 
 OURS = {Path(package.__file__).parent for package in (course_lessons, course_utils)}
-MODEL, SHALLOW = _model(2), _model(1)
+MODEL = _model(2)
 ADDER = by_hand.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
 FIBONACCI = models.load("fibonacci")
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
@@ -105,15 +105,8 @@ WEIGHTS = dict(zip(("W_E", "W_Q", "W_K", "W_V", "W_O", "W_U"), torch.rand(6, 5, 
 CLOCK = torch.rand(53, 53, 53)
 ZEROS = torch.zeros(5, 5, requires_grad=True)
 REPEAT = programs.Program({"reader": programs.Head(programs.back(1), {"token": "out"})})
-TRIPLES = skip_trigrams.count(TOKENS[0], torch.full((30, 30), 100.0), window=2)
 GOOD = {  # a call of each function that is right
     bigrams.count: {"stream": TOKENS[0], "d_vocab": 30},
-    skip_trigrams.preceded: {
-        "stream": TOKENS[0],
-        "labels": TOKENS[0] % 3,
-        "window": 2,
-        "d_vocab": 30,
-    },
     bigrams.add_alpha: {"table": TABLE, "alpha": 0.5},
     bigrams.kneser_ney: {"table": (9 * TABLE).round()},
     thin_tables.pair_loss: {"logits": TABLE, "pairs": TABLE},
@@ -310,25 +303,13 @@ GOOD = {  # a call of each function that is right
     plots.attention: {"pattern": PATTERN, "tokens": NAMES, "title": ""},
     plots.attention_heads: {"patterns": PATTERN[None], "tokens": NAMES},
     hiding.without_start: {"patterns": PATTERN[None]},
-    hiding.without_others: {"patterns": PATTERN[None], "generator": torch.Generator()},
+    hiding.start_hidden: {"heads": [0, 1]},
+    hiding.start_value_at_zero: {"heads": [0, 1]},
     insertions.contexts: {
         "tokens": torch.ones(2, 70, dtype=torch.long),
         "n": 3,
         "generator": torch.Generator(),
         "d_vocab": 30,
-    },
-    skip_trigrams.count: {
-        "stream": TOKENS[0],
-        "table": torch.full((30, 30), 100.0),
-        "window": 2,
-        "least": 5,
-    },
-    skip_trigrams.instances: {
-        "model": SHALLOW,
-        "tokens": TOKENS,
-        "triples": TRIPLES,
-        "chosen": TRIPLES.likes,
-        "window": 2,
     },
     superposition.cases: {"n": 4},
     superposition.probabilities: {"x": torch.eye(4), "density": 0.1},
@@ -482,7 +463,7 @@ UNREACHED = {"check", "claim", "claims", "identity", "load", "microscope", "pred
 MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name not in UNREACHED]
 # of the lessons' code what is no figure and no check
 MODULES += [by_hand, drawings, fourier, programs]
-MODULES += [gpt, thin_tables, insertions, hiding, skip_trigrams, max_of_list, proofs, null, kinds]
+MODULES += [gpt, thin_tables, insertions, hiding, max_of_list, proofs, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
 MODULES += [boxes, to_logit, cases, investigate, languages, new_boxes]

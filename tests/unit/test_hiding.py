@@ -2,33 +2,32 @@
 
 import pytest
 import torch
+from transformer_lens.hook_points import HookPoint
 
 from course_lessons import insertions
 from course_lessons.l04b_what_reading_misses import hiding
 
 PATTERNS = torch.rand(2, 9, 9, generator=torch.Generator().manual_seed(0)).tril()
-PATTERNS[0, 4:, 0] = 0.1  # little enough, so that others can be hidden
-PATTERNS[1, 8, 0] = 99  # too much
 PATTERNS /= PATTERNS.sum(-1, keepdim=True)
-HAS_HALF = PATTERNS[..., :1] > 0.5
 
 
 def test_a_hidden_start_token_leaves_the_others_in_proportion():
-    hidden = hiding.without_start(PATTERNS, 0.5)
-    rest = PATTERNS[..., 1:] / PATTERNS[..., 1:].sum(-1, keepdim=True)
-    assert torch.allclose(torch.where(HAS_HALF, hidden[..., 1:], rest), hidden[..., 1:])
-    assert (hidden[..., :1] == torch.where(HAS_HALF, PATTERNS[..., :1], 0)).all()
-    everywhere = hiding.without_start(PATTERNS)  # but where there is nothing else
-    assert not everywhere[:, 1:, 0].any() and (everywhere[:, 0, 0] == 1).all()
+    hidden = hiding.without_start(PATTERNS)
+    rest = PATTERNS[:, 1:, 1:] / PATTERNS[:, 1:, 1:].sum(-1, keepdim=True)
+    assert torch.allclose(hidden[:, 1:, 1:], rest) and not hidden[:, 1:, 0].any()
+    assert (hidden[:, 0, 0] == 1).all()  # where there is nothing else
 
 
-def test_the_control_hides_as_much_and_leaves_the_start_token():
-    hidden = hiding.without_others(PATTERNS, torch.Generator().manual_seed(1))
-    assert torch.allclose(hidden.sum(-1), torch.ones(2, 9))
-    assert not hidden.triu(1).any() and (hidden >= 0).all()
-    start = PATTERNS[..., 0]
-    expected = torch.where(HAS_HALF[..., 0], start, start / (1 - start))  # a part as large is gone
-    assert torch.allclose(hidden[..., 0], expected)
+def test_the_hooks_change_these_heads_alone():
+    patterns, values = torch.stack([PATTERNS] * 3, 1), torch.ones(2, 9, 3, 4)
+    where, hide = hiding.start_hidden([0, 2])
+    hidden = hide(patterns.clone(), HookPoint())
+    assert where == "blocks.0.attn.hook_pattern" and torch.equal(hidden[:, 1], patterns[:, 1])
+    assert torch.equal(hidden[:, [0, 2]], hiding.without_start(patterns[:, [0, 2]]))
+    where, mute = hiding.start_value_at_zero([1])
+    muted = mute(values.clone(), HookPoint())
+    assert where == "blocks.0.attn.hook_v" and not muted[:, 0, 1].any()
+    assert muted.sum() == values.sum() - 2 * 4
 
 
 def test_contexts_end_at_places_of_the_text():

@@ -39,7 +39,6 @@ COPIES = {
     "04b": [
         "from course_utils.lessons.l04b_what_reading_misses import figures as draw",
         "from course_utils.course import ours",
-        "from course_utils.lessons.l04b_what_reading_misses import skip_trigrams",
     ],
     "05": [
         "from course_utils.lessons.l05_max_of_list import max_of_list",
