@@ -22,9 +22,9 @@ Place = tuple[float, float]
 Scores = Mapping[str, Float[Tensor, "head0 head1"]]  # of each door
 HEAD = {"boxstyle": "round,pad=0.3", "facecolor": "white", "edgecolor": ORANGE, "linewidth": 1.5}
 ASKS = {
-    "Q": "query: what do I look for?",
-    "K": "key: what am I found by?",
-    "V": "value: what do I pass on?",
+    "Q": ("query", "what do I look for?"),
+    "K": ("key", "what am I found by?"),
+    "V": ("value", "what do I pass on?"),
 }
 ALT = plots.alt_texts(__file__)
 
@@ -32,7 +32,7 @@ ALT = plots.alt_texts(__file__)
 def doors(costs: Mapping[str, float] | None = None) -> None:
     """A head of layer 1 reads what layer 0 wrote through its query, key or value.
 
-    Each is as wide as its `costs` in nats.
+    With `costs`, those are the doors of all heads, each as wide as its cost in nats.
     """
     axes = plt.subplots(figsize=(8.8, 4.4))[1]
     for layer, (low, high) in enumerate(((0.3, 2.5), (2.8, 6.1))):
@@ -45,25 +45,34 @@ def doors(costs: Mapping[str, float] | None = None) -> None:
         axes.text(x, -0.25, f"{place}: starts as its token, $x_0$", ha="center", va="top")
         _box(axes, x - 1.6, 1.4, 1.5, "layer 0\nwrites", BLUE)
         _arrow(axes, (x - 0.81, 1.4), (x - 0.08, 1.4), BLUE, 2)
-    _box(axes, 5.6, 4.4, 1.9, "a head of\nlayer 1 reads", ORANGE, height=2.9)
+    reader, moved = "a head of\nlayer 1 reads", "and writes what it moved"
+    if costs is not None:
+        reader, moved = "all heads of\nlayer 1 read", "and write what they moved"
+    _box(axes, 5.6, 4.4, 1.9, reader, ORANGE, height=2.9)
     for door, height, side in (("K", 5.1, -1), ("V", 3.5, -1), ("Q", 4.3, 1)):
         cost = 0.0 if costs is None else float(costs[door])
-        wide, thick = (0.5, 2.0) if costs is None else (0.16 + 0.8 * cost, max(14 * cost, 0.5))
+        wide, thick = (0.5, 2.0) if costs is None else (1.2 * cost, 14 * cost)
         start = 5.6 + 3.7 * side
         wall = 5.6 + 0.99 * side
         posts = (height - wide / 2, height + wide / 2)
         axes.plot([wall, wall], posts, color="white", lw=5, solid_capstyle="butt", zorder=1.5)
         axes.hlines(posts, wall - 0.1, wall + 0.1, color=ORANGE, lw=2, zorder=1.6)
         _arrow(axes, (start, height), (wall - 0.22 * side, height), BLUE, thick)
-        said, weight = (ASKS[door], "normal") if costs is None else (f"{cost:.2f} nats", "bold")
+        name, asks = ASKS[door]
+        said, weight = (asks, "normal") if costs is None else (f"{cost:.2f} nats", "bold")
         middle = (start + wall) / 2 + 0.1 * side
         axes.text(
-            middle, height + 0.32, f"{door} · {said}", ha="center", fontsize=9.5, fontweight=weight
+            middle,
+            height + 0.32,
+            f"{door} · {name}: {said}",
+            ha="center",
+            fontsize=9.5,
+            weight=weight,
         )
     _arrow(
         axes, (5.6, 5.92), (9.32, 6.5), ORANGE, 2, connectionstyle="angle,angleA=90,angleB=0,rad=8"
     )
-    axes.text(6.0, 6.62, "and writes what it moved", fontsize=10)
+    axes.text(6.0, 6.62, moved, fontsize=10)
     axes.set(xlim=(-0.7, 10.9), ylim=(-0.75, 7.1))
     axes.axis("off")
 
@@ -161,17 +170,19 @@ def _terms_square(axes: Axes, above: Mapping[tuple[str, str], float]) -> None:
         corner = (column - side / 2, row - side / 2)
         face = BLUE if value > 0 else "white"
         axes.add_patch(plt.Rectangle(corner, side, side, facecolor=face, edgecolor=BLUE))
-    (query, key), value = max(above.items(), key=lambda item: item[1])
-    place = (parts.index(key), parts.index(query))
-    said = f"{query} · {key}: {written(value, '.1f')}"
     box = {"facecolor": "white", "edgecolor": "none", "pad": 2}
     look = {"arrowstyle": "->", "shrinkB": 12}
-    axes.annotate(said, place, (4.5, 3.5), ha="center", arrowprops=look, bbox=box)
+    largest_two = sorted(above.items(), key=lambda item: -item[1])[:2]
+    for ((query, key), value), words in zip(largest_two, ((4.5, 3.5), (4.5, 8.2)), strict=True):
+        place = (parts.index(key), parts.index(query))
+        said = f"{query} · {key}: {written(value, '.1f')}"
+        axes.annotate(said, place, words, ha="center", arrowprops=look, bbox=box)
     axes.axhline(1.5, color="black", lw=0.8)
     axes.axvline(1.5, color="black", lw=0.8)
     axes.set_xticks(range(n), parts, rotation=90)
     axes.set_yticks(range(n), parts)
-    axes.set(title="Which terms raise it? (hollow: lower it)", xlabel="what the key is from")
+    where = "what the key is from\n(a square's area: how far it raises the score)"
+    axes.set(title="Which terms raise it? (hollow: lower it)", xlabel=where)
     axes.set_ylabel("what the query is from")
 
 

@@ -38,11 +38,11 @@ def null(
         columns = torch.randn(shape, generator=generator, device="cpu")
         writes, reads = _orthonormal(columns.to(A))
         for layer in range(n_layers - 1):
-            for head in range(n_heads):
-                # [layer2, head2, d_head, d_head]
-                overlap = (writes[layer, head].mT @ reads[layer:]) ** 2
-                squared = (written[layer, head] @ overlap * read[layer:]).sum(-1)  # [layer2, head2]
-                sample[layer, head, layer + 1 :] = squared.sqrt()
+            # all heads at once: [head1, d_head, layer2, head2, d_head]
+            facing = writes[layer].mT.flatten(0, 1) @ reads[layer:].movedim(-2, 0).flatten(1)
+            squares = facing.square().view(n_heads, d_head, -1, n_heads, d_head)
+            shares = (written[layer], squares, read[layer:])
+            sample[layer, :, layer + 1 :] = torch.einsum("hs,hslgt,lgt->hlg", *shares).sqrt()
     return result
 
 
