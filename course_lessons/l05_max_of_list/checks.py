@@ -51,10 +51,16 @@ def by_hand(answer: Answer) -> None:
         scale = _times(given, votes)
         off_line = not close(seen, wanted)
         off_votes = not close(given, scale * votes)
+        shared = (model.W_Q[0, 0] != 0).any(0) & (model.W_K[0, 0] != 0).any(0)
+        columns = int(shared.sum())
         even = close(seen, torch.tensor(0.25))
         speaks = not close(_centred(model.W_E @ model.W_U), 0.0)
         for sentence, is_so in {
             "every source gets the same attention: the line is not used.": even,
+            f"scores are {ratio:.2f} times the line: a score sums the products of all columns of "
+            f"W_Q and W_K, and {columns} are in use here. One is enough.": off_line
+            and columns > 1
+            and close(score, ratio * places),
             f"scores are {ratio:.2f} times the line: TransformerLens divides them by √d_head, "
             f"here {model.cfg.d_head**0.5:.2f}.": off_line and close(score, ratio * places),
             "the score of a source should be its place on the line, whatever the last token is: "

@@ -1,5 +1,6 @@
 """What only lesson 05 draws: the number line, the votes, and what moves when 16 does."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from course_utils.plots import COLOURS
 Values = Float[Tensor, " value"]
 ALT = plots.alt_texts(__file__)
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+SHOWN = 8  # numbers below the largest in its table of parts
 
 
 def two_jobs(numbers: Sequence[int]) -> None:
@@ -78,31 +80,27 @@ def ballots(
 
 
 def parts_of_margin(parts: Float[Tensor, "pos value"], last: float) -> None:
-    """What each value at each position adds to the margin of the largest, and the `last` one.
+    """What the highest values at each position add to the margin of the largest, and the `last`.
 
     The most is 1. The worst have boxes, the cheapest swap a dashed one.
     """
     n, M = parts.shape[0], parts.shape[1] - 1
     shown = torch.full((n + 1, M + 1), torch.nan)  # grey: other values than the last one's
     shown[:n], shown[n, M - 1] = parts, last
-    shown /= parts.abs().max()
-    names = [*map(str, range(n)), "last"], [*map(str, range(M + 1))]
+    shown = shown[:, M - SHOWN :] / parts.abs().max()
+    names = [*map(str, range(n)), "last"], [*map(str, range(M - SHOWN, M + 1))]
     words = (
         f"What does each number add to the margin of {M} over {M - 1}?",
         "position",
-        "number there (nothing written: below 0.05)",
+        "number there (largest part = 1; nothing written: below 0.05)",
     )
     axes, limit = plt.subplots(figsize=(8.8, 3.4))[1], 1.8  # so that boxes are seen on the darkest
-    look: dict[str, Any] = {
-        "label": "part (largest = 1)",
-        "centred": True,
-        "numbers_from": 0.05,
-    }
+    look: dict[str, Any] = {"centred": True, "numbers_from": 0.05, "bar": False}
     plots.heatmap(shown, *names, *words, axes=axes, limit=limit, **look).set_facecolor("#dddddd")
     swap = int((parts[:, M] - parts.amin(1)).argmin())
     worst = [(place, int(parts[place].argmin()), "-") for place in range(n)]
     for place, value, style in [*worst, (swap, M, "--")]:
-        corner = (value - 0.47, place - 0.45)
+        corner = (value - (M - SHOWN) - 0.47, place - 0.45)
         axes.add_patch(plt.Rectangle(corner, 0.94, 0.9, fill=False, ls=style, lw=2))
     plots.show(ALT["parts_of_margin"])
 
@@ -120,31 +118,51 @@ def tables(
 
 
 def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> None:
-    """Each value at its place on the number line.
+    """Each value at its place on the number line, in three rows that are cut at wide steps.
 
-    Those with errors are larger and orange, the worst four numbered.
+    Those with errors are orange, under a bar as high as their errors; the highest are numbered.
     """
-    _, panels = plt.subplots(3, 1, figsize=(8.8, 5))
+    tall = errors is not None
+    _, panels = plt.subplots(3, 1, figsize=(8.8, 6 if tall else 4.2))
     count = torch.zeros(len(g), dtype=torch.long) if errors is None else errors
-    pieces = torch.arange(len(g)).chunk(3)
-    width = 1.02 * max(float(g[piece[-1]] - g[piece[0]]) for piece in pieces) + 1
+    most = max(int(count.max()), 1)
+    pieces = _cut(g, len(panels))
+    width = max(float(g[piece].max() - g[piece].min()) for piece in pieces) + 1.2
     for axes, piece in zip(panels, pieces, strict=True):
-        middle = float(g[piece[0]] + g[piece[-1]]) / 2
-        axes.axhline(0, color=GREY, lw=0.8, zorder=0)
-        for value in piece.tolist():
-            place, wrong, side = float(g[value]), int(count[value]), 1 if value % 2 else -1
+        left, right = float(g[piece].min()) - 0.6, float(g[piece].max()) + 0.6
+        axes.plot([left, right], [0, 0], color=GREY, lw=0.8, zorder=0)
+        for value in piece:
+            place, wrong = float(g[value]), int(count[value])
             colour, marker, weight = (ORANGE, "D", "bold") if wrong else (BLUE, "o", "normal")
-            axes.plot(place, 0, alpha=0.7, ms=5 + 0.8 * wrong**0.25, color=colour, marker=marker)
-            words = [str(value)]
+            axes.plot(place, 0, alpha=0.7, ms=5, color=colour, marker=marker)
+            below = (0, -8 if value % 2 else -20)  # in points, on two levels
+            said = {"xytext": below, "textcoords": "offset points", "ha": "center", "va": "top"}
+            axes.annotate(str(value), (place, 0), fontsize=9, fontweight=weight, **said)
+            axes.bar(place, wrong / most, 0.16, color=ORANGE)
             if wrong and value in count.topk(4).indices:
-                words.append(f"({wrong:,})")
-            said, va = "\n".join(words[::-side]), "bottom" if side > 0 else "top"
-            axes.text(place, 0.5 * side, said, ha="center", va=va, fontsize=9, fontweight=weight)
-        axes.set(xlim=(middle - width / 2, middle + width / 2), ylim=(-2, 2), yticks=[])
+                axes.text(place, wrong / most + 0.04, f"{wrong:,}", ha="center", fontsize=9)
+        top, bottom = (1.25, -0.75) if tall else (0.5, -1)
+        axes.set(xlim=(left, left + width), ylim=(bottom, top), yticks=[])
+        axes.set_xticks([tick for tick in range(-100, 100, 5) if left <= tick <= right])
         axes.spines["left"].set_visible(False)
+        axes.spines["bottom"].set_bounds(left, right)
     panels[0].set_title(title)
     panels[-1].set_xlabel("place on the line, g (a mean step is 1)")
-    plots.show(ALT["line" if errors is None else "errors"].format(len(g), int(count.argmax())))
+    plots.show(ALT["errors" if tall else "line"].format(len(g), int(count.argmax())))
+
+
+def _cut(g: Values, rows: int) -> list[list[int]]:
+    """The values in rows of about equal length, cut at the widest step near each third."""
+    middles, steps = (g[1:] + g[:-1]) / 2, g.diff()
+    low, high = float(g.min()), float(g.max())
+    cuts = []
+    for row in range(1, rows):
+        away = (middles - low - (high - low) * row / rows).abs()
+        near = away.argsort()[:5]  # of the five nearest steps
+        cuts.append(int(near[steps[near].argmax()]) + 1)
+    values = list(range(len(g)))
+    ends = [0, *sorted(cuts), len(g)]
+    return [values[start:end] for start, end in itertools.pairwise(ends)]
 
 
 def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:

@@ -91,6 +91,10 @@ WRONG_ANSWERS = {
         "TransformerLens divides them by √d_head": _but(
             W_Q=lambda w: w["W_Q"] / w["W_Q"].shape[1] ** 0.5
         ),
+        "and 5 are in use here. One is enough": _but(
+            W_Q=lambda w: w["W_Q"][:, :1].expand_as(w["W_Q"]),
+            W_K=lambda w: w["W_K"][:, :1].expand_as(w["W_K"]),
+        ),
         "scores are -1.00 times the line": _but(W_Q=lambda w: -w["W_Q"]),
         "every source gets the same attention": _but(W_Q=lambda w: w["W_Q"].roll(1, 1)),
         "whatever the last token is": _but(W_Q=lambda w: w["W_Q"].roll(-1, 0)),
