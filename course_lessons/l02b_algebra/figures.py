@@ -79,7 +79,7 @@ def acts(matrices: Mapping[str, Float[Tensor, "2 2"]]) -> None:
 
     Dotted is what they keep.
     """
-    for axes, W in plots.panels(matrices, (2.5 * len(matrices), 2.5)):
+    for axes, W in plots.panels(matrices, (2.2 * len(matrices), 2.4)):
         _act(axes, W)
     plots.show("A circle turned, made an ellipse, pressed flat, mirrored. Dotted: eigenvectors.")
 

@@ -121,7 +121,7 @@ def _ring(table: Float[Tensor, "n n"], title: str, axes: Axes, bar: bool = True)
 def letters(W_E: Float[Tensor, "n 2"], W_U: Float[Tensor, "2 n"]) -> None:
     """Show letters' embeddings as arrows, unembeddings as points, and their probabilities."""
     n = len(W_E)
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 5.2))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.7, 5.2))
     for i, letter in enumerate(ascii_lowercase[:n]):
         arrow, point = (v / v.norm() for v in (W_E[i], W_U[:, i]))
         left.plot([0, 0.8 * arrow[0]], [0, 0.8 * arrow[1]], color=COLOURS[0], linewidth=0.8)

@@ -15,7 +15,7 @@ from bs4 import BeautifulSoup
 
 from course_lessons import replication
 from course_tools import authoring
-from course_utils._files import lesson_of
+from course_utils._files import ROOT, lesson_of
 from course_utils.course import bets, claims
 
 NUMBER = r"(−?\d[\d,]*(?:\.\d+)?(?:e[+−-]\d+)?)(?: ± −?[\d.,]+)?"
@@ -206,6 +206,19 @@ def test_what_is_stored_as_html_says_what_is_stored_as_text(subtests, monkeypatc
                         assert not choices or choices == [*map(bets.markup, options.split(" · "))]
                     elif "<img" in html and not text.startswith("<"):
                         assert BeautifulSoup(html, "html.parser").img["alt"] == text
+
+
+def test_type_in_figures_has_11_pixels_on_a_page_of_790(subtests):
+    widest, smallest = 895, 9  # pixels; points, of which 72 are 100 pixels
+    assert smallest * 100 / 72 * 790 / widest >= 11
+    for path in LESSONS:
+        with subtests.test(lesson_of(path)):
+            stored = "".join(data.get("text/html", "") for _, each in _cells(path) for data in each)
+            widths = re.findall(r'<img src="data[^>]*? width="(\d+)" class="figure"', stored)
+            assert max(map(int, widths), default=0) <= widest
+    for path in sorted((ROOT / "course_lessons").rglob("*.py")):
+        sizes = re.findall(r"(?:font|label)size=([\d.]+)", path.read_text(encoding="utf-8"))
+        assert all(float(size) >= smallest for size in sizes), path
 
 
 def test_a_stored_table_of_sources_or_siblings_is_what_its_cell_shows(subtests, monkeypatch):
