@@ -51,7 +51,8 @@ def company(looks: Float[Tensor, " back"], before: Sequence[str] = ("u", "v", "w
     axes.legend(fontsize=10, loc="upper right", bbox_to_anchor=(1, 0.86)).set_title(
         "share of 0.0's attention"
     )
-    axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-0.35, 2.5))
+    title = "What does head 0.0 write at the earlier B, and at the second A?"
+    axes.set(xlim=(-0.5, len(tokens) + 1.2), ylim=(-0.35, 2.5), title=title)
     plots.show(ALT["company"])
 
 
@@ -142,15 +143,6 @@ def kept(shares: Mapping[str, Mapping[str, float]], title: str, alt: str) -> Non
     words = title, "share that is saved", "replacement value of the rest"
     _bars(bars, ways, *words).set_ylim(0, 1.4)
     plots.show(ALT[alt])
-
-
-def word_pieces(attention: Mapping[str, Float[Tensor, " head"]]) -> None:
-    """Show for each head of layer 1 how much it looks at pieces of the word's first mention."""
-    places = [f"1.{head}" for head in range(8)]
-    title = "From the first piece of a word that came before: where?"
-    bars = {name: looks.tolist() for name, looks in attention.items()}
-    _bars(bars, places, title, "attention", "head").set_ylim(0, 0.9)
-    plots.show(ALT["words"])
 
 
 def worth(cost: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
