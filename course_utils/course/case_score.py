@@ -35,7 +35,8 @@ def stands(tried: dict[str, str]) -> str:
     false = outcomes.count("false")
     points = max(0, POINTS - PRICE * false)
     tries = "try" if len(tried) == 1 else "tries"
-    worth = f"of {POINTS} points" if is_solved else "points to win"
+    to_win = "point to win" if points == 1 else "points to win"
+    worth = f"of {POINTS} points" if is_solved else to_win
     return f"{len(tried)} {tries}, {false} false, {points} {worth}"
 
 
