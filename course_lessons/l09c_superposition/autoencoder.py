@@ -35,23 +35,9 @@ class Autoencoder:
         """What the features of each row add up to: near to the row, if the autoencoder is good."""
         return self.features(x) @ self.W_out + self.middle
 
-    def left_over(self, x: Float[Tensor, "row d"]) -> float:
-        """The share of the rows' variance that does not come back."""
-        return (((self.back(x) - x) ** 2).sum() / ((x - x.mean(0)) ** 2).sum()).item()
-
-
-@validated
-def drawn(
-    x: Float[Tensor, "row d"], features: Count = 1024, on: Count = 16, seed: NotNegative = 0
-) -> Autoencoder:
-    """A dictionary of directions drawn at random, around the mean of `x`; it reads as it writes.
-
-    Raises ValueError if more features were to be on than there are.
-    """
-    return _drawn(x, features, on, torch.Generator().manual_seed(seed))
-
 
 def _drawn(x: Tensor, features: int, on: int, generator: torch.Generator) -> Autoencoder:
+    """Directions drawn at random, around the mean of `x`; it reads as it writes."""
     if on > features:
         raise ValueError(f"Of {features} features no {on} can be on at a time.")
     W_out = torch.randn(features, x.shape[1], generator=generator, device="cpu").to(x)
@@ -71,8 +57,8 @@ def train(
 ) -> Autoencoder:
     """An autoencoder trained with Adam on rows drawn at random.
 
-    It begins as one that is drawn. The loss is the share of variance left over. Raises ValueError
-    if more features were to be on than there are.
+    It begins with directions drawn at random. The loss is the share of variance left over. Raises
+    ValueError if more features were to be on than there are.
     """
     generator = torch.Generator().manual_seed(seed)
     coder = _drawn(x, features, on, generator)

@@ -105,7 +105,10 @@ def about(answer: Answer) -> None:
         f"each verdict should be True or False, and one is {odd[:1]}: bool(…) makes one of it.",
     )
     verdict = torch.tensor([bool(one) for one in said])
-    demand(verdict.any(), "by this rule the neuron never fires.")
+    demand(
+        verdict.any(),
+        "your rule names no place: tokens look like ' def' and '__(', with their space or bracket.",
+    )
     demand(not verdict.all(), "by this rule the neuron always fires.")
     precision, recall = neurons.judged(strongly, verdict)
     demand(

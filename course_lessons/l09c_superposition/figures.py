@@ -6,7 +6,7 @@ from typing import Any
 
 import matplotlib.colors
 import matplotlib.pyplot as plt
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from matplotlib.axes import Axes
 from torch import Tensor
 
@@ -18,9 +18,7 @@ from course_utils.text import visible
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 Stars = Float[Tensor, "model feature 2"]
 Planes = Mapping[str, Float[Tensor, "_feature 2"]]
-Spikes = Mapping[str, Sequence[Float[Tensor, " _axis"]]]
 Fires = Float[Tensor, " place"]
-Where = Bool[Tensor, " place"]
 Series = Mapping[str, Sequence[float]]
 ALT = plots.alt_texts(__file__)
 
@@ -56,9 +54,13 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
         axes.axis("off")
 
 
-def prices(densities: Sequence[float], losses: Series) -> None:
-    """The loss per active feature, by the density (logarithmic), one line for each model."""
-    says = "What does it cost?", "density: how often a feature is active", "loss per active feature"
+def prices(densities: Sequence[float], left: Series) -> None:
+    """The error left of a constant answer's, by density (logarithmic), one line for each model."""
+    says = (
+        "What does it cost?",
+        "density: how often a feature is active",
+        "error left, of a constant answer's",
+    )
     scale: Any = {
         "x": densities,
         "xscale": "log",
@@ -66,7 +68,7 @@ def prices(densities: Sequence[float], losses: Series) -> None:
         "xticklabels": map("{:g}".format, densities),
     }
     plots.curves(
-        losses, *says, markers=True, figsize=(8.8, 4.4), ylim=(0, None), **scale
+        left, *says, markers=True, figsize=(8.8, 4.4), ylim=(0, None), **scale
     ).minorticks_off()
 
 
@@ -82,10 +84,11 @@ def diagram(
     """
     kept = W.abs() > 0.5
     table = kept[..., 0].int() + 2 * kept[..., 1].int()  # 1 the first, 2 the second, 3 both
-    axes = plt.subplots(figsize=(8.4, 4.6))[1]
+    axes = plt.subplots(figsize=(8.4, 4.0))[1]
     axes.imshow(
         table,
         matplotlib.colors.ListedColormap(["white", "#c6dbef", "#fdd0a2", "#74c476"]),
+        aspect="auto",
         vmin=0,
         vmax=3,
     )
@@ -110,33 +113,24 @@ def diagram(
     axes.set(title=says[0], xlabel=says[1], ylabel=says[2])
 
 
-def found(
-    likes: Mapping[str, Float[Tensor, "unit 24"]], fired: Mapping[str, Float[Tensor, " two"]]
-) -> None:
-    """How like each planted feature the units are, and how often a parent's unit fires.
+def found(likes: Mapping[str, Float[Tensor, "unit 24"]]) -> None:
+    """How like each planted feature the units are.
 
     Units are sorted: feature by feature, the one that matches it best.
     """
-    _, panels = plt.subplots(
-        1, len(likes) + 1, figsize=(8.8, 4.4), width_ratios=[1] * len(likes) + [0.85]
-    )
-    for axes, (title, like) in zip(panels, likes.items(), strict=False):
+    figure, panels = plt.subplots(1, len(likes), figsize=(8.8, 4.4), layout="constrained")
+    for axes, (title, like) in zip(panels, likes.items(), strict=True):
         left, order = like.clone(), []
         for feature in range(24):
             order.append(int(left[:, feature].argmax()))
             left[order[-1]] = -2  # each unit once
-        axes.imshow(like[order].T, "RdBu_r", vmin=-1, vmax=1)
+        image = axes.imshow(like[order].T, "RdBu_r", vmin=-1, vmax=1)
         for edge in (11.5, 14.5):
-            axes.axhline(edge, color=GREY, lw=0.8)
+            axes.axhline(edge, color="black", lw=1.5)
         axes.set_yticks([5.5, 13, 19], ["alone", "parents", "children"], rotation=90, va="center")
         axes.set(title=title, xlabel="unit of the dictionary", xticks=[])
     panels[0].set_ylabel("planted feature")
-    names = ["without\na child", "with\na child"]
-    shares = {name: two.tolist() for name, two in fired.items()}
-    title = "The parent is active"
-    plots.grouped_bars(shares, names, title, "share in which its unit fires", axes=panels[-1])
-    panels[-1].set(ylim=(0, 1.25), yticks=[0, 0.25, 0.5, 0.75, 1])
-    panels[-1].legend(loc="upper right", fontsize=10)
+    figure.colorbar(image, ax=panels, label="cosine", shrink=0.85)
 
 
 def codes(left: Mapping[str, Sequence[float]], kinds: Sequence[str]) -> None:
@@ -248,13 +242,6 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
         _line(axes, row, words, fires, place)
     axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.4, -0.7), title=title)
     axes.axis("off")
-
-
-def dictionary(recovered: Mapping[str, float]) -> None:
-    """What comes back of the MLP's work with each way to write its activations."""
-    _, axes = plt.subplots(figsize=(8.4, 0.9 + 0.4 * len(recovered)))
-    title = "How much of the MLP's work comes back?"
-    plots.bars(recovered, title, "share", list(recovered)[:3], axes=axes)
 
 
 draws_in_style(__name__)

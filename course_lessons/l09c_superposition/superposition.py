@@ -73,6 +73,21 @@ def losses(
     ]
 
 
+@validated
+def left_over(
+    W: Float[Tensor, "*model n m"],
+    b: Float[Tensor, "*model n"],
+    densities: Sequence[float],
+    relu: bool = True,
+) -> list[float]:
+    """The loss at each density, of that of the best constant answer, each feature's mean.
+
+    The mean of a feature at density q costs q (1 - q), so 1 - q for each that is on.
+    """
+    of_models = losses(W, b, densities, relu)
+    return [loss / (1 - q) for loss, q in zip(of_models, densities, strict=True)]
+
+
 def _errors(
     x: Tensor, W: Tensor, b: Tensor, relu: bool, share: Tensor | float = 1.0
 ) -> Float[Tensor, "*model case"]:

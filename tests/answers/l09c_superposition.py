@@ -86,7 +86,7 @@ WRONG_ANSWERS = {
         "what is across the direction": lambda h, d: 0 * h,
     },
     "about": {
-        "the neuron never fires": lambda tokens: [False] * len(tokens),
+        "your rule names no place": lambda tokens: [False] * len(tokens),
         "the neuron always fires": lambda tokens: [True] * len(tokens),
         "a rule that says less should reach 70 %": lambda tokens: [
             token == "self" for token in tokens

@@ -45,7 +45,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "09c": {
         "−1.17": "the pentagon's weights, by hand",
         "1.17": "the same",
-        "33,000": "how many activations the helper draws",
     },
 }
 
