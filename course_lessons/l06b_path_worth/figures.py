@@ -29,11 +29,13 @@ def cuts(rises: Mapping[str, float]) -> None:
     axes.set_xlim(0, 0.6)
 
 
-def logit_and_probability(logit: Mapping[str, float], p: Mapping[str, float]) -> None:
-    """The logit and the probability of one token, with nothing cut and after each cut."""
+def logit_and_loss(logit: Mapping[str, float], loss: Mapping[str, float]) -> None:
+    """The logit of one token and the loss at it, in nats, with nothing cut and after each cut."""
     _, panels = plt.subplots(1, 2, figsize=(8.8, 3.4))
-    titles = "logit of mp, in nats", "probability of mp"
-    for axes, title, values, spec in zip(panels, titles, (logit, p), (".1f", ".3f"), strict=True):
+    titles = "logit of mp, in nats", "loss at mp, in nats"
+    for axes, title, values, spec in zip(
+        panels, titles, (logit, loss), (".1f", ".2f"), strict=True
+    ):
         heights = [float(value) for value in values.values()]
         drawn = axes.bar(list(values), heights, color=COLOURS[0])
         axes.bar_label(drawn, [written(height, spec) for height in heights], padding=2)
@@ -62,7 +64,7 @@ def score_tables(scores: Scores, d_model: int) -> None:
         f"{mode}-composition": (score * d_model**0.5).numpy() for mode, score in scores.items()
     }
     pale = TwoSlopeNorm(1, vmin=-1, vmax=6)
-    for axes, times in plots.panels(tables, (3.5 * len(scores), 3.9), "later head", "earlier head"):
+    for axes, times in plots.panels(tables, (8.8, 3.7), "later head", "earlier head"):
         axes.imshow(times, cmap="RdBu_r", norm=pale, aspect="auto")
         for (row, column), value in np.ndenumerate(times):
             is_far = abs(value - 1) > 0.5
@@ -73,6 +75,7 @@ def score_tables(scores: Scores, d_model: int) -> None:
             (axes.set_yticks, axes.set_xticks), (0, 1), times.shape, strict=True
         ):
             set_ticks(range(n), [f"{layer}.{head}" for head in range(n)])
+    plt.suptitle("Scores in units of chance: red above, blue below")
 
 
 def shut_doors(rises: Mapping[str, Sequence[float]], title: str) -> None:
