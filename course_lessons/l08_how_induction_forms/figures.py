@@ -244,15 +244,15 @@ def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
         wait, jump = np.transpose(found)
         # the crowded ones have their names where there is room
         x, y, ha = {
-            "smeared keys": (np.mean(wait), 1.2 * max(jump), "center"),
-            "finished: patterns": (np.mean(wait), min(jump) / 1.25, "center"),
-            "finished: match": (np.mean(wait), min(jump) / 1.25, "center"),
-            "finished: what is copied": (np.mean(wait), 1.6 * max(jump), "center"),
-            "planted 1 back": (np.mean(wait), min(jump) / 1.25, "left"),
+            "smeared keys": (112, 60, "right"),
+            "finished: what is copied": (118, 76, "left"),
+            "planted 1 back": (max(wait) + 6, 25, "left"),
+            "finished: patterns": (88, 18, "left"),
+            "finished: match": (np.mean(wait), 9.5, "center"),
         }.get(name, (max(wait) + 8, np.mean(jump), "left"))
         axes.text(x, y, name, ha=ha, va="center", fontsize=9, color=COLOURS[i])
     axes.set(title="The wait and the jump", xlabel="step of half the rise", yscale="log")
-    axes.set(xlim=(0, 550), ylim=(11, 1300))
+    axes.set(xlim=(0, 550), ylim=(8, 1300))
     axes.set_ylabel("steps from a quarter\nto three quarters")
     axes.set_yticks([30, 100, 300, 1000], ["30", "100", "300", "1,000"])
     axes.minorticks_off()
