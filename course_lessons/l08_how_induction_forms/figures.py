@@ -1,5 +1,6 @@
 """What only lesson 08 draws: models while they learn, a toy, clamps and shams."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -144,13 +145,13 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
         words.append(
             seeds if never else f"{written(np.mean(differences), '+.0f')} steps, {earlier}"
         )
-    xlabel = "steps, beside the same seed unaltered (grey: within 25)"
+    xlabel = "steps later than the same seed unaltered (negative: earlier)"
+    groups = "plant", "sham", "finished", "pair"  # a colour and a mark each
     _, axes = plt.subplots(figsize=(8.8, 1 + 0.4 * len(arms)))
-    for row, (values, said) in enumerate(zip(shown.values(), words, strict=True)):
+    for row, ((name, values), said) in enumerate(zip(shown.items(), words, strict=True)):
         lifted = row + 0.2 * (np.arange(len(values)) % 3 - 1)
-        axes.plot(
-            np.sort(values), lifted, MARKERS[row % 7], color=COLOURS[row % 7], ms=5, alpha=0.7
-        )
+        i = groups.index("pair" if "+" in name else re.split("[,:]", name)[0])
+        axes.plot(np.sort(values), lifted, MARKERS[i], color=COLOURS[i], ms=5, alpha=0.7)
         if values:
             axes.vlines(np.mean(values), row - 0.36, row + 0.36, color="black", lw=2)
         axes.text(60, row, said, va="center", fontsize=9)
@@ -162,7 +163,6 @@ def forward(arms: Mapping[str, Mapping[str, Any]], title: str) -> None:
         ylim=(len(arms) - 0.4, -0.6),
         xticks=range(-200, 51, 50),
     )
-    axes.axvspan(-25, 25, color="#eeeeee", lw=0, zorder=0)  # neither earlier nor later
     axes.axvline(0, color="black", lw=1, zorder=1)
 
 
@@ -171,6 +171,7 @@ def savings(
     title: str,
     until: float,
     axes: Axes | None = None,
+    legend: str = "upper left",
 ) -> Axes:
     """The gain from repeating in training: for each name a colour, and a thin line per run."""
     axes = plt.subplots(figsize=(8.4, 3.4))[1] if axes is None else axes
@@ -186,7 +187,7 @@ def savings(
     axes.set(
         title=title, xlabel="step", ylabel="gain, nats per token", xlim=(0, until), ylim=(-0.2, 3.8)
     )
-    axes.legend(fontsize=9, loc="upper left")
+    axes.legend(fontsize=9, loc=legend)
     return axes
 
 
@@ -226,31 +227,35 @@ def toy(products: Mapping[str, Sequence[float]], step: float) -> None:
     title = "Three numbers that grow by the slopes of their product"
     _, axes = plt.subplots(figsize=(8.4, 3.2))
     for i, (name, found) in enumerate(shares.items()):
-        axes.plot(times, found, color=COLOURS[i], ls=LINES[i], lw=2, label=name)
+        ends = f"{name}: ends at {products[name][-1]:g}"
+        axes.plot(times, found, color=COLOURS[i], ls=LINES[i], lw=2, label=ends)
     axes.set(title=title, xlabel="time", ylabel="share of its last value", xlim=(0, times[-1]))
     axes.legend(loc="lower right")
 
 
-def wait_and_jump(
-    read: Mapping[str, Sequence[tuple[float, float]]], toys: Mapping[str, tuple[float, float]]
-) -> None:
+def wait_and_jump(read: Mapping[str, Sequence[tuple[float, float]]]) -> None:
     """A mark per run: the step of half its rise, and the steps from a quarter to three quarters.
 
-    Crosses are the cases of the toy, in steps. The upward axis is logarithmic.
+    Each kind of run has its name beside it. The upward axis is logarithmic.
     """
     _, axes = plt.subplots(figsize=(8.6, 4), layout="constrained")
     for i, (name, found) in enumerate(read.items()):
-        style: Any = {"color": COLOURS[i % len(COLOURS)], "label": name, "ms": 6, "alpha": 0.7}
-        axes.plot(*np.transpose(found), MARKERS[i % len(MARKERS)], ls="", **style)
-    axes.plot(*np.transpose(list(toys.values())), "x", color="black", ms=9, mew=2, label="the toy")
-    for name, (wait, jump) in toys.items():
-        axes.annotate(name, (wait, jump), (7, 3), textcoords="offset points", fontsize=9)
+        axes.plot(*np.transpose(found), MARKERS[i], color=COLOURS[i], ls="", ms=6, alpha=0.7)
+        wait, jump = np.transpose(found)
+        # the crowded ones have their names where there is room
+        x, y, ha = {
+            "smeared keys": (112, 60, "right"),
+            "finished: what is copied": (118, 76, "left"),
+            "planted 1 back": (max(wait) + 6, 25, "left"),
+            "finished: patterns": (88, 18, "left"),
+            "finished: match": (np.mean(wait), 9.5, "center"),
+        }.get(name, (max(wait) + 8, np.mean(jump), "left"))
+        axes.text(x, y, name, ha=ha, va="center", fontsize=9, color=COLOURS[i])
     axes.set(title="The wait and the jump", xlabel="step of half the rise", yscale="log")
-    axes.set_xlim(0, 1.25 * max(wait for wait, _ in toys.values()))
+    axes.set(xlim=(0, 550), ylim=(8, 1300))
     axes.set_ylabel("steps from a quarter\nto three quarters")
-    axes.set_yticks([10, 30, 100, 300, 1000], ["10", "30", "100", "300", "1,000"])
+    axes.set_yticks([30, 100, 300, 1000], ["30", "100", "300", "1,000"])
     axes.minorticks_off()
-    axes.legend(fontsize=9, loc="upper left", bbox_to_anchor=(1.01, 1))
 
 
 draws_in_style(__name__)
