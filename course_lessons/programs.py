@@ -146,7 +146,7 @@ def everywhere() -> Look:
 def listed(points: Float[Tensor, "here there"]) -> Look:
     """Where the token has points in a table of the token here and the token there.
 
-    From half a point on it counts.
+    Above half a point it counts.
     """
     by_table = Term("token", "token", lambda n, m: points, ("tokens", "tokens"))
     return Look((by_table,))

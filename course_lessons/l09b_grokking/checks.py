@@ -61,7 +61,12 @@ only_waves = compared(
             lambda table, f, new: _means(table, new)
         ),
         "the means are over all pairs: take those of the new ones, or pairs "
-        "that are memorised give them away.": (lambda table, f, new: _waves(table, f, _all(table))),
+        "that are memorised give the answers away.": (
+            lambda table, f, new: _waves(table, f, _all(table))
+        ),
+        "divide the sum of the new pairs by their number, not by that of all pairs.": (
+            lambda table, f, new: _waves(table * new[..., None], f, _all(table))
+        ),
         "the means are over the pairs that are not new: take the others, `new`.": (
             lambda table, f, new: _waves(table, f, ~new | (torch.arange(len(table)) == 0)[:, None])
         ),

@@ -1,4 +1,4 @@
-"""What only lesson 09b draws: learning late, what grows meanwhile and when, and clock or pizza."""
+"""What only lesson 09b draws: learning late, and what grows meanwhile and when."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from course_utils import plots
 from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
-BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
+BLUE, ORANGE, WAVES, GREY = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[6]
 ALT = plots.alt_texts(__file__)
 
 
@@ -34,7 +34,7 @@ def learning(
         # all seeds learn these alike
         lines += [(group[0], "train_loss", BLUE, "--", "training pairs")]
         lines += [
-            (run, "restricted_loss", COLOURS[2], "-.", "key waves alone, new pairs")
+            (run, "restricted_loss", WAVES, "-.", "key waves alone, new pairs")
             for run in group
             if waves
         ]
@@ -57,8 +57,12 @@ def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]
     """Losses over the steps of training, one line for each part of the logits."""
     says = "What grows while nothing seems to happen?", "training step", "loss, nats"
     axes = plots.curves(
-        losses, *says, x=steps, figsize=(8.8, 5.0), ylim=(0, 16), xlim=(0, steps[-1])
+        losses, *says, x=steps, legend=False, figsize=(8.8, 5.0), ylim=(0, 16), xlim=(0, steps[-1])
     )
+    # as in the other figures: orange the whole model on new pairs, then its key waves
+    for line, colour in zip(axes.lines, (ORANGE, WAVES, *COLOURS[3:]), strict=False):
+        line.set_color(colour)
+    axes.legend()
     _guessing(axes, steps[-1])
 
 
@@ -68,7 +72,7 @@ def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> 
     rows = range(len(first))
     axes.hlines(rows, first, last, color=GREY, lw=1)
     for steps, marker, colour, name in zip(
-        (first, last), "os", (COLOURS[2], ORANGE), names, strict=True
+        (first, last), "os", (WAVES, ORANGE), names, strict=True
     ):
         axes.plot(steps, rows, marker, ms=9, color=colour, label=name)
     axes.set(
@@ -79,18 +83,6 @@ def dates(first: Sequence[int], last: Sequence[int], names: tuple[str, str]) -> 
     axes.set_yticks(rows, [f"seed {row}" for row in rows])
     axes.invert_yaxis()
     axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-
-
-def loudness(tables: Mapping[str, Float[Tensor, "sum difference"]]) -> None:
-    """What `grokking.loudness` gives.
-
-    White is the mean, the strongest colour two and a half standard deviations.
-    """
-    levels = plt.get_cmap("RdBu_r", 9)  # few, so that the picture takes few bytes
-    for axes, table in plots.panels(
-        tables, (3.4 * len(tables), 3.7), "a − b (mod 53)", "a + b (mod 53)"
-    ):
-        axes.imshow(table, levels, origin="lower", vmin=-2.5, vmax=2.5, interpolation="nearest")
 
 
 draws_in_style(__name__)

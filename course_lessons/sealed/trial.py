@@ -50,7 +50,9 @@ class Case(Exercise):
             trial = Trial(sealed(number), answer())
             self.report = lines(number, trial)
             demand(not trial.false, "something in it is false.")
-            demand(trial.solved, "nothing in it is false, but it is not all.")
+            demand(
+                trial.solved, "what works in the whole box holds, but a backup is missing or wrong."
+            )
 
         super().__init__(f"case_{number}", check)
 

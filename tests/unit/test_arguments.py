@@ -81,10 +81,6 @@ def _model(n_layers):
     return models.initial(config | shape).requires_grad_(False)
 
 
-def _last_of_two(embedded):
-    return embedded[:, 0] * embedded[:, 1]
-
-
 OURS = {Path(package.__file__).parent for package in (course_lessons, course_utils)}
 MODEL = _model(2)
 ADDER = by_hand.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
@@ -364,19 +360,13 @@ GOOD = {  # a call of each function that is right
     grokking.is_train: {"seed": 0},
     grokking.is_new: {"seed": 0},
     grokking.losses: {"tables": CLOCK},
-    grokking.loudness: {"one": CLOCK},
     grokking.by_sum: {"one": CLOCK},
-    grokking.key_frequencies: {"one": CLOCK},
-    grokking.rivals: {"one": CLOCK, "seed": 0},
+    grokking.strongest: {"one": CLOCK, "where": grokking.ALL},
+    grokking.key_frequencies: {"one": CLOCK, "where": grokking.ALL},
+    grokking.rivals: {"one": CLOCK, "where": grokking.ALL, "seed": 0},
+    grokking.scaled: {"tables": CLOCK[None], "where": grokking.ALL},
     grokking.restricted: {"one": CLOCK, "frequencies": [1], "where": grokking.ALL},
     grokking.table: {"model": ADDER},
-    grokking.after_embedding: {"model": ADDER},
-    grokking.place: {"model": ADDER},
-    grokking.symmetricity: {"logits": _last_of_two, "embedded": torch.rand(4, 2, 5)},
-    grokking.distance_irrelevance: {
-        "right": torch.rand(6),
-        "apart": torch.tensor([0, 0, 1, 1, 2, 2]),
-    },
     boxes.box: {"program": "keys", "seed": 1},
     boxes.repeated: {"period": 5, "batch": 2, "seed": 1},
     boxes.doors: {"model": MODEL},
@@ -496,6 +486,8 @@ PERSONAL = {
     runs.as_stored,
     grokking.train,
     grokking.measured,
+    grokking.told,
+    grokking.steps_before,
     grokking.main,
     boxes.score_method,
     boxes.along,
