@@ -260,12 +260,6 @@ def values_only(attribution: Method) -> Method:
 
 
 @validated
-def chance(model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = loss) -> Scores:
-    """A random number for each door."""
-    return {door: torch.rand(()).item() for door in doors(model)}
-
-
-@validated
 def asked(
     method: Method, program: str | Program, door: tuple[str, str, str], other: Tensor
 ) -> list[float]:
@@ -372,7 +366,6 @@ def score_method(
 @validated
 def trial(methods: Mapping[str, Method], others: Mapping[str, Texts]) -> dict[str, list[Tried]]:
     """How each method ranks the doors of all boxes, by method: for each other text."""
-    torch.manual_seed(0)
     return {
         name: [score_method(method, other) for other in others.values()]
         for name, method in methods.items()

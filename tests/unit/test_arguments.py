@@ -525,7 +525,6 @@ PERSONAL = {
     boxes.over_boxes,
     boxes.by_divergence,
     boxes.composition_scores,
-    boxes.chance,
     boxes.asked,
     boxes.lost,
     boxes.average_precision,
