@@ -4,8 +4,6 @@ All say how a text goes on that repeats itself: a start token, and a block of si
 twice.
 """
 
-import functools
-import itertools
 import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
@@ -13,6 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
@@ -25,7 +24,6 @@ from course_utils.interventions import Head as Place
 from course_utils.models import all_heads
 
 PERIOD, D_VOCAB = 6, 13
-SEEDS = range(100, 101)  # of the boxes in the trial: boxes of one program are alike
 SIZES = {"n_heads": 4, "d_head": 32, "d_model": 80}
 Scores = dict[Door, float]
 Texts = Int[Tensor, "batch pos"]
@@ -72,11 +70,8 @@ PROGRAMS = {
 DECOYED = Program(
     {"writer": _ONE_BACK, "decoy": Head(back(2), {"token": "unread"})}, {"reader": _ANSWER}
 )
-# what the first head writes the second takes back, and the third writes it again
-CANCELLATION = Program(
-    {"first": Head(back(5), {"token": "out"})},
-    {"second": Head(back(0), {"out": "out"}, loud=-1.0), "third": Head(back(5), {"token": "out"})},
-)
+# the seeds of the boxes in the trial: two boxes of a program, and eight where boxes differ
+SEEDS = {name: range(100, 108 if name == "three layers" else 102) for name in PROGRAMS}
 
 
 class Box(NamedTuple):
@@ -105,19 +100,6 @@ def repeated(period: Count = PERIOD, batch: Count = 20, seed: NotNegative = 0) -
 
 
 @validated
-def few_tokens(count: Count, seed: NotNegative = 0) -> tuple[Texts, Int[Tensor, " n"]]:
-    """Texts of `count` tokens drawn at random behind a start token, [count, count + 1].
-
-    And which of them was the token before, for all positions from the second token on.
-    """
-    generator = torch.Generator().manual_seed(seed)
-    drawn = 1 + torch.randperm(text.D_VOCAB - 1, generator=generator)[:count]
-    which = torch.randint(count, (count, count), generator=generator)  # [batch, pos]
-    tokens = torch.cat([torch.zeros_like(which[:, :1]), drawn[which]], 1)
-    return tokens, which[:, :-1].flatten()
-
-
-@validated
 def doors(model: HookedTransformer) -> list[Door]:
     """All doors from a head to a head of a later layer."""
     heads = all_heads(model)
@@ -136,19 +118,6 @@ def loss(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
     require_tokens(model, tokens)
     each = model(tokens, return_type="loss", loss_per_token=True)  # [batch, pos - 1]
     return each[:, tokens.shape[1] // 2 + 1 :].mean()
-
-
-@validated
-def minus_logit(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
-    """Minus the right token's logit in the second half, counted from the mean logit.
-
-    Like a loss it rises when the model gets worse, but no softmax comes after the logits.
-    """
-    require_tokens(model, tokens)
-    logits = model(tokens)[:, :-1]  # [batch, pos - 1, d_vocab]
-    centred = logits - logits.mean(-1, keepdim=True)
-    right = centred.gather(-1, tokens[:, 1:, None])[..., 0]  # [batch, pos - 1]
-    return -right[:, tokens.shape[1] // 2 + 1 :].mean()
 
 
 class Recorded(NamedTuple):
@@ -291,25 +260,6 @@ def values_only(attribution: Method) -> Method:
 
 
 @validated
-def chance(model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = loss) -> Scores:
-    """A random number for each door."""
-    return {door: torch.rand(()).item() for door in doors(model)}
-
-
-@validated
-def left(
-    model: HookedTransformer, tokens: Tensor, other: Tensor, scores: Scores, count: Count
-) -> float:
-    """The loss when only the doors with the `count` largest scores are kept.
-
-    All others carry the other text's.
-    """
-    require_tokens(model, tokens)
-    ranked = sorted(scores, key=lambda door: abs(scores[door]))
-    return _patched(model, tokens, ranked[:-count], recorded(model, other).z).item()
-
-
-@validated
 def asked(
     method: Method, program: str | Program, door: tuple[str, str, str], other: Tensor
 ) -> list[float]:
@@ -370,7 +320,7 @@ class Tried(NamedTuple):
     The scores are average precisions; where no door can be reached, there is none (NaN).
     """
 
-    every: Float[Tensor, "program seed"]  # of all true doors
+    every: Float[Tensor, "program seed"]  # of all true doors; NaN where there is no such box
     reached: Float[Tensor, "program seed"]  # of those that a single patch can show
     runs: int  # of the model, on the first box
 
@@ -381,15 +331,18 @@ def score_method(
     other: Texts,
     metric: Metric = loss,
     programs: Collection[str] = tuple(PROGRAMS),
-    seeds: Collection[int] = SEEDS,
+    seeds: Collection[int] | None = None,
 ) -> Tried:
     """How a method ranks the doors of a box of each program and seed; equal scores are shuffled.
+
+    Without `seeds`, the boxes are those of `SEEDS`.
 
     A method gets a model, the texts of `repeated()`, other ones and a metric, and returns a number
     for each door.
     """
     clean, every, reached, runs = repeated(), list[float](), list[float](), list[int]()
-    for name, seed in itertools.product(programs, seeds):
+    chosen = {name: [*(SEEDS[name] if seeds is None else seeds)] for name in programs}
+    for name, seed in [(one, seed) for one, all_seeds in chosen.items() for seed in all_seeds]:
         model, truth, heads = box(name, seed)
         # the number of the box
         counter = model.register_forward_pre_hook(lambda *_: runs.append(len(every)))
@@ -402,22 +355,20 @@ def score_method(
         shown = {(heads[w], door, heads[r]) for w, door, r in reachable(name, other)}
         fair = {door: score for door, score in table.items() if door not in truth - shown}
         reached.append(average_precision(fair, shown) if shown else math.nan)
-    size = len(programs), len(seeds)
-    return Tried(torch.tensor(every).view(size), torch.tensor(reached).view(size), runs.count(0))
+    lengths = [len(one) for one in chosen.values()]
+    tables = (
+        pad_sequence(torch.tensor(scores).split(lengths), batch_first=True, padding_value=math.nan)
+        for scores in (every, reached)
+    )
+    return Tried(*tables, runs.count(0))
 
 
 @validated
-def trial(
-    methods: Mapping[str, Method], others: Mapping[str, Texts]
-) -> dict[str, dict[str, list[Tried]]]:
-    """How each method ranks the doors of all boxes, by metric and method: for each other text."""
-    torch.manual_seed(0)
+def trial(methods: Mapping[str, Method], others: Mapping[str, Texts]) -> dict[str, list[Tried]]:
+    """How each method ranks the doors of all boxes, by method: for each other text."""
     return {
-        metric: {
-            name: [score_method(method, other, function) for other in others.values()]
-            for name, method in methods.items()
-        }
-        for metric, function in (("loss", loss), ("logit", minus_logit))
+        name: [score_method(method, other) for other in others.values()]
+        for name, method in methods.items()
     }
 
 
@@ -425,8 +376,7 @@ def trial(
 def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, tuple[float, float]]:
     """By method, the mean score over reachable doors, and its standard error over programs.
 
-    Boxes of one program are alike, so texts and seeds are averaged first; a program without a door
-    that can be reached does not count.
+    Texts and seeds are averaged first; a program without a door that can be reached does not count.
     """
     found = {}
     for method, by_text in tries.items():
@@ -437,26 +387,34 @@ def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, tuple[flo
 
 
 @validated
-def sweep(others: Mapping[str, Texts], thresholds: Collection[float]) -> dict[str, float]:
-    """The mean score of ACDC over reachable doors by threshold, with the loss."""
-    by_threshold = {}
-    for threshold in thresholds:
-        method = functools.partial(acdc, threshold=threshold)
-        tries = [score_method(method, other) for other in others.values()]
-        by_threshold[str(threshold)] = tries
-    return {name: mean for name, (mean, _) in over_programs(by_threshold).items()}
+def over_boxes(tries: Collection[Tried], row: int = 0) -> tuple[float, float]:
+    """The mean score on the boxes of one program, and its standard error over boxes.
+
+    A box's scores with all texts are averaged first.
+    """
+    scores = torch.stack([tried.reached[row] for tried in tries]).nanmean(0)  # [seed]
+    scores = scores[~scores.isnan()]
+    return measure.mean_and_error(scores, torch.arange(len(scores)))
 
 
 @validated
-def five_kinds(attribution: Method, same_form: Texts, other_form: Texts) -> dict[str, list[float]]:
-    """What a method says of a part, and what is true, in nats, for five kinds of error."""
-    alone, together = lost("backup", "main"), lost("backup", "main", "backup")
-    graph = values_only(attribution)
-    whole, path = lost(CANCELLATION, "first"), lost(CANCELLATION, ("first", "logits"))
-    return {
-        "saturated softmax": asked(attribution, "keys", ("writer", "k", "reader"), same_form),
-        "frozen pattern": asked(graph, "queries", ("writer", "q", "reader"), other_form),
-        "backup": [alone, together],
-        "negative head": asked(acdc, "brake", ("writer", "v", "brake"), same_form),
-        "cancellation": [whole, path],
-    }
+def by_divergence(method: Method) -> Method:
+    """A method whose metric is the KL divergence from what the whole model says.
+
+    Unlike the loss it cannot fall when a part is taken out.
+    """
+
+    def scored(
+        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
+    ) -> Scores:
+        second = slice(clean.shape[1] // 2 + 1, -1)
+        with torch.no_grad():
+            whole = model(clean)[:, second].log_softmax(-1)  # [batch, pos, d_vocab]
+
+        def divergence(model: HookedTransformer, tokens: Tensor) -> Tensor:
+            now = model(tokens)[:, second].log_softmax(-1)
+            return (whole.exp() * (whole - now)).sum(-1).mean()
+
+        return method(model, clean, other, metric=divergence)
+
+    return scored

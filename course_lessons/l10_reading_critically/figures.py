@@ -36,10 +36,10 @@ def board(
     size = (8.8, 2.0 + 0.36 * len(methods))
     panels = {f"other text: {form}": number for number, form in enumerate(forms)}
     for (title, number), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
-        scores = torch.stack([tries[number].reached.mean(1) for tries in trial.values()])
+        scores = torch.stack([tries[number].reached.nanmean(1) for tries in trial.values()])
         look: dict[str, Any] = {"bar": False, "axes": axes, "colours": "Blues"}
         plots.heatmap(scores.nan_to_num(0), methods, names, title, limit=1.0, **look)
-        axes.images[0].set_clim(0, 1.4)
+        axes.images[0].set_clim(0, 2.2)  # light enough for numbers in black
         for (row, column), score in np.ndenumerate(scores.numpy()):
             if np.isnan(score):
                 corner = column - 0.5, row - 0.5
@@ -51,6 +51,7 @@ def board(
                 axes.text(column, row, said, ha="center", va="center", fontsize=9)
         axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
         axes.set_yticks(range(len(methods)), methods)
+        axes.set_xlabel("hatched: no door within reach", labelpad=8)
 
 
 def by_text(scores: Mapping[str, Tensor], programs: Sequence[str]) -> None:
@@ -58,24 +59,8 @@ def by_text(scores: Mapping[str, Tensor], programs: Sequence[str]) -> None:
     _, axes = plt.subplots(figsize=(6.8, 3.4))
     title = "Does path patching find the doors?"
     plots.grouped_bars(scores, programs, title, "average precision", numbers=True, axes=axes)
-    axes.set_ylim(0, 1.3)
+    axes.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])  # 1 is the most
     axes.legend(title="other text", loc="upper right", ncols=2)
-
-
-def means(by_metric: Mapping[str, Mapping[str, tuple[float, float]]]) -> None:
-    """The mean score of each method with its standard error, by metric and method."""
-    methods = [*next(iter(by_metric.values()))]
-    _, axes = plt.subplots(figsize=(8.2, 1.2 + 0.45 * len(methods)))
-    for number, (metric, found) in enumerate(by_metric.items()):
-        mean, error = torch.tensor([found[method] for method in methods]).T
-        rows = np.arange(len(methods)) + (number - 0.5) * 0.26
-        style: dict[str, Any] = {"fmt": "os"[number], "color": (BLUE, ORANGE)[number]}
-        axes.errorbar(mean, rows, xerr=error, label=f"with the {metric}", capsize=3, **style)
-    axes.set_yticks(range(len(methods)), methods)
-    axes.set(title="How well do methods rank the doors within reach?", xlim=(0, 1.08))
-    axes.set(xlabel="average precision (bars: one standard error over programs)")
-    axes.set_ylim(len(methods) - 0.4, -0.6)
-    axes.legend(loc="center", bbox_to_anchor=(0.62, 0.12))
 
 
 def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> None:
@@ -89,7 +74,7 @@ def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> N
     groups = {"before layer 0": before, "after layer 0": after}
     title = "Can a probe read it?"
     plots.grouped_bars(groups, labels, title, "share right", numbers=True, axes=left)
-    left.set_ylim(0, 1.3)
+    left.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])  # 1 is the most
     left.legend(loc="upper center", ncols=2)
     drawn = other.bar(labels, [*rises.values()], 0.5, color=COLOURS[2])
     other.bar_label(drawn, fmt=plots.written)
@@ -112,26 +97,17 @@ def estimates(costs: Mapping[Door, float], guesses: Mapping[Door, float]) -> Non
     """Each door's cost and the gradient's estimate of it; the three most costly are named."""
     _, axes = plt.subplots(figsize=(6.6, 5.0))
     x, y = ([table[door] for door in costs] for table in (costs, guesses))
-    axes.scatter(x, y, 28, color=BLUE, alpha=0.7)
+    axes.scatter(x, y, 22, color=BLUE, alpha=0.5, linewidths=0)
     ends = [min(*x, *y), max(*x, *y)]
     axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
     for door in sorted(costs, key=lambda door: costs[door], reverse=True)[:3]:
-        axes.text(costs[door] - 0.1, guesses[door], in_words(door), fontsize=9, ha="right")
+        above = guesses[door] > costs[door]  # away from the dashed line
+        place = {"ha": "right" if above else "left", "va": "bottom" if above else "top"}
+        axes.text(costs[door], guesses[door], f" {in_words(door)} ", fontsize=9, **place)
+    axes.set_xlim(ends[0] - 0.2, ends[1] + 0.9)
     axes.set(title="Does the gradient know what patching costs?")
     axes.set(xlabel="what patching costs, nats", ylabel="what the gradient says, nats")
     axes.legend(loc="lower right")
-
-
-def effects(by_name: Mapping[str, tuple[float, float]], title: str, unit: str) -> None:
-    """Means, each with two standard errors either way, beside a line at 0."""
-    _, axes = plt.subplots(figsize=(8.2, 1.1 + 0.45 * len(by_name)))
-    for row, (mean, error) in enumerate(by_name.values()):
-        axes.errorbar(mean, row, xerr=2 * error, fmt="o", color=BLUE, capsize=4)
-        axes.text(mean, row - 0.18, plots.written(mean), ha="center", va="bottom", fontsize=9)
-    axes.axvline(0, color=GREY, lw=1)
-    axes.set_yticks(range(len(by_name)), list(by_name))
-    axes.set(title=title, xlabel=f"{unit} (bars: two standard errors)")
-    axes.set_ylim(len(by_name) - 0.5, -0.7)
 
 
 def graph(

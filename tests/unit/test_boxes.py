@@ -91,8 +91,6 @@ def test_acdc_keeps_what_costs_more_than_its_threshold_and_leaves_the_rest_patch
     scores = boxes.acdc(model, clean, clean.roll(9, 0))
     assert {door for door, nats in scores.items() if nats} == truth
     assert not any(boxes.acdc(model, clean, clean.roll(9, 0), threshold=99.0).values())
-    all_kept, kept = (boxes.left(model, clean, clean.roll(9, 0), scores, n) for n in (48, 1))
-    assert all_kept == pytest.approx(boxes.loss(model, clean).item()) and abs(kept - all_kept) < 0.1
 
 
 def test_what_is_asked_of_a_door_is_what_patching_it_costs():
@@ -119,23 +117,24 @@ def test_doors_that_carry_the_same_on_both_texts_cannot_be_reached():
     assert not boxes.reachable("backup", same_form) | boxes.reachable("backup", five)
 
 
-def test_a_metric_without_a_softmax_rises_when_the_model_gets_worse():
-    model, (door,), _ = boxes.box("keys", 0)
-    clean = boxes.repeated()
-    whole = boxes.minus_logit(model, clean)
-    with interventions.cut(model, door):
-        assert boxes.minus_logit(model, clean) > whole + 1
-
-
 def test_nobody_reads_the_decoy():
     assert (
         abs(boxes.lost(boxes.DECOYED, "decoy")) < 1e-3 and boxes.lost(boxes.DECOYED, "writer") > 1
     )
 
 
-def test_few_tokens_come_with_the_token_before():
-    tokens, before = boxes.few_tokens(6)
-    assert tokens.shape == (6, 7) and (tokens[:, 0] == 0).all() and before.max() < 6
-    there, number = tokens[:, 1:-1].flatten().tolist(), before.tolist()
-    # each number is one token, and each token one number
-    assert len({*zip(there, number, strict=True)}) == len({*there}) == len({*number})
+def test_a_box_of_each_seed_has_its_place_and_the_mean_goes_over_boxes():
+    tried = boxes.score_method(
+        boxes.composition_scores, boxes.repeated(5), programs=["keys", "three layers"]
+    )
+    assert tried.every.shape == (2, 8) and tried.every[0, 2:].isnan().all()
+    assert not tried.every[1].isnan().any()
+    mean, error = boxes.over_boxes([tried, tried], 1)
+    assert mean == pytest.approx(tried.reached[1].mean().item()) and error >= 0
+
+
+def test_the_divergence_cannot_fall_and_finds_the_brake():
+    clean = boxes.repeated()
+    model, truth, _ = boxes.box("brake", 100)
+    scores = boxes.by_divergence(boxes.acdc)(model, clean, clean.roll(9, 0))
+    assert min(scores.values()) >= 0 and {door for door, nats in scores.items() if nats} == truth
