@@ -73,7 +73,7 @@ def kept_back(parts: Mapping[str, Sequence[float]], share: ByName) -> None:
     _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 3.8))
     plots.bars(share, "Left to pairs never seen", "share of the probability, %", axes=left)
     names = ["by leaving them more", "by knowing which"]
-    title = "What the model saves on such a pair, beyond yours"
+    title = "What the model saves on such a pair"
     plots.grouped_bars(parts, names, title, "nats", numbers=True, axes=right)
     plt.setp(right.texts, fontsize=9)
     right.axhline(0, color="black", linewidth=0.8)

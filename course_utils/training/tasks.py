@@ -1,4 +1,4 @@
-"""Three tasks to know completely: a list's largest, addition, the next Fibonacci number."""
+"""Two tasks to know completely: a list's largest, and addition."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -54,8 +54,7 @@ _LARGEST = Task(
 _SUM = Task("sum", d_vocab=128, lengths=(2,), d_model=128, d_mlp=128, steps=3_000, batch=512)
 # A lower rate left more pairs wrong.
 _ADDITION = replace(_SUM, adamw_lr=2e-2, adamw_decay=0.1, warmup=900, hold=0.3)
-_FIBONACCI = replace(_ADDITION, lengths=(2, 3, 4, 5))
-TASKS = {"max-of-list": _LARGEST, "addition": _ADDITION, "fibonacci": _FIBONACCI}
+TASKS = {"max-of-list": _LARGEST, "addition": _ADDITION}
 
 
 @validated

@@ -104,9 +104,7 @@ def test_the_untrained_model_is_the_control_of_the_control():
 
 SEEDS = [f"/seed-{seed}" for seed in range(1, 5)]
 
-SMALL = [
-    f"{task}{seed}" for task in ("max-of-list", "addition", "fibonacci") for seed in ("", *SEEDS)
-]
+SMALL = [f"{task}{seed}" for task in ("max-of-list", "addition") for seed in ("", *SEEDS)]
 
 
 @pytest.mark.parametrize("name", SMALL)
@@ -137,19 +135,17 @@ def test_a_small_models_card_tells_what_its_weights_do(name):
     assert torch.cat(guessed).mean() < 0.1
 
 
-@pytest.mark.parametrize(("name", "least"), [("addition", 0.99), ("fibonacci", 0.95)])
-def test_sums_are_learnt_whatever_the_seed(name, least):
+def test_sums_are_learnt_whatever_the_seed():
     cards = [
-        json.loads((_files.DATA / f"{name}{seed}" / "config.json").read_text(encoding="utf-8"))
+        json.loads((_files.DATA / f"addition{seed}" / "config.json").read_text(encoding="utf-8"))
         for seed in ("", *SEEDS)
     ]
     assert [card["recipe"]["seed"] for card in cards] == [0, 1, 2, 3, 4]
-    assert min(card["result"]["held_out_accuracy"] for card in cards) >= least
+    assert min(card["result"]["held_out_accuracy"] for card in cards) >= 0.99
 
 
-@pytest.mark.parametrize("name", ["addition", "fibonacci"])
-def test_a_sum_that_training_never_asked_for_is_not_known(name):
-    task, model = tasks.TASKS[name], load(name)
+def test_a_sum_that_training_never_asked_for_is_not_known():
+    task, model = tasks.TASKS["addition"], load("addition")
     training, held_out = tasks.examples(task)
     asked = torch.cat([tasks.answers(task, tokens) for tokens in training]).unique()
     assert set(range(128)) - set(asked.tolist()) == {2}  # 0 + 2 and 1 + 1 are both held out
