@@ -91,8 +91,7 @@ def one_door(answer: Answer) -> None:
                     "so that no part of the head is idle.": rank < d_head,
                     f"W_{name} should read nothing of what the earlier head writes, "
                     f"but W_O @ W_{name} is not 0: take what lies along "
-                    "the rows of W_O out of its columns, all of it. "
-                    "(These rows are not orthonormal.)": not is_door and share >= 1e-3,
+                    "the rows of W_O out of its columns, all of it.": not is_door and share >= 1e-3,
                     f"W_{name} reads nothing of what the earlier head writes, "
                     "and should read it all.": is_door and close(W, beyond),
                     f"W_{name} also reads directions that the earlier head does not write: "
