@@ -3,8 +3,7 @@
 The models are those of `tasks.TASKS["addition"]` and `by_hand.from_neurons`: one layer, one head,
 one MLP of ReLUs. All numbers below n = d_vocab are tokens, and the pairs are those whose sum is a
 token too, as `tasks.sequences(2, n)` has them. What a neuron receives is taken with attention at
-one half, where these models have it. Only `which_two` is about the model of
-`tasks.TASKS["fibonacci"]`, which adds the last two of several numbers.
+one half, where these models have it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,8 +15,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons import fourier
-from course_utils import interventions
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import NotNegative, validated
 from course_utils.training import tasks
 
 
@@ -26,6 +24,7 @@ class Cut(NamedTuple):
 
     frequency: float  # the mean over its neurons
     expected: int
+    by_periods: int  # what would be, if all neurons left had the same strength
     without: Float[Tensor, " error"]
     at_random: Float[Tensor, " error"]  # without as many neurons at random, ten times
 
@@ -76,19 +75,6 @@ def curves(model: HookedTransformer) -> Float[Tensor, "2 value neuron"]:
 
 
 @validated
-def answers_with(model: HookedTransformer, first: float) -> Int[Tensor, " pair"]:
-    """The answers to all pairs if the first number gets this attention, and the second the rest."""
-
-    def overwrite(pattern: Tensor, hook: Any) -> Tensor:
-        pattern[:, :, -1] = torch.tensor([first, 1 - first])
-        return pattern
-
-    pairs = tasks.sequences(2, model.cfg.d_vocab)
-    hooks: list[Any] = [("blocks.0.attn.hook_pattern", overwrite)]
-    return model.run_with_hooks(pairs, fwd_hooks=hooks)[:, -1].argmax(1)
-
-
-@validated
 def without_neurons(model: HookedTransformer, neurons: list[int]) -> Float[Tensor, "pair out"]:
     """The logits of all pairs, at the last position, when these neurons give 0."""
 
@@ -114,10 +100,6 @@ def _mean_curves(model: HookedTransformer) -> Float[Tensor, "value neuron"]:
     return curves(model).mean(0)[:, active(model)]
 
 
-def _both_curves(model: HookedTransformer) -> Float[Tensor, "value place_neuron"]:
-    return curves(model)[:, :, active(model)].permute(1, 0, 2).flatten(1)
-
-
 def _votes(model: HookedTransformer) -> Float[Tensor, "out neuron"]:
     return (model.W_out[0] @ model.W_U).T
 
@@ -128,13 +110,10 @@ def portraits(
 ) -> dict[str, tuple[Tensor, Tensor, Tensor]]:
     """Of each chosen neuron its curve at either place, and its votes.
 
-    They are under its group, number and period.
+    They are under its group and number.
     """
     (L, R), votes = curves(model), _votes(model)
-    titles = {
-        f"{name}: neuron {i}\nperiod {peak(model, i)[0]:.1f}": i for name, i in chosen.items()
-    }
-    return {title: (L[:, i], R[:, i], votes[:, i]) for title, i in titles.items()}
+    return {f"{name}: neuron {i}": (L[:, i], R[:, i], votes[:, i]) for name, i in chosen.items()}
 
 
 @validated
@@ -161,14 +140,19 @@ def _explained(
 
 
 @validated
-def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[Tensor, " _neuron"]]:
-    """How much of each active neuron's curve its best wave explains.
+def shares(model: HookedTransformer) -> tuple[Float[Tensor, " _neuron"], Float[Tensor, " _walk"]]:
+    """How much of each active neuron's curve its best wave explains, if this turns at least twice.
 
-    The second number is the same with the tokens shuffled.
+    The second is the same for 100 random walks whose best waves turn at least twice. (Most are
+    slower.)
     """
-    W = _mean_curves(model)
-    order = torch.randperm(len(W), generator=torch.Generator().manual_seed(0))
-    return best_waves(W)[1], best_waves(W[order])[1]
+    W, generator = _mean_curves(model), torch.Generator().manual_seed(0)
+    walks = torch.randn(len(W), 5_000, generator=generator, device="cpu").cumsum(0).to(W)
+    found = []
+    for columns in (W, walks):
+        f, share = best_waves(columns)
+        found.append(share[f >= 2])
+    return found[0], found[1][:100]
 
 
 @validated
@@ -261,82 +245,66 @@ def cuts(model: HookedTransformer, seed: NotNegative = 0) -> list[Cut]:
     for i, neurons in enumerate(rulers(model)):
         left = active(model)
         left[neurons] = False
-        k = int(agreed[left].sum(0)[1:].argmax()) + 1
+        k, alike = (int(each[left].sum(0)[1:].argmax()) + 1 for each in (agreed, off))
         without = _off_by(without_neurons(model, neurons.tolist()))
         at_random = _off_by_at_random(model, len(neurons), 10 * seed + i)
-        found.append(Cut(f[neurons].mean().item(), k, without, at_random))
+        found.append(Cut(f[neurons].mean().item(), k, alike, without, at_random))
     return found
 
 
 @validated
-def strongest_waves(model: HookedTransformer, k: Count) -> list[float]:
-    """The k frequencies that together explain most of all active curves.
+def rivals(tested: Sequence[Sequence[Cut]]) -> dict[str, list[int]]:
+    """How often the most common error is the expected one, and how often another guess is it.
 
-    They go in steps of ⅛, and are chosen one after the other.
+    Each comes with the number of all cases. `tested` has the cuts of several models.
     """
-    W = _both_curves(model)
-    found: list[float] = []
-    for _ in range(k):
-        fine, explained = _explained(W - fourier.projected(W, found) if found else W)
-        found.append(fine[explained.sum(1).argmax()].item())
+    every = [cut for cuts in tested for cut in cuts]
+    guesses = {
+        "the expected error": [cut.expected for cut in every],
+        "with all w equal": [cut.by_periods for cut in every],
+        "that of neurons at random": [int(cut.at_random[1:].argmax()) + 1 for cut in every],
+    }
+    came = [cut.most_common for cut in every]
+    return {
+        name: [sum(x == y for x, y in zip(guess, came, strict=True)), len(every)]
+        for name, guess in guesses.items()
+    }
+
+
+@validated
+def right_with_waves(model: HookedTransformer) -> dict[str, float]:
+    """The share of right answers to all pairs if neurons that are waves vote with a wave alone.
+
+    These neurons are those of `phases`. The wave has the frequency of the neuron's curve and the
+    height that it has in the votes, and peaks at twice the phase of the curve, or at this phase.
+    All other neurons vote as they do.
+    """
+    (L, R), votes, direct = curves(model), _votes(model), _given(model) @ model.W_U
+    a, b = tasks.sequences(2, len(L)).T
+    fires, past = (L[a] + R[b]).relu(), direct[0][a] + direct[1][b]  # [pair, neuron], [pair, out]
+    f, share = best_waves((L + R) / 2)
+    found = {}
+    for name, times in (("at twice the phase", 2), ("at the phase itself", 1)):
+        changed = votes.clone()
+        for i in (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist():
+            phase = fourier.phase((L + R)[:, [i]], f[i])[0]
+            angle = 2 * torch.pi * f[i] * torch.arange(len(L)).to(f) / len(L)
+            wave = (angle - times * phase).cos()
+            changed[:, i] = fourier.height(votes[:, [i]], f[i])[0] * wave
+        said = (fires @ changed.T + past).argmax(1)
+        found[name] = (said == a + b).float().mean().item()
     return found
 
 
-def _right(model: HookedTransformer, basis: Float[Tensor, "value dim"]) -> float:
-    """The share of right answers to all pairs if curves keep only what lies along a basis.
-
-    The basis is orthonormal.
-    """
-    basis = basis.to(model.W_out)
-    kept = basis @ (basis.T @ curves(model))
-    direct = _given(model) @ model.W_U  # past the neurons
-    a, b = tasks.sequences(2, len(basis)).T
-    fires = (kept[0][a] + kept[1][b]).relu()  # [pair, neuron]
-    said = fires @ model.W_out[0] @ model.W_U + direct[0][a] + direct[1][b]
-    return (said.argmax(1) == a + b).float().mean().item()
-
-
 @validated
-def right_with(model: HookedTransformer, k: Count, seed: NotNegative = 0) -> list[float]:
-    """The share of right answers if curves keep a constant and their k strongest waves.
+def averaged_votes(
+    A: Float[Tensor, "pair 1"], B: Float[Tensor, "pair 1"], C: Float[Tensor, " out"], times: float
+) -> Float[Tensor, "pair out"]:
+    """What a thousand neurons with phases all around the wheel vote, on average.
 
-    The second number is the control: 1 + 2k directions at random, as many as a constant and k waves
-    have, with a cosine and a sine each.
+    The numbers are at the angles A and B, the outputs at C. Each neuron's curves are highest at
+    its phase, and its votes at so many times this.
     """
-    n, generator = model.cfg.d_vocab, torch.Generator().manual_seed(seed)
-    drawn = torch.randn(n, 1 + 2 * k, generator=generator, device="cpu")
-    bases = fourier.basis(strongest_waves(model, k), n), torch.linalg.qr(drawn).Q
-    return [_right(model, Q) for Q in bases]
-
-
-@validated
-def which_two(
-    model: HookedTransformer, sequences: Sequence[Int[Tensor, "_batch _pos"]], seed: NotNegative = 0
-) -> list[dict[str, list[float]]]:
-    """Two changes to longer sequences: for each what share of the answers are what, by length.
-
-    They have at least three numbers. Random numbers stand before the last two; the position vectors
-    of the last but one and the one before are exchanged.
-    """
-    n, generator, rows = model.cfg.d_vocab, torch.Generator().manual_seed(seed), []
-
-    def shares_of(sums: dict[str, Tensor], tokens: Tensor) -> dict[str, float]:
-        said = model(tokens)[:, -1].argmax(1)
-        return {name: (said == expected).float().mean().item() for name, expected in sums.items()}
-
-    for once in sequences:
-        t = once.repeat(5, 1)
-        random = torch.randint(n, t.shape, generator=generator, device="cpu").to(t.device)
-        noise = shares_of({"right": t[:, -2:].sum(1)}, torch.cat([random[:, :-2], t[:, -2:]], 1))
-        # sequences whose new sum is below n: only such sums are tokens
-        t = once[once[:, -1] + once[:, -3] < n]
-        places = [*range(t.shape[1] - 3), t.shape[1] - 2, t.shape[1] - 3, t.shape[1] - 1]
-        with interventions.patched(
-            model, "hook_pos_embed", model.W_pos[places].expand(len(t), -1, -1)
-        ):
-            swapped = shares_of({"new sum": t[:, -1] + t[:, -3], "old sum": t[:, -2:].sum(1)}, t)
-        rows.append((noise, swapped))
-    return [
-        {name: [row[name] for row in rows_of] for name in rows_of[0]}
-        for rows_of in zip(*rows, strict=True)
-    ]
+    phase = torch.arange(1_000).to(A) * 2 * torch.pi / 1_000
+    fired = ((A - phase).cos() + (B - phase).cos()).relu()  # [pair, neuron]
+    return fired @ (C - times * phase[:, None]).cos() / 1_000

@@ -51,20 +51,19 @@ def lattices(
 
 
 def peaks(phase: float) -> None:
-    """Where a neuron that peaks at `phase` (in turns) fires, and its opposite.
+    """Where a neuron that peaks at `phase` (in turns) fires, and its opposite: darker is more.
 
     The lines have the same A + B.
     """
     _, axes = plt.subplots(figsize=(7.0, 5.2))
     turns = torch.linspace(0, 2, 200)
     for i, (peak, name) in enumerate(
-        ((phase, "this neuron, peak at φ"), (phase + 0.5, "its opposite, at φ + ½"))
+        ((phase, "this neuron, peak at φ"), (phase + 0.5, "its opposite, at φ + π"))
     ):
         wave = (2 * torch.pi * (turns - peak)).cos()
-        axes.contourf(
-            turns, turns, wave + wave[:, None], [0.6, 2.1], colors=COLOURS[i], alpha=(0.75, 0.55)[i]
-        )
-        axes.plot([], [], "so"[i], color=COLOURS[i], ms=9, alpha=0.7, label=name)
+        shades: Any = [(COLOURS[i], share) for share in (0.35, 0.65, 0.95)]
+        axes.contourf(turns, turns, wave + wave[:, None], [0.3, 0.9, 1.5, 2.1], colors=shades)
+        axes.plot([], [], "so"[i], color=COLOURS[i], ms=9, label=name)
     for k in range(4):
         label = None if k else "A + B = 2φ, up to whole turns"
         axes.plot(
@@ -76,19 +75,12 @@ def peaks(phase: float) -> None:
             label=label,
         )
     axes.legend(fontsize=9, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    ticks = {
-        0: "0",
-        phase: "φ",
-        phase + 0.5: "φ + ½",
-        1: "",
-        phase + 1: "φ + 1",
-        phase + 1.5: "",
-        2: "2",
-    }
+    at = [0, *(phase + half / 2 for half in range(4)), 2]
     for axis, name in ((axes.xaxis, "A"), (axes.yaxis, "B")):
-        axis.set_ticks(list(ticks), ticks.values())
-        axis.set_label_text(f"{name}, in turns")
-    axes.set(title="Where do the two fire?", aspect="equal", xlim=(0, 2), ylim=(0, 2))
+        axis.set_ticks(at, ["0", "φ", "φ + π", "φ + 2π", "φ + 3π", "4π"])
+        axis.set_label_text(f"angle {name}")
+    axes.set(title="Where do the two fire? (darker: more)", aspect="equal")
+    axes.set(xlim=(0, 2), ylim=(0, 2))
 
 
 def rulers(periods: Sequence[int], total: int, n: int = 128) -> None:
@@ -140,7 +132,7 @@ def neurons(
 ) -> None:
     """Your first neuron and `addition.portraits`.
 
-    Of each: what it receives, where it fires, and its votes; the last one up to 20.
+    Of each: what it receives, where it fires, and its votes.
     """
     columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
     _, panels = plt.subplots(
@@ -149,14 +141,14 @@ def neurons(
     for (top, middle, bottom), (title, (first, second, votes)) in zip(
         panels.T, columns.items(), strict=True
     ):
-        n = 21 if top is panels[0, -1] else len(first)
+        n = len(first)
         for axes, curve, colour in ((top, (first + second) / 2, BLUE), (bottom, votes, ORANGE)):
-            axes.plot(curve[:n], color=colour, marker="." if n == 21 else None)
+            axes.plot(curve, color=colour)
             axes.axhline(0, color=GREY, lw=0.5)
         top.set(title=title, xlabel="value of a number")
         bottom.set(xlabel="output")
         sums = torch.arange(n) + torch.arange(n)[:, None]
-        fires = (first[:n] + second[:n, None]).relu().where(sums < len(first), torch.nan)
+        fires = (first + second[:, None]).relu().where(sums < n, torch.nan)
         middle.imshow(fires, origin="lower", cmap=LEVELS, interpolation="nearest")
         middle.set(xlabel="a", ylabel="b")
     for row, label in zip(panels, ("receives", "fires at\nb", "votes"), strict=True):
@@ -164,10 +156,10 @@ def neurons(
 
 
 @plain_lines
-def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) -> None:
+def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, walks: Numbers) -> None:
     """The share of variance that each frequency explains, and each curve's best wave.
 
-    Left are all curves together, right is each.
+    Left are all curves together, right is each, beside random walks.
     """
     _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.2), width_ratios=[1.7, 1])
     says = (
@@ -181,12 +173,18 @@ def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, shuffled: Numbers) 
         period = f"{128 / fine[i]:.1f}" if fine[i] > 2 else "slopes"
         left.annotate(period, (fine[i], pooled[i]), ha="center", va="bottom")
     bins = torch.arange(0, 1.01, 0.05).tolist()
-    right.hist(
-        shuffled.tolist(), bins, label="tokens shuffled", color=GREY, hatch=HATCHES[1], alpha=0.7
-    )
-    right.hist(share.tolist(), bins, label="the model's neurons", color=BLUE, alpha=0.7)
+    looks = (walks, "random walks", GREY, HATCHES[1]), (share, "the model's curves", BLUE, None)
+    for values, label, colour, hatch in looks:
+        parts = [1 / len(values)] * len(values)
+        right.hist(
+            values.tolist(), bins, weights=parts, label=label, color=colour, hatch=hatch, alpha=0.7
+        )
     right.set(
-        title="How much of a curve is one wave?", xlabel="share of its best wave", ylabel="neurons"
+        title="How much of it is one wave?",
+        xlabel="share of the best wave, if it turns twice",
+        ylabel="share of curves, or walks",
+        ylim=(0, 0.29),
+        yticks=[0, 0.1, 0.2],
     )
     right.legend(fontsize=9)
 
@@ -260,44 +258,6 @@ def misses(cuts: Mapping[str, addition.Cut], most: int = 44) -> None:
     axes.set(xlim=(0, most), ylim=(len(cuts) - 0.3, -0.6), xticks=[1, 3, *range(10, most, 10)])
     axes.legend(
         fontsize=9, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.16), markerscale=0.5
-    )
-
-
-def verdicts(tested: Sequence[list[addition.Cut]]) -> None:
-    """Which rulers each model has, and which predictions held.
-
-    On the axis a doubling is a step of one width.
-    """
-    _, axes = plt.subplots(figsize=(8.8, 0.78 * len(tested) + 1.0))
-    for row, cuts in enumerate(tested):
-        axes.axhline(-row, color=GREY, lw=0.6, zorder=0)
-        for cut in cuts:
-            name = "slopes" if cut.frequency < 2 else f"{128 / cut.frequency:.1f}"
-            axes.text(cut.frequency, 0.24 - row, name, ha="center", va="bottom", fontsize=9)
-    for i, label in enumerate(("it failed", "the prediction held")):
-        points = [
-            (cut.frequency, -row)
-            for row, cuts in enumerate(tested)
-            for cut in cuts
-            if cut.holds == i
-        ]
-        axes.plot(
-            *torch.tensor(points).reshape(-1, 2).T,
-            "Xo"[i],
-            color=(ORANGE, BLUE)[i],
-            ms=12,
-            label=label,
-        )
-    axes.set(
-        title="Which groups has each model?",
-        xlabel="frequency: periods in 128 values (at the points: how long a period is)",
-        ylim=(-0.5 - row, 0.7),
-    )
-    axes.legend(ncols=2, loc="upper right", bbox_to_anchor=(1, 1.16))
-    axes.set_xscale("log", base=2)
-    axes.set_xticks([0.5, 1, 2, 4, 8, 16, 32, 64], ["½", "1", "2", "4", "8", "16", "32", "64"])
-    axes.set_yticks(
-        [-row for row in range(len(tested))], [f"seed {row}" for row in range(len(tested))]
     )
 
 

@@ -88,7 +88,7 @@ def _last_of_two(embedded):
 OURS = {Path(package.__file__).parent for package in (course_lessons, course_utils)}
 MODEL = _model(2)
 ADDER = by_hand.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
-FIBONACCI = models.load("fibonacci")
+CUT = addition.Cut(5.0, 1, 2, torch.rand(4), torch.rand(4))
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 START_FIRST = torch.cat([torch.zeros_like(TOKENS[:, :1]), TOKENS], 1)
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
@@ -434,14 +434,18 @@ GOOD = {  # a call of each function that is right
     addition.spectrum: {"model": ADDER},
     addition.peak: {"model": ADDER, "neuron": 2},
     addition.portraits: {"model": ADDER, "chosen": {"slopes": 2}},
-    addition.answers_with: {"model": ADDER, "first": 0.3},
     addition.without_neurons: {"model": ADDER, "neurons": [2]},
     addition.cuts: {"model": ADDER, "seed": 0},
-    addition.right_with: {"model": ADDER, "k": 2, "seed": 0},
-    addition.which_two: {"model": FIBONACCI, "sequences": [tasks.sequences(3)[:9]], "seed": 0},
+    addition.right_with_waves: {"model": ADDER},
+    addition.rivals: {"tested": [[CUT, CUT]]},
+    addition.averaged_votes: {
+        "A": torch.rand(3, 1),
+        "B": torch.rand(3, 1),
+        "C": torch.rand(2),
+        "times": 2.0,
+    },
     addition.rulers: {"model": ADDER},
     addition.phases: {"model": ADDER, "least": 0.5},
-    addition.strongest_waves: {"model": ADDER, "k": 2},
     text.train_tokenizer: {"documents": ["a b", "b a"], "d_vocab": 260},
     text.encode: {"documents": ["a b"]},
     text.visible: {"token": " a"},
