@@ -356,11 +356,11 @@ def score_method(
         fair = {door: score for door, score in table.items() if door not in truth - shown}
         reached.append(average_precision(fair, shown) if shown else math.nan)
     lengths = [len(one) for one in chosen.values()]
-    tables = (
-        pad_sequence(torch.tensor(scores).split(lengths), batch_first=True, padding_value=math.nan)
-        for scores in (every, reached)
+    by_program, fairly = (
+        pad_sequence([*torch.tensor(x).split(lengths)], batch_first=True, padding_value=math.nan)
+        for x in (every, reached)
     )
-    return Tried(*tables, runs.count(0))
+    return Tried(by_program, fairly, runs.count(0))
 
 
 @validated

@@ -102,7 +102,10 @@ def estimates(costs: Mapping[Door, float], guesses: Mapping[Door, float]) -> Non
     axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
     for door in sorted(costs, key=lambda door: costs[door], reverse=True)[:3]:
         above = guesses[door] > costs[door]  # away from the dashed line
-        place = {"ha": "right" if above else "left", "va": "bottom" if above else "top"}
+        place: dict[str, Any] = {
+            "ha": "right" if above else "left",
+            "va": "bottom" if above else "top",
+        }
         axes.text(costs[door], guesses[door], f" {in_words(door)} ", fontsize=9, **place)
     axes.set_xlim(ends[0] - 0.2, ends[1] + 0.9)
     axes.set(title="Does the gradient know what patching costs?")
