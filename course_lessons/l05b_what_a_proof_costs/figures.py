@@ -5,7 +5,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from course_utils import plots
@@ -54,24 +54,26 @@ def _short(count: int) -> str:
 
 
 def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
-    """For each largest value, how many smaller ones may stand beside it.
+    """For each largest value, how far below it the largest of the others must lie.
 
-    Three lines: all of them, those that an exact line allows, and those that the line allows.
+    Given how many of the smallest may be beside it, by the line and by a line that is exact.
     """
     words = (
-        "How many smaller numbers may be beside the largest?",
+        "How far below M must the runner-up lie?",
         "largest number M",
-        "smaller numbers, from 0 upwards",
+        "M less its largest runner-up",
     )
-    axes = plt.subplots(figsize=(8.8, 4.4))[1]
-    axes.plot(range(len(allowed)), ":", color=GREY, label="all that are smaller")
-    plots.curves(
-        {"by the line": allowed, "by the line, if it were exact": exact}, *words, axes=axes
-    )
-    axes.fill_between(range(len(allowed)), allowed, color=BLUE, alpha=0.15)
+    below = {
+        "by the line": [M - many + 1 for M, many in enumerate(allowed)],
+        "by the line, if it were exact": [M - many + 1 for M, many in enumerate(exact)],
+    }
+    look: dict[str, Any] = {"figsize": (8.8, 3.6), "ylim": (0, 9)}
+    axes = plots.curves(below, *words, markers=True, size=4, **look)
     M = len(allowed) // 4
-    note = f"beside {M}: {allowed[M]} of {M}"
-    axes.annotate(note, (M, allowed[M]), (M + 6, allowed[M] - 6), arrowprops={"arrowstyle": "->"})
+    note = f"beside {M}, up to {allowed[M] - 1}"
+    at = (M, below["by the line"][M])
+    axes.annotate(note, at, (M - 7, at[1] + 1.3), arrowprops={"arrowstyle": "->"})
+    axes.legend(ncols=2, loc="upper right")
     plots.show(ALT["beside"])
 
 
@@ -99,21 +101,24 @@ def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> No
     plots.show(ALT["queries"])
 
 
-def needed(need: Values, step: Values, wrong: Bool[Tensor, " value"]) -> None:
-    """Each largest value by the step that it needs and the step that it has."""
+def needed(need: Values, step: Values, errors: Int[Tensor, " value"]) -> None:
+    """Each largest value by the step that it needs and the step that it has.
+
+    Values with errors are larger for more of them, and the three with most are named.
+    """
     _, axes = plt.subplots(figsize=(8.8, 5))
-    for is_wrong, name, colour, marker in (
-        (False, "never wrong", BLUE, "o"),
-        (True, "sometimes wrong", ORANGE, "D"),
-    ):
-        these = wrong == is_wrong
-        axes.plot(need[these], step[these], marker, color=colour, alpha=0.8, label=name)
     most = float(torch.cat([need, step]).max()) + 0.1
     axes.plot([0, most], [0, most], "--", color="black", lw=1, label="as long as needed")
-    shortest = (step / need).argsort()[:4].tolist()
-    for at in shortest:
-        words: dict[str, Any] = {"textcoords": "offset points", "ha": "left", "fontsize": 9}
-        axes.annotate(str(at + 1), (float(need[at]), float(step[at])), (6, -4), **words)
+    right = errors == 0
+    axes.plot(need[right], step[right], "o", color=BLUE, alpha=0.8, label="never wrong")
+    sizes = 25 + 225 * errors[~right] / errors.max()
+    name = "sometimes wrong, larger on more lists"
+    look: dict[str, Any] = {"color": ORANGE, "alpha": 0.7, "label": name, "zorder": 3}
+    axes.scatter(need[~right], step[~right], sizes, marker="D", **look)
+    for at in errors.argsort(descending=True)[:3].tolist():
+        words: dict[str, Any] = {"textcoords": "offset points", "ha": "left"}
+        said = f"{at + 1}: {int(errors[at]):,} lists"
+        axes.annotate(said, (float(need[at]), float(step[at])), (11, -4), **words)
     axes.set(xlim=(0, most), ylim=(0, most), title="Which steps are too short?")
     axes.set(xlabel="step that the number needs", ylabel="step that it has (a mean step is 1)")
     axes.legend(loc="upper left")
@@ -134,7 +139,7 @@ def remade(errors: Mapping[str, int]) -> None:
     axes.set_yticks(range(len(names)), names)
     axes.set(xscale="log", xlim=(1, 3e6), xlabel="wrong lists of length 6")
     axes.set_title("How many lists does each line get wrong?")
-    axes.invert_yaxis()
+    axes.set_ylim(len(names) - 0.6, -0.4)
     plots.show(ALT["remade"])
 
 

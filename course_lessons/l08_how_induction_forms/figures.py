@@ -171,7 +171,7 @@ def savings(
     title: str,
     until: float,
     axes: Axes | None = None,
-    legend: str = "upper left",
+    legend: Any = "upper left",
 ) -> Axes:
     """The gain from repeating in training: for each name a colour, and a thin line per run."""
     axes = plt.subplots(figsize=(8.4, 3.4))[1] if axes is None else axes
