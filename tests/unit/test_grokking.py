@@ -84,7 +84,7 @@ def test_at_its_best_scale_a_table_is_not_punished_for_being_sure():
     right, wrong = 20 * wave_table([1, 2, 3]), -wave_table([1, 2, 3])
     found = grokking.scaled(torch.stack([right, 100 * right, 10 * wrong]), where)
     assert found[0] == pytest.approx(found[1].item(), abs=0.02) and found[0] < 0.02
-    assert found[2] == pytest.approx(math.log(P), abs=0.02)
+    assert found[2] == pytest.approx(math.log(P), abs=0.05)
     assert grokking.losses(10 * wrong).mean() > 30
 
 
