@@ -50,7 +50,7 @@ def learning(
         _guessing(axes, group[0]["steps"])
         axes.set(yscale="log", xlim=(0, group[0]["steps"]), ylim=(1e-4, 100))
         axes.minorticks_off()
-    panels[0][0].legend(loc="lower left", fontsize=9)
+    panels[-1][0].legend(loc="lower right", fontsize=9)
 
 
 def progress(steps: Sequence[int], losses: Mapping[str, Float[Tensor, " _time"]]) -> None:

@@ -82,10 +82,10 @@ def test_a_run_starts_where_it_should_and_leaves_a_table_every_so_often():
 def test_at_its_best_scale_a_table_is_not_punished_for_being_sure():
     where = grokking.is_new(0)
     right, wrong = 20 * wave_table([1, 2, 3]), -wave_table([1, 2, 3])
-    found = grokking.scaled(torch.stack([right, 100 * right, 1000 * wrong]), where)
+    found = grokking.scaled(torch.stack([right, 100 * right, 10 * wrong]), where)
     assert found[0] == pytest.approx(found[1].item(), abs=0.02) and found[0] < 0.02
-    assert found[2] == pytest.approx(math.log(P), abs=0.02)
-    assert grokking.losses(1000 * wrong).mean() > 1000
+    assert found[2] == pytest.approx(math.log(P), abs=0.05)
+    assert grokking.losses(10 * wrong).mean() > 30
 
 
 def test_the_stored_runs_are_those_that_the_command_makes():

@@ -38,7 +38,6 @@ CONSTANTS = {  # lesson → number → why it is no claim
     "07c": {"1,024": "4⁵", "33,000": "5 · 200 · 33"},
     "11": {"80 %": "what the judge counts as sure"},
     "13": {"3.2 nats": "the mean logarithm of 1 to 63", "10.8 nats": "the logarithm of 49,152"},
-    "09b": {"40 %": "the share of pairs to train on"},
     "09c": {
         "−1.17": "the pentagon's weights, by hand",
         "1.17": "the same",
