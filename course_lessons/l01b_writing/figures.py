@@ -64,7 +64,7 @@ def training(
 
     "seen" is the mean of 20 steps; "new text", "next" and "previous" are measured each `every`.
     """
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 5.2), width_ratios=(1.6, 1))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.7, 5.2), width_ratios=(1.6, 1))
     labels = (
         "How low is the loss on seen and on new text?",
         "training step",

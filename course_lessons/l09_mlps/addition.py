@@ -258,7 +258,7 @@ def rivals(tested: Sequence[Sequence[Cut]]) -> dict[str, list[int]]:
 
     Each comes with the number of all cases. `tested` has the cuts of several models.
     """
-    every = [cut for cuts in tested for cut in cuts]
+    every = [cut for of_model in tested for cut in of_model]
     guesses = {
         "the expected error": [cut.expected for cut in every],
         "with all w equal": [cut.by_periods for cut in every],

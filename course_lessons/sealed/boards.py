@@ -36,7 +36,8 @@ def board(by_box: Mapping[str, Patterns], title: str) -> None:
     """A row for each box, with the mean patterns of those heads that have a clear place."""
     shown = {name: clear(patterns) for name, patterns in by_box.items()}
     columns = max(map(len, shown.values()))
-    size = 2.1 * columns + 0.4, 2.1 * len(shown) + 0.9
+    side = min(2.1, 8.2 / columns)  # of a panel, in inches
+    size = side * columns + 0.4, side * len(shown) + 0.9
     figure, grid = plt.subplots(len(shown), columns, figsize=size, squeeze=False)
     for row, (name, of_box) in zip(grid, shown.items(), strict=True):
         for axes in row[len(of_box) :]:
