@@ -23,7 +23,7 @@ from nbformat.v4 import new_code_cell
 
 import course_lessons
 from course_microscope import scripts
-from course_tools import authoring, bet_source, cards, home, links, to_html
+from course_tools import authoring, bet_source, cards, contents, home, links, to_html
 from course_utils._files import DOCS, NOTEBOOKS, ROOT, lesson_of, number_of, write_text
 from course_utils.course import bets, claims, outline, saved_notebook, utf8_output
 
@@ -163,16 +163,16 @@ def _write_sources(folder: Path) -> None:
 
 
 def _home() -> str:
-    """The page to begin with, with the README's opening, tables and command."""
+    """The page to begin with, with the README's opening, its lessons and its command."""
     readme = _linked(ROOT / "README.md")
     opening = re.search(r"\*\*Take a small.*?(?=\n\n)", readme, re.DOTALL)
-    tables = re.search(r"<!-- spine -->\n\n(.*?)\n\nLesson 13 needs", readme, re.DOTALL)
+    spine = re.search(r"<!-- spine -->\n\n(.*?)\n\n<!-- depth -->", readme, re.DOTALL)
     command = re.search(r"<!-- start command -->\n(```.*?```)", readme, re.DOTALL)
-    if not (opening and tables and command):
-        raise ValueError(
-            "README.md has lost its opening, its tables of lessons or its start command."
-        )
-    return home.page(opening[0], tables[1], command[1])
+    if not (opening and spine and command):
+        lost = "its opening, its table of lessons or its start command"
+        raise ValueError(f"README.md has lost {lost}.")
+    deeper = _leading(contents.table("beside", "elective"), ROOT)  # README has them in two lines
+    return home.page(opening[0], f"{spine[1]}\n\n{deeper}", command[1])
 
 
 def _address(repository: str) -> str:
@@ -210,17 +210,22 @@ def _words(file: Path) -> str:
 
 def _linked(file: Path) -> str:
     """A text of the repository whose links to lessons and to other texts lead to their pages."""
+    return _leading(file.read_text(encoding="utf-8"), file.parent)
+
+
+def _leading(text: str, folder: Path) -> str:
+    """The same of a text with links that start in `folder`."""
     pages = {path.resolve(): name for name, path in TEXTS.items()}
 
     def page(link: re.Match) -> str:
-        target = (file.parent / link[1]).resolve()
+        target = (folder / link[1]).resolve()
         if target.name == links.CONTENTS:
             return "](index.md)"  # which stands in its place
         if target.suffix == ".ipynb":
             return f"]({lesson_of(target)}.ipynb)"
         return f"]({pages[target]}.md)" if target in pages else link[0]
 
-    return re.sub(r"\]\(((?!http)[^)#]+)\)", page, file.read_text(encoding="utf-8"))
+    return re.sub(r"\]\(((?!http)[^)#]+)\)", page, text)
 
 
 def _cells(solution: NotebookNode, learner: NotebookNode) -> Iterator[NotebookNode]:

@@ -197,7 +197,7 @@ def _said(cells: list[NotebookNode]) -> list[str]:
     told = itertools.takewhile(lambda cell: not [*to_html.questions(cell)], cells)
     text = "\n\n".join(cell.source for cell in told if cell.cell_type == "markdown")
     text = saved_notebook.EXERCISE.sub("", text)
-    text = re.sub(r"(?s)<details>.*?</details>", "", text)
+    text = re.sub(r"(?s)<details>.*?</details>|^```.*?^```$", "", text, flags=re.MULTILINE)
     formula = re.search(r"(?s)\$\$.*?\$\$", text)
     quoted = re.findall(r"(?m)^> .*\*\*.*$", text)
     prose = re.sub(r"(?s)\$\$.*?\$\$", "", text)

@@ -257,6 +257,10 @@ Nothing here is bold. A sum over places is taken. This is called a **path**, as 
 
 > **Rule.** Say it once.
 
+```
+a **drawing** in letters
+```
+
 $$a = b$$
 
 <details><summary>More</summary>It is **folded**.</details>"""
