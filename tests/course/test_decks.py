@@ -60,7 +60,7 @@ def test_every_slide_fits_and_none_is_shrunk(opened, lesson):
 
 
 def test_a_deck_has_a_presenters_view_and_prints_one_slide_a_page(opened):
-    page = opened("slides", "11_final_case")
+    page = opened("slides", "04_one_layer")
     count = page.evaluate("Reveal.getTotalSlides()")
     (number,) = page.evaluate("""[...document.querySelectorAll(".slides > section")]
         .flatMap((slide, i) => (slide.querySelector(".micro") ? [i] : []))""")
@@ -71,7 +71,7 @@ def test_a_deck_has_a_presenters_view_and_prints_one_slide_a_page(opened):
         page.keyboard.press("s")
     view.value.get_by_text("minutes").first.wait_for()
     assert lab.printed(page) == [(960, 540)] * count
-    page = opened("slides", "11_final_case", "?print-pdf")
+    page = opened("slides", "04_one_layer", "?print-pdf")
     page.wait_for_function("document.querySelectorAll('.pdf-page').length > 0")
     assert len(lab.printed(page)) == count
 
