@@ -187,6 +187,14 @@ def rulers(model: HookedTransformer) -> list[Int[Tensor, " _neuron"]]:
     return [neurons for neurons in found if len(neurons) >= 5]
 
 
+def _waves(model: HookedTransformer, least: float = 0.5) -> list[tuple[int, Tensor, Tensor]]:
+    """The active neurons that are waves, each with the frequency and the phase of its curve."""
+    W = curves(model).mean(0)
+    f, share = best_waves(W)
+    chosen = (active(model) & (share > least) & (f > 2)).nonzero().flatten().tolist()
+    return [(i, f[i], fourier.phase(W[:, [i]], f[i])[0]) for i in chosen]
+
+
 @validated
 def phases(model: HookedTransformer, least: float = 0.5) -> Float[Tensor, "4 neuron"]:
     """Of each active neuron that is a wave: three phases, and its frequency.
@@ -195,10 +203,8 @@ def phases(model: HookedTransformer, least: float = 0.5) -> Float[Tensor, "4 neu
     periods explains more than a share `least` of the curve. It peaks where 2π f v / n is the phase.
     A partner is another such neuron of about the same frequency, at random; a few are their own.
     """
-    W, votes = curves(model).mean(0), _votes(model)
-    f, share = best_waves(W)
-    chosen = (active(model) & (share > least) & (f > 2)).nonzero().flatten().tolist()
-    found = [(*(fourier.phase(M[:, [i]], f[i])[0] for M in (W, votes)), f[i]) for i in chosen]
+    votes = _votes(model)
+    found = [(phase, fourier.phase(votes[:, [i]], f)[0], f) for i, f, phase in _waves(model, least)]
     came, went, frequencies = torch.tensor(found).reshape(-1, 3).T
     about = frequencies.round()
     less_than_half = torch.rand(len(about), generator=torch.Generator().manual_seed(0)) / 2
@@ -282,15 +288,13 @@ def right_with_waves(model: HookedTransformer) -> dict[str, float]:
     (L, R), votes, direct = curves(model), _votes(model), _given(model) @ model.W_U
     a, b = tasks.sequences(2, len(L)).T
     fires, past = (L[a] + R[b]).relu(), direct[0][a] + direct[1][b]  # [pair, neuron], [pair, out]
-    f, share = best_waves((L + R) / 2)
+    waves, outputs = _waves(model), torch.arange(len(L)).to(votes)
     found = {}
     for name, times in (("at twice the phase", 2), ("at the phase itself", 1)):
         changed = votes.clone()
-        for i in (active(model) & (share > 0.5) & (f > 2)).nonzero().flatten().tolist():
-            phase = fourier.phase((L + R)[:, [i]], f[i])[0]
-            angle = 2 * torch.pi * f[i] * torch.arange(len(L)).to(f) / len(L)
-            wave = (angle - times * phase).cos()
-            changed[:, i] = fourier.height(votes[:, [i]], f[i])[0] * wave
+        for i, f, phase in waves:
+            wave = (2 * torch.pi * f * outputs / len(L) - times * phase).cos()
+            changed[:, i] = fourier.height(votes[:, [i]], f)[0] * wave
         said = (fires @ changed.T + past).argmax(1)
         found[name] = (said == a + b).float().mean().item()
     return found

@@ -122,17 +122,22 @@ def by_sum(
     return torch.stack([one[pairs & (total == sums)].mean(0) for total in range(P)])
 
 
+def _power(one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"]) -> Float[Tensor, " freq"]:
+    """What each frequency holds of the variance of the mean logits by sum."""
+    return fourier.power(by_sum(one, where)).sum(1)
+
+
 @validated
 def strongest(one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"]) -> list[int]:
     """All frequencies above 0, the one that holds most of the variance of the means first."""
-    order = fourier.power(by_sum(one, where)).sum(1).argsort(descending=True).tolist()
+    order = _power(one, where).argsort(descending=True).tolist()
     return [f for f in order if f]
 
 
 @validated
 def key_frequencies(one: Float[Tensor, "a b answer"], where: Bool[Tensor, "a b"]) -> list[int]:
     """Frequencies that hold at least 5 % of the variance of the mean logits by sum."""
-    power = fourier.power(by_sum(one, where)).sum(1)
+    power = _power(one, where)
     return (power >= 0.05 * power.sum()).nonzero().flatten().tolist()
 
 

@@ -216,7 +216,8 @@ def test_type_in_figures_has_11_pixels_on_a_page_of_790(subtests):
             stored = "".join(data.get("text/html", "") for _, each in _cells(path) for data in each)
             widths = re.findall(r'<img src="data[^>]*? width="(\d+)" class="figure"', stored)
             assert max(map(int, widths), default=0) <= widest
-    for path in sorted((ROOT / "course_lessons").rglob("*.py")):
+    drawn = (ROOT / package for package in ("course_lessons", "course_utils"))
+    for path in sorted(file for folder in drawn for file in folder.rglob("*.py")):
         sizes = re.findall(r"(?:font|label)size=([\d.]+)", path.read_text(encoding="utf-8"))
         assert all(float(size) >= smallest for size in sizes), path
 
