@@ -37,6 +37,9 @@ SURE = 0.8
 MANY, OFTEN = 20, 0.2
 LETTERS = "·abcdefghijklmnopqrst"
 EVERYWHERE = (torch.tensor(True),)
+# how many texts before this one is the other text that each door reads: queries and keys of one
+# text would go on agreeing about it
+BEFORE = {"logits": 1, "q": 2, "k": 3, "v": 4}
 QUESTIONS = ("where?", "is it enough?", "is it this rule?", "is each part needed?", "is it all?")
 
 
@@ -73,28 +76,28 @@ class SealedBox:
     ) -> tuple[Float[Tensor, "batch pos d_vocab"], dict[Head, Tensor]]:
         """Logits, and where heads look, when only these doors carry the text's own.
 
-        All else is another text's. Heads in `looks` look there, others by themselves. What stands
-        behind the doors of `zero` is missing.
+        All else is another text's, a different one for queries, keys, values and logits. Heads in
+        `looks` look there, others by themselves. What stands behind the doors of `zero` is missing.
         """
         model = self.model
         looked: dict[Head, Tensor] = {}
         own: dict[Any, Tensor] = {"embed": cache["embed"]}  # what writers write on this text
 
-        def other(writer: Any) -> Tensor:
-            """What a writer writes on another text, the one before."""
+        def written(writer: Any) -> Tensor:
+            """What a writer writes in the model as it is."""
             if writer == "embed":
-                return cache["embed"].roll(1, 0)
+                return cache["embed"]
             layer, head = writer
-            z = cache["z", layer][:, :, head]  # [batch, pos, d_head]
-            return (z @ model.W_O[writer]).roll(1, 0)
+            return cache["z", layer][:, :, head] @ model.W_O[writer]  # [batch, pos, d_model]
 
         def read(stream: Tensor, *door: Any) -> Tensor:
             """Another text's stream, in which the doors that lead here carry this text's own."""
+            before = BEFORE[door[0]]
             named = [writer for writer, *rest in doors if tuple(rest) == door]
             missing = [writer for writer, *rest in zero if tuple(rest) == door]
-            changes = [own[writer] - other(writer) for writer in named]
-            changes += [-other(writer) for writer in missing]
-            return sum(changes, stream.roll(1, 0))
+            changes = [own[writer] - written(writer).roll(before, 0) for writer in named]
+            changes += [-written(writer).roll(before, 0) for writer in missing]
+            return sum(changes, stream.roll(before, 0))
 
         ends = {end for door in doors for end in (door[0], door[-1])}
         for this in sorted(end for end in ends if isinstance(end, tuple)):
@@ -298,13 +301,14 @@ class Trial:
 
         without = f"With {head_name(gone[0])} gone, " if gone else ""
         each = "each head looks where you say" if gone else "Each head looks where you say"
-        limit = places.ALL_LEFT if gone else places.ALL
+        limits = places.LEFT if gone else places.WHOLE
         least, held = 1.0, ""
         for head, one in asked.items():
-            groups = list(one.groups(LETTERS, by_position=head in self.last, limit=limit))
+            groups = list(one.groups(LETTERS, limits))
             wrong = [group for group in groups if group.share < group.limit]
             if wrong:
-                worst = min(wrong, key=lambda group: group.share)  # the first, where all are wrong
+                # the first, and so the widest, of those that are about as bad
+                worst = min(wrong, key=lambda group: round(group.share, 1))
                 share = f"{_share(worst.share)} of the places {worst.which}"
                 sentence = f"{without}{head_name(head)} looks where you say at {share}."
                 n, text, place = worst.wrong
@@ -428,7 +432,7 @@ class Trial:
         return found.share if found else 0.0
 
     def _cost(self, dropped: set[Edge], n: int, gone: tuple[Head, ...]) -> float:
-        """What is lost without some doors.
+        """What is lost without some doors, of what is kept or of how well one head looks.
 
         Behind them stands another text's, or nothing, whichever costs more.
         """
@@ -437,24 +441,29 @@ class Trial:
         sure = counts & (says(about.reference) > SURE)
         no_idea = about.logits.roll(1, 0)
 
-        def score(doors: set[Edge], zero: Collection[Edge] = ()) -> float:
-            """The least of what is kept, and of how well heads that write to the logits look."""
+        def score(doors: set[Edge], zero: Collection[Edge] = ()) -> list[float]:
+            """What is kept, and how well each head looks that writes to the logits."""
             logits, looked = self.box.scrubbed(about.cache, doors, {}, zero)
             found = kept(about.reference, logits, no_idea, counts)
             shares = [found.share if found else 1.0]
             for head in self.last:
-                if head in looked:
-                    there = (looked[head] * (about.looks[head] > 0)).sum(-1)  # [batch, dest]
+                if head in about.looks:
+                    look = looked.get(head, torch.zeros_like(about.looks[head]))
+                    there = (look * (about.looks[head] > 0)).sum(-1)  # [batch, dest]
                     shares.append(there[sure].mean().item())
-            return min(shares)
+            return shares
 
         if (n, gone, "score") not in self._known:
             self._known[n, gone, "score"] = score(doors)
         whole = self._known[n, gone, "score"]
         dropped = dropped & doors
         behind: list[Collection[Edge]] = [(), dropped] if dropped else []
-        costs = (whole - score(doors - dropped, zero) for zero in behind)
-        return next((cost for cost in costs if cost >= COSTS), 0.0)
+        for zero in behind:
+            left = score(doors - dropped, zero)
+            cost = max(before - after for before, after in zip(whole, left, strict=True))
+            if cost >= COSTS:
+                return cost
+        return 0.0
 
     def _is_all(self) -> bool:
         """Whether what is named goes on as the model does, when any one of its heads is gone."""

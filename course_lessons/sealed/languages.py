@@ -94,7 +94,7 @@ def pool(language: str = "blocks") -> list[Int[Tensor, "batch pos"]]:
             unrelated(period, 2 * FEW, 400 + period) for period in range(5, 12) if period != PERIOD
         ]
     if language == "template":
-        return [templates(2 * FEW, 300 + extra, extra) for extra in range(1, 5)]
+        return [templates(20 * FEW, 300 + extra, extra) for extra in range(1, 5)]  # pairs are many
     found = []
     for period in (5, 8, 11):  # other letters first, then a block in any order, twice
         letters = blocks(N_CTX - 1 - period, FEW, 100 + period)

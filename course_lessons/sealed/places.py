@@ -17,9 +17,20 @@ from course_utils.interventions import Edge, Head
 AS_MUCH = 0.5  # of what a position gets that is not named, so much gets each that is
 SOME = 0.1  # of what the position with most attention gets, so much gets each that is named
 READS = 0.5  # the attention of a reader from which on a place counts for what it reads there
-# the share of places that must be right: of all, once a head is gone, of those with one letter
-ALL, ALL_LEFT, EACH = 0.9, 0.75, 0.5
-MANY = 20  # nothing is judged by fewer places
+MANY = 20  # nothing but pairs of letters is judged by fewer places
+OFTEN = 0.03  # nor one position by a smaller share of them: a label may be worse where few read it
+
+
+class Limits(NamedTuple):
+    """The share of places that must be right, and how many a pair of letters is judged by."""
+
+    of_all: float
+    of_each: float
+    pair: int
+
+
+WHOLE = Limits(0.9, 0.75, 10)
+LEFT = Limits(0.75, 0.5, MANY)  # once a head is gone, where the others look is blurred
 
 
 class Group(NamedTuple):
@@ -40,6 +51,7 @@ class Asked:
 
     def __init__(self) -> None:
         self._parts: list[Tensor] = []
+        self._named: list[Tensor] = []
 
     def add(
         self,
@@ -55,44 +67,56 @@ class Asked:
         there = tokens[text, own.argmax(-1)[text, dest]]  # the letter that it looks at most
         right = as_said(own, yours)[text, dest]
         number = torch.full_like(text, n)
-        self._parts.append(torch.stack([right.long(), number, text, dest, here, there], 1))
+        places = torch.stack([right.long(), number, text, dest, here, there], 1)
+        self._parts.append(places)
 
-    def groups(self, letters: str, by_position: bool, limit: float) -> Iterator[Group]:
-        """The places in groups: all, those of some texts, those with one letter here or there.
+        # the same with each letter at which it is said to look, a row each
+        row, src = (yours[text, dest] > 0).nonzero(as_tuple=True)
+        named = places[row]
+        named[:, -1] = tokens[text[row], src]
+        self._named.append(named)
 
-        Of all of them `limit` must be right.
+    def groups(self, letters: str, limits: Limits) -> Iterator[Group]:
+        """The places in groups: all, and those that share something, each with its limit.
 
-        Those of one position are asked of heads that write to `out`: a label is often worse at a
-        few positions, and its readers can do without.
+        They share a kind of text, a position, the letter here, the one there, or both; there is
+        where the head looks, and also where it is said to look.
         """
         if sum(map(len, self._parts)) < MANY:
             return
-        right, number, text, dest, here, there = torch.cat(self._parts).T
-        where = torch.stack([number, text, dest], 1)
-
-        def group(mask: Tensor, which: str, limit: float) -> Group:
-            first = int((mask & (right == 0)).long().argmax())
-            return Group(right[mask].float().mean().item(), which, limit, (*where[first].tolist(),))
-
-        yield group(torch.ones_like(right).bool(), "that count", limit)
+        places, named = torch.cat(self._parts), torch.cat(self._named)
+        right, number, _, dest, here, there = places.T
         many = len(letters)
-        by = {
-            "at the end of “{0}”": here,
-            "where it looks at “{1}”": there,
-            "where it looks from “{0}” at “{1}”": many * here + there,
-            "on some kind of text": number,
-        }
-        if by_position:
-            by["at one position"] = dest
-        for which, keys in by.items():
+        pair, named_pair = many * here + there, many * named[:, -2] + named[:, -1]
+        often = max(MANY, int(OFTEN * len(places)))
+        yield _group(places, torch.ones_like(right).bool(), "that count", limits.of_all)
+        for which, rows, keys, least in (
+            ("at the end of “{0}”", places, here, MANY),
+            ("where it looks at “{1}”", places, there, MANY),
+            ("where it looks from “{0}” at “{1}”", places, pair, limits.pair),
+            ("where you say that it looks from “{0}” at “{1}”", named, named_pair, limits.pair),
+            ("on some kind of text", places, number, MANY),
+            ("at one position", places, dest, often),
+        ):
             for key, size in zip(*keys.unique(return_counts=True), strict=True):
                 mask = keys == key
-                at = int(mask.long().argmax())
-                one, other = letters[here[at]], letters[there[at]]
+                one, other = rows[mask][0, -2:].tolist()
                 # the start token holds nothing, and a head that finds nothing looks there
-                rests = "{1}" in which and there[at] == START
-                if size >= MANY and not rests:
-                    yield group(mask, which.format(one, other), EACH)
+                rests = "{1}" in which and other == START
+                if size >= least and not rests:
+                    yield _group(
+                        rows, mask, which.format(letters[one], letters[other]), limits.of_each
+                    )
+
+
+def _group(
+    rows: Int[Tensor, "place 6"], mask: Bool[Tensor, " place"], which: str, limit: float
+) -> Group:
+    """Some places as a group, with the first that is wrong."""
+    right = rows[:, 0]
+    first = int((mask & (right == 0)).long().argmax())
+    n, text, dest = rows[first, 1:4].tolist()
+    return Group(right[mask].float().mean().item(), which, limit, (n, text, dest))
 
 
 def as_said(

@@ -100,13 +100,22 @@ FALSE = {  # box, what is claimed of it, where it fails
         {"0.0": LABEL, "1.1": Head(AFTER, TO_OUT)},
         "of what the model saves stays",
     ),
-    "one label of two": (6, {"0.1": LABEL, "1.0": Head(AFTER, TO_OUT)}, "On texts of other kinds"),
+    "one label of two": (
+        6,
+        {"0.1": LABEL, "1.0": Head(AFTER, TO_OUT)},
+        "9 % of what the model saves stays",
+    ),
     "two that write to out at once": (
         7,
         {"0.2": Head(back(7), TO_OUT), "0.3": LABEL, "1.1": Head(AFTER, TO_OUT)},
         "1.1 looks where you say at",
     ),
     "names, and none is avoided": (9, {}, None),
+    "a comparison of letters is left out": (
+        8,
+        {"0.0": LABEL, "1.1": Head(AFTER, TO_OUT)},
+        "10 % of what the model saves stays",
+    ),
     "half of those that share the work": (10, {"0.0": LABEL, "1.2": Head(AFTER, TO_OUT)}, None),
 }
 
@@ -144,6 +153,23 @@ def one_pair_less():
 
 
 AVOIDS = {"0.1": Head(back(2), {"token": "again"})}
+
+
+def _less(look, points, kinds):
+    """A look that is as before but where a table, [here, there], takes points away."""
+    table = lambda n, m: -2 * points[:n, :m]  # noqa: E731
+    return look._replace(terms=(*look.terms, Term(kinds[0], kinds[0], table, (kinds[1],) * 2)))
+
+
+def with_pair(table, here, there, points):
+    """A table in which one pair of letters has so many points."""
+    table = table.clone()
+    table[here, there] = points
+    return table
+
+
+AT_TEN = torch.zeros(23, 23)
+AT_TEN[10, 1:] = 1  # at the start token alone
 NEARLY = {  # what passed with full points while only heads that write to the logits were asked
     "box 3, its own place too": (
         3,
@@ -159,6 +185,27 @@ NEARLY = {  # what passed with full points while only heads that write to the lo
         5,
         {"1.1": Head(listed(one_pair_less()), TO_OUT)},
         "where it looks from “e” at",
+    ),
+    "box 5, a pair too many": (
+        5,
+        {"1.1": Head(listed(with_pair(MAY_FOLLOW, 18, 13, 1)), TO_OUT)},
+        "where you say that it looks from “r” at “m”",
+    ),
+    "box 9, a pair missing": (
+        9,
+        AVOIDS
+        | {
+            "1.1": Head(
+                but_not(listed(with_pair(IS_NAME, 12, 4, 0)), "token", equals="again"), TO_OUT
+            )
+        },
+        "where it looks from “l” at “d”",
+    ),
+    "box 1, silent at a position": (
+        1,
+        {"0.1": LABEL._replace(look=_less(LABEL.look, AT_TEN, ("place", "places")))}
+        | {"1.3": Head(AFTER, TO_OUT)},
+        "at one position",
     ),
 } | {
     f"box 9, without {judge.LETTERS[name]}": (
@@ -220,7 +267,10 @@ def test_a_look_that_is_no_number_takes_nobodys_place():
     assert Trial(sealed(0), RELAY | {"0.1": Head(nowhere, {"token": "fetched"})}).false
 
 
-def test_what_is_scrubbed_is_what_shut_doors_leave():
+def test_what_is_scrubbed_is_what_shut_doors_leave(monkeypatch):
+    monkeypatch.setattr(
+        judge, "BEFORE", dict.fromkeys(judge.BEFORE, 1)
+    )  # `cut` knows one other text
     box = sealed(3)
     _, _, doors = judge.programmed(box, right(3))
     tokens = box.texts[0]
@@ -243,12 +293,6 @@ def made(seed: int) -> new_boxes.Made:
 def some(many: int):
     """New boxes, of all levels in turn."""
     return ((seed, made(seed)) for seed in range(many))
-
-
-def _less(look, points, kinds):
-    """A look that is as before but where a table, [here, there], takes points away."""
-    table = lambda n, m: -2 * points[:n, :m]  # noqa: E731
-    return look._replace(terms=(*look.terms, Term(kinds[0], kinds[0], table, (kinds[1],) * 2)))
 
 
 def other_looks(look):
