@@ -50,7 +50,8 @@ def two_tokens(answer: Answer) -> None:
             apart.append((text, one, by_two[0], often))
     demand(
         any(one != START for one in said),
-        'it says nothing on any text: does one head move the token to "out"?',
+        'it says nothing on any text: does one head move the token to "out", and is there a place '
+        "that fits all that it asks?",
     )
     last = all(one == text[-1] for text, one, *_ in apart)
     demand(
@@ -81,12 +82,13 @@ def _swapped(
     heads: list[int],
     door: str,
     loud: float = 1.0,
+    given: slice = slice(None),
 ) -> Tensor:
+    """Logits with the doors of `heads` cut, and the other text's z for those of them in `given`."""
     cache = model.run_with_cache(source)[1]
     cuts = [((0, head), door, (1, reader)) for head in heads for reader in range(model.cfg.n_heads)]
-    with interventions.cut(
-        model, *cuts, instead={(0, head): loud * cache["z", 0][:, :, head] for head in heads}
-    ):
+    instead = {(0, head): loud * cache["z", 0][:, :, head] for head in heads[given]}
+    with interventions.cut(model, *cuts, instead=instead):
         return model(tokens)
 
 
@@ -137,6 +139,12 @@ interchange = compared(
             lambda model, tokens, source, heads, door: _swapped(
                 model, tokens, source, heads, door, loud=0.0
             )
+        ),
+        "a head that has no z in `instead` writes zero: give each head's.": tuple(
+            lambda model, tokens, source, heads, door, n=n: _swapped(
+                model, tokens, source, heads, door, given=n
+            )
+            for n in (slice(1), slice(-1, None))
         ),
         "you swap what the heads write everywhere: "
         "only what one door reads of it should be swapped.": _whole,
