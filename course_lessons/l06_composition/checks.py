@@ -6,13 +6,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
 
-from course_lessons.fixtures import random, tiny_model
+from course_lessons.fixtures import random
 from course_utils.course import solutions
 from course_utils.course.exercises import Answer, Said, compared
 from course_utils.course.expectations import close, number, tensor
-from course_utils.interventions import cut
 
 
 def _reads(
@@ -172,6 +170,7 @@ def _mistakes_in(mode: str, read: str, idle: str) -> dict[str, Answer]:
     order = (
         "that is the product in the other order: the earlier head comes first, OV_w on the left."
     )
+    brackets = "divide by both norms: their product needs brackets, a / (b * c)."
     square = "that is the square of the score."
     minus = "the chance level is not subtracted: it is what you compare the score with."
     times = "the score is not divided by the chance level: that is what you compare it with."
@@ -184,6 +183,7 @@ def _mistakes_in(mode: str, read: str, idle: str) -> dict[str, Answer]:
     wrong: dict[str, Callable[..., Any]] = {  # of what is written, read and idle, and the score
         norm: lambda o, r, i, score: (o @ r).norm(),
         order: lambda o, r, i, score: _ratio(r, o),
+        brackets: lambda o, r, i, score: (o @ r).norm() / o.norm() * r.norm(),
         square: lambda o, r, i, score: score**2,
         minus: lambda o, r, i, score: score - len(o) ** -0.5,
         times: lambda o, r, i, score: score * len(o) ** 0.5,
@@ -220,121 +220,4 @@ composition = compared(
     | _mistakes_in("K", read="QK_r", idle="OV_r")
     | _mistakes_in("V", read="OV_r", idle="QK_r"),
     explain=_other_score,
-)
-
-
-def _with(read: Callable[..., Tensor] = lambda instead, *_: instead, **changes: Any) -> Answer:
-    """Our own answer, called with other arguments.
-
-    `instead` is `read(instead, written by layer 0, embedding, positions, door)`.
-    """
-
-    def answer(
-        model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor
-    ) -> Tensor:
-        _, cache = model.run_with_cache(tokens)
-        x0 = cache["embed"]
-        new = read(instead, cache["resid_pre", 1] - x0, x0, model.W_pos[: tokens.shape[1]], door)
-        return solutions.find("shut").function(
-            model, tokens, **{"door": door, "who": who, "instead": new} | changes
-        )
-
-    return answer
-
-
-def _by_heads(
-    model: HookedTransformer, tokens: Tensor, doors: str, who: list[int], instead: Tensor
-) -> Tensor:
-    """Other z of layer 0's heads, that together write `instead`.
-
-    It stands behind all of these doors from all of them.
-    """
-    z = (instead @ torch.linalg.pinv(model.W_O[0].flatten(0, 1))).view(model.cfg.n_heads, -1)
-    shut_doors = itertools.product(
-        [(0, head) for head in range(len(z))], doors.lower(), [(1, one) for one in who]
-    )
-    with cut(model, *shut_doors, instead={(0, head): z[head] for head in range(len(z))}):
-        return model(tokens, return_type="loss")
-
-
-WRONG_CUTS: dict[str, Answer] = {
-    "the positions are gone, which queries and keys still read.": _with(
-        lambda i, w, x, p, at: i - (at != "V") * p
-    ),
-    "values read no positions.": _with(lambda i, w, x, p, at: i + (at == "V") * p),
-    "that is the model's own loss: "
-    "does your hook return what it changed, and under the right name?": _with(who=[]),
-    "all heads of layer 1 are shut off; only those in `who` should be.": _with(who=[0, 1, 2]),
-    "that is what becomes of head 1.0.": _with(who=[0]),
-    "`instead` is not read: what layer 0 wrote is taken out, and nothing put in its place.": _with(
-        instead=0
-    ),
-    "`instead` is added, but what layer 0 wrote is read as well.": _with(lambda i, w, *_: i + w),
-    "what layer 0 wrote is read twice: take it away.": _with(lambda i, w, *_: i + 2 * w),
-    "the change has the wrong sign: `instead` minus what layer 0 wrote is added.": _with(
-        lambda i, w, *_: 2 * w - i
-    ),
-    "the embedding is taken out too; only what layer 0 wrote should be.": _with(
-        lambda i, w, x, *_: i - x
-    ),
-    "the whole input of the door is replaced; `instead` takes the place of what layer 0 wrote, "
-    "and token and position stay.": _with(lambda i, w, x, p, at: i - x - (at != "V") * p),
-    "the stream itself has changed, so later parts miss it too; change what one door reads.": (
-        lambda m, t, door, who, instead: m.run_with_hooks(
-            t,
-            return_type="loss",
-            fwd_hooks=[("blocks.1.hook_resid_pre", lambda x, hook: m.embed(t) + instead)],
-        )
-    ),
-    "all three doors are shut; only one should be.": lambda m, t, door, *of: _by_heads(
-        m, t, "QKV", *of
-    ),
-    **{f"that is what shutting door {door!r} does.": _with(door=door) for door in READS},
-}
-
-
-def _other_loss(
-    got: float, right: float, model: HookedTransformer, tokens: Tensor, *of: Any
-) -> str | None:
-    if model.cfg.n_heads == 4:
-        return None
-    head, own = f"door {of[0]!r}, head 1.1:", model(tokens, return_type="loss")
-    for sentence, wrong in WRONG_CUTS.items():
-        # with one key at every source, the softmax sees no difference
-        guess = wrong(model, tokens, *of)
-        if close(got, guess) and not close(guess, right):
-            return f"{head} {sentence}"
-    sums = (
-        "Only the sum that this door reads should change: "
-        "what layer 0 wrote goes out, `instead` comes in."
-    )
-    return (
-        f"{head} the loss is {got:.3f}, and that of the model as it is would be {own:.3f}. {sums}"
-    )
-
-
-def _shut_cases() -> dict[str, Any]:
-    tokens = torch.tensor([[0, 7, 3, 11, 3, 19, 5, 2], [0, 4, 4, 13, 1, 7, 3, 12]])
-    other = tiny_model(0.4, n_heads=4, d_head=3, d_model=8, n_ctx=11, d_vocab=15)
-    cases = {
-        "it is another loss.": [
-            (tiny_model(), tokens, door, [1], random(10, seed=20)) for door in READS
-        ]
-    }
-    for door, who in (("Q", [0, 2]), ("K", [3]), ("V", [0, 1, 2, 3]), ("V", [])):
-        for instead, zeros in ((random(8, seed=21), ""), (torch.zeros(8), ", `instead` all zeros")):
-            fails = (
-                "the loss is wrong for another model: "
-                f"of 4 heads, door {door!r} of the heads {who}{zeros}."
-            )
-            cases[fails] = [(other, torch.tensor([[0, 3, 9, 14, 2, 2]]), door, who, instead)]
-    return cases
-
-
-shut = compared(
-    "`shut(model, tokens, door, who, instead) → float`: "
-    "the loss when heads of layer 1 cannot read layer 0 there.",
-    as_read=number,
-    cases=_shut_cases,
-    explain=_other_loss,
 )

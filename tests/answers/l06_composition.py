@@ -6,19 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformer_lens import HookedTransformer
-from transformer_lens.hook_points import HookPoint
 
-from course_lessons.l06_composition.checks import (
-    WRONG_CUTS,
-    _by_heads,
-    _in,
-    _ratio,
-    _terms,
-    _with,
-)
+from course_lessons.l06_composition.checks import _in, _ratio, _terms
 from course_utils.course.exercises import Answer
-from course_utils.interventions import patched
 
 
 def _by_rows(
@@ -56,36 +46,6 @@ def _named(name: Callable[[str, str], Any]) -> Answer:
     }
 
 
-def _head_by_head(
-    model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor
-) -> Tensor:
-    _, cache = model.run_with_cache(tokens)
-    new = instead - (cache["resid_pre", 1] - cache["embed"])
-
-    def move(read: Tensor, hook: HookPoint) -> Tensor:
-        for head in who:
-            read[:, :, head] += (
-                new @ {"Q": model.W_Q, "K": model.W_K, "V": model.W_V}[door][1, head]
-            )
-        return read
-
-    hooks = [(f"blocks.1.attn.hook_{door.lower()}", move)]
-    return model.run_with_hooks(tokens, fwd_hooks=hooks, return_type="loss")
-
-
-def _read_anew(
-    model: HookedTransformer, tokens: Tensor, door: str, who: list[int], instead: Tensor
-) -> float:
-    """Made anew from the embedding, and the loss by hand."""
-    _, cache = model.run_with_cache(tokens)
-    read = cache["embed"] + instead + (door != "V") * model.W_pos[: tokens.shape[1]]
-    made = cache[door.lower(), 1].clone()
-    made[:, :, who] = torch.einsum("bpm,hmd->bphd", read, getattr(model, f"W_{door}")[1][who])
-    with patched(model, f"blocks.1.attn.hook_{door.lower()}", made):
-        log_p = model(tokens)[:, :-1].log_softmax(-1)
-    return -log_p.gather(-1, tokens[:, 1:, None]).mean().item()
-
-
 RIGHT_ANSWERS = {
     "qk_terms": {
         "row by row": _by_rows,
@@ -107,11 +67,6 @@ RIGHT_ANSWERS = {
         "a loop, a number": _in(
             "QKV", lambda o, r, idle, s: _ratio(o, r, lambda M: math.hypot(*M.flatten().tolist()))
         ),
-    },
-    "shut": {
-        "the doors of all earlier heads, float64": lambda *given: _by_heads(*given).double(),
-        "what is read anew, a number": _read_anew,
-        "head by head": _head_by_head,
     },
 }
 
@@ -170,15 +125,5 @@ WRONG_ANSWERS = {
         "is not the ratio of Frobenius norms (d_model 64)": _in(
             "Q", lambda o, r, idle, s: _ratio(o, r) ** 1.5
         ),
-    },
-    "shut": WRONG_CUTS
-    | {
-        "Only the sum that this door reads should change": lambda *given: (
-            _with()(*given) - _with(who=[])(*given)
-        ),
-        "the loss is wrong for another model: of 4 heads, door 'Q' of the heads [0, 2].": (
-            lambda *given: _with(who=given[3][:1])(*given)
-        ),
-        "it should return one number": lambda *given: _with()(*given).expand(2, 7),
     },
 }
