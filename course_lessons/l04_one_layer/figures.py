@@ -106,6 +106,11 @@ def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> N
         axes.text(place, float(top[place]), said, ha="center", va="bottom", fontsize=size)
 
 
+def _percent(share: float, _: int) -> str:
+    """A share in per cent, never as 1e-05."""
+    return f"{100 * share:.9f}".rstrip("0").rstrip(".") + " %"
+
+
 def findings(
     tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]
 ) -> None:
