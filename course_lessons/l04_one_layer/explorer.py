@@ -1,7 +1,7 @@
 """The explorer of skip-trigrams: one source and one head, by the weights."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_utils import _words, circuits, measure, text
+from course_lessons import insertions
+from course_utils import _words, bigrams, circuits, measure, text
 from course_utils.course import widgets
 
 HERE = Path(__file__).parent
 STYLE = f"<style>{(HERE / 'explorer.css').read_text(encoding='utf-8')}</style>"
+
+
+Finding = tuple[int, str, str, str]  # head, source, destination, output token
+PathTerms = Callable[[HookedTransformer, Tensor], tuple[Tensor, Tensor]]  # the exercise's answer
+
+
+def named(finding: Finding) -> str:
+    """A finding as a skip-trigram, without its head."""
+    return "{1} … {2} → {3}".format(*finding)
 
 
 class Live(anywidget.AnyWidget):
@@ -136,20 +146,25 @@ class Explorer:
         said += [f"{b}: {w} → {c}: {e}" for b, w, c, e, *_ in found]
         return html, "\n".join(said)
 
-    def test(
-        self,
-        words: Sequence[str],
-        contexts: Int[Tensor, "n pos"],
-        others: Int[Tensor, " n"],
-        distances: Sequence[int],
-    ) -> tuple[float, Float[Tensor, "distance 3"]]:
-        """A finding (source, destination, out) tried in contexts that end in the destination.
+    @cached_property
+    def places(self) -> tuple[Int[Tensor, "n 48"], Int[Tensor, " n"]]:
+        """100 random places of the text, and as many random tokens, as often as they come."""
+        generator = torch.Generator().manual_seed(1)
+        contexts = insertions.contexts(self.tokens, 100, generator)
+        frequent = bigrams.counts().to_dense().sum(0) + 1  # how often each token comes
+        return contexts, torch.multinomial(frequent, 100, replacement=True, generator=generator)
 
-        Medians over the contexts: P(out) as they are, and for each distance P(out) with the source
-        so many places before the end, the factor by which that changes it, and the factor for one
-        of the `others` in its place.
+    def test(
+        self, finding: Finding, distances: Sequence[int]
+    ) -> tuple[float, Float[Tensor, "distance 3"]]:
+        """A finding tried at 100 random places, where the destination is made the last token.
+
+        Medians over the places: P(out) as they are, and for each distance P(out) with the source
+        so many places before the end, the factor by which that changes it, and the factor for a
+        random token in its place.
         """
-        source, dest, out = (torch.tensor([self.token(word)]) for word in words)
+        source, dest, out = (torch.tensor([self.token(word)]) for word in finding[1:])
+        contexts, others = self.places
         ending = contexts.clone()
         ending[:, -1] = dest
         rows = []
@@ -159,38 +174,52 @@ class Explorer:
             rows.append([x.median().exp().item() for x in (own, own - before, other - before)])
         return before.median().exp().item(), torch.tensor(rows)
 
-    def halves(
-        self, words: Sequence[str], contexts: Int[Tensor, "n pos"], heads: Sequence[int]
-    ) -> dict[int, dict[str, float]]:
-        """The two halves of a finding (source, destination, out) in some heads, as a table.
+    def raised(self, finding: Finding, path_terms: PathTerms) -> dict[str, Float[Tensor, " head"]]:
+        """Who raises a finding's output token, at the same places and four tokens back.
 
-        What the source adds to the output token, in logits, if it gets all of the attention; its
-        relative score; and its mean share of the attention, four tokens before the destination at
-        the end of the contexts, by the tokens alone and as the model has it.
+        The mean rise of its logit by `path_terms`; what the source adds if it gets all of the
+        attention; and its mean attention, by the tokens alone and as the model has it. A table
+        shows the finding's own head, the three that raise it most, and the sum of all.
         """
-        source, dest, out = (self.token(word) for word in words)
-        ending = contexts.clone()
-        ending[:, -1] = dest
+        source, dest, out = (self.token(word) for word in finding[1:])
+        without = self.places[0].clone()
+        without[:, -1] = dest
+        ending = without.clone()
         ending[:, -5] = source
         _, cache = self.model.run_with_cache(ending)
-        found, lines = {}, []
-        for head in heads:
+        rises = [
+            (path_terms(self.model, new)[1] - path_terms(self.model, old)[1])[:, -1, out]
+            for old, new in zip(without, ending, strict=True)
+        ]
+        entries, alone = [], []
+        for head in range(self.model.cfg.n_heads):
             qk = circuits.full_qk(self.model, 0, head)
             ov = circuits.full_ov(self.model, 0, head)
             row = qk.A[dest] @ qk.B  # [src]: the destination's scores
-            found[head] = {
-                "OV entry": (ov.A[source] @ ov.B[:, out]).item(),
-                "relative score": (row[source] - row.mean()).item(),
-                "by tokens alone": row[ending].softmax(-1)[:, -5].mean().item(),
-                "attention": cache["pattern", 0][:, head, -1, -5].mean().item(),
-            }
-            entry, score, alone, share = found[head].values()
-            strength = f"{score:.1f} (× {math.exp(score):.1f})"
-            lines.append([f"0.{head}", f"{entry:+.1f}", strength, f"{alone:.2f}", f"{share:.2f}"])
-        names = ["head", "entry of the full OV table", "relative score"]
-        names += ["attention by the tokens alone", "attention, measured"]
-        said = "\n".join(", ".join(map(" ".join, zip(names, line, strict=True))) for line in lines)
-        display({"text/markdown": _words.table(names, lines), "text/plain": said}, raw=True)
+            entries.append(ov.A[source] @ ov.B[:, out])
+            alone.append(row[ending].softmax(-1)[:, -5].mean())
+        found = {
+            "rise": torch.stack(rises).mean(0),
+            "OV entry": torch.stack(entries),
+            "by tokens alone": torch.stack(alone),
+            "attention": cache["pattern", 0][:, :, -1, -5].mean(0),
+        }
+        lines = []
+        for head in sorted({finding[0], *found["rise"].topk(3).indices.tolist()}):
+            rise, entry, by_tokens, share = (values[head].item() for values in found.values())
+            shown = f"{rise:+.1f}", f"{entry:+.1f}", f"{by_tokens:.2f}", f"{share:.2f}"
+            lines.append([f"0.{head}", *map(_words.true_minus, shown)])
+        whole = _words.true_minus(f"{found['rise'].sum():+.1f}")
+        lines.append(["all heads", whole, "", "", ""])
+        names = ["rise of the logit", "entry of the full OV table"]
+        names += ["attention by the tokens alone", "attention"]
+        table = _words.table([f"`` {named(finding)} ``", *names], lines)
+        said = [
+            named(finding),
+            *(f"{line[0]}: {', '.join(filter(None, line[1:]))}" for line in lines),
+        ]
+        said.insert(1, f"head: {', '.join(names)}")
+        display({"text/markdown": table, "text/plain": "\n".join(said)}, raw=True)
         return found
 
     def still(self, asked: Sequence[tuple[str, int]]) -> str:

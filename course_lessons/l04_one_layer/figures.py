@@ -1,6 +1,6 @@
-"""What only lesson 04 draws: two tables of a head, from a score to a logit, and who raised it."""
+"""What only lesson 04 draws: paths, from a score to a logit, findings, and who copies."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -10,38 +10,12 @@ from matplotlib.axes import Axes
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
-from course_lessons import drawings
 from course_utils import plots, text
 from course_utils._style import draws_in_style
 from course_utils.plots import COLOURS
 
 ALT = plots.alt_texts(__file__)
 CODE: dict[str, Any] = {"family": "monospace", "parse_math": False}  # how tokens are written
-
-
-def one_head(source: str, between: Sequence[str], dest: str, output: str) -> None:
-    """A schematic of a skip-trigram.
-
-    The destination looks back for the source, whose information raises the output token.
-    """
-    _, axes = plt.subplots(figsize=(8.8, 3.9))
-    words, last = [source, *between, dest, output], len(between) + 1
-    named = {0: "source", last: "destination", last + 1: "output token"}
-    for i, word in enumerate(words):
-        colour = "#fbe9df" if i > last else "#e8f1f8" if i in named else "white"
-        drawings.box(axes, i, 0, word, colour)
-        axes.text(i, -0.75, named.get(i, ""), ha="center", fontsize=11)
-    looks = "QK: the destination looks for the source"
-    moves = "OV: what is moved from there makes the output token likelier"
-    for start, end, y, bend, colour, line, at, said in (
-        (last, 0, 0.3, 0.35, COLOURS[0], "-", 2.0, looks),
-        (0, last + 1, -0.3, 0.25, COLOURS[1], "--", -2.15, moves),
-    ):
-        drawings.arrow(axes, (start, y), (end, y), colour, line, bend)
-        axes.text((start + end) / 2, at, said, ha="center", color=colour, fontsize=11)
-    axes.set(xlim=(-0.7, last + 1.7), ylim=(-2.3, 2.3))
-    axes.axis("off")
-    plots.show(ALT["one_head"])
 
 
 def expected(
@@ -65,31 +39,14 @@ def expected(
     plots.show(f"Bars of the likeliest next tokens: {' '.join(said)}")
 
 
-def terms(adds: Mapping[str, Float[Tensor, " path"]], heads: int) -> None:
-    """What each path adds, the direct path first: bars by path, one for each thing compared."""
-    axes = plt.subplots(figsize=(8.8, 3.8))[1]
-    paths = ["direct path", *(f"0.{h}" for h in range(heads))]
+def terms(adds: Float[Tensor, " path"]) -> None:
+    """What each path adds, the direct path first."""
+    axes = plt.subplots(figsize=(8.8, 3.4))[1]
+    paths = ["direct path", *(f"0.{h}" for h in range(len(adds) - 1))]
     title = "After with open(path, ', what does each path add?"
-    plots.grouped_bars(adds, paths, title, "logits", "path", axes=axes).legend()
+    plots.grouped_bars({"": adds}, paths, title, "logit of rb − logit of foo", "path", axes=axes)
     axes.axhline(0, color="black", lw=0.6)
     plots.show(ALT["terms"])
-
-
-def two_tables(
-    qk: Float[Tensor, "dest src"],
-    ov: Float[Tensor, "src out"],
-    names: tuple[Sequence[str], Sequence[str], Sequence[str]],
-) -> None:
-    """A corner of a head's two full tables, with their numbers; each row's largest stands out.
-
-    `names` are those of destinations, sources and output tokens.
-    """
-    dests, sources, outputs = ([text.visible(word) for word in words] for words in names)
-    _, drawn = plt.subplots(1, 2, figsize=(8.8, 2.7), width_ratios=[len(sources), len(outputs)])
-    titles = "full QK table: who looks where", "full OV table: what is moved"
-    drawings.numbers(drawn[0], qk, dests, sources, titles[0], "destination", "source")
-    drawings.numbers(drawn[1], ov, sources, outputs, titles[1], "source", "output token")
-    plots.show(ALT["two_tables"])
 
 
 def score_to_logit(
@@ -149,14 +106,18 @@ def _stacked_bars(axes: Axes, parts: Mapping[str, Float[Tensor, " place"]]) -> N
         axes.text(place, float(top[place]), said, ha="center", va="bottom", fontsize=size)
 
 
+def _percent(share: float, _: int) -> str:
+    """A share in per cent, never as 1e-05."""
+    return f"{100 * share:.9f}".rstrip("0").rstrip(".") + " %"
+
+
 def findings(
-    tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]],
-    distances: Sequence[int],
-    holds: Callable[[Float[Tensor, "distance 3"]], Tensor],
+    tests: Mapping[str, tuple[float, Float[Tensor, "distance 3"]]], distances: Sequence[int]
 ) -> None:
     """Show the output token's probability for each finding, by how far back its source is.
 
-    A line stands at the probability without the source. Above it is said where the finding `holds`.
+    A line stands at the probability without the source. Above it is said where the finding holds:
+    with a probability of 1 %, and ten times a random token's factor.
     """
     log: dict[str, Any] = {
         "xscale": "log",
@@ -169,68 +130,19 @@ def findings(
         lines = {"with its source": tried[:, 0], "with a random token": without * tried[:, 2]}
         axes.axhline(without, color=COLOURS[6], linewidth=0.8, label="without")
         plots.curves(lines, "", "", "", x=distances, markers=True, axes=axes, **log)
-        axes.yaxis.set_major_formatter(lambda share, _: f"{100 * share:g} %")
-        at = [str(d) for d, does in zip(distances, holds(tried).tolist(), strict=True) if does]
+        axes.yaxis.set_major_formatter(
+            lambda share, _: f"{100 * share:.9f}".rstrip("0").rstrip(".") + " %"
+        )
+        holds = (tried[:, 0] >= 0.01) & (tried[:, 1] >= 10 * tried[:, 2])
+        at = [str(d) for d, does in zip(distances, holds.tolist(), strict=True) if does]
         verdict = f"holds {', '.join(at)} back" if at else "holds nowhere: rare, or as random"
         axes.set_title(f"{name}\n{verdict}", **CODE)
         axes.tick_params(labelbottom=True)
         axes.minorticks_off()
-    lowest, highest = panels[0][0].get_ylim()  # of all, since they share it
-    panels[0][0].set_ylim(max(lowest, 1e-5), highest)
     plt.suptitle("Does the model do what you have read?")
     plt.gcf().supxlabel("tokens back")
     plt.gcf().supylabel("probability of the output token")
     plots.show(ALT["findings"])
-
-
-def raised_by(
-    looks: Mapping[str, Float[Tensor, " head"]], rises: Mapping[str, Float[Tensor, " head"]]
-) -> None:
-    """Who raised the output token of each finding: attention to its source, and logits added."""
-    lines, columns = -(-len(rises) // 2), min(2, len(rises))  # of findings
-    size = (8.8, 4.6 * lines)
-    _, grid = plt.subplots(2 * lines, columns, figsize=size, sharex=True, squeeze=False)
-    tall = grid.reshape(lines, 2, columns).swapaxes(1, 2).reshape(-1, 2)  # [finding, panel]
-    for upper, lower in tall[1:]:
-        upper.sharey(tall[0][0])
-        lower.sharey(tall[0][1])
-    for upper, lower in tall[len(rises) :]:
-        upper.axis("off")
-        lower.axis("off")
-    for (upper, lower), name in zip(tall, rises, strict=False):
-        heads = [f"0.{h}" for h in range(len(rises[name]))]
-        plots.grouped_bars({"": looks[name]}, heads, "", "", axes=upper)
-        plots.grouped_bars({"": rises[name]}, heads, "", "", "head", axes=lower)
-        upper.set_title(name, **CODE)
-        lower.tick_params(labelbottom=True)
-        lower.axhline(0, color="black", lw=0.6)
-    plt.suptitle("Which heads raise it?")
-    for upper, lower in zip(grid[::2, 0], grid[1::2, 0], strict=True):
-        upper.set_ylabel("attention\nto the source")
-        lower.set_ylabel("rise of the output\ntoken's logit")
-    plots.show(ALT["raised_by"])
-
-
-def rings(heads: Mapping[str, tuple[Float[Tensor, "n 2"], Float[Tensor, "2 2"]]]) -> None:
-    """Where heads send letters on a circle, and the full OV table that this makes.
-
-    `heads` has the letters' embeddings, which are their unembeddings, too, and the OV circuit.
-    """
-    _, grid = plt.subplots(2, len(heads), figsize=(8.8, 5.4), height_ratios=[1.6, 1])
-    for (above, below), (title, (letters, circuit)) in zip(grid.T, heads.items(), strict=True):
-        names = list("abcdefghijklmnopqrstuvwxyz"[: len(letters)])
-        sent = torch.nn.functional.normalize(letters @ circuit)
-        for name, place, end in zip(names, letters, sent, strict=True):
-            x, y = (1.45 * place).tolist()
-            drawings.box(above, x, y, name)
-            drawings.arrow(above, (0, 0), (*(1.1 * end).tolist(),), COLOURS[0])
-            beside = 0.65 * end + 0.2 * torch.stack([-end[1], end[0]])
-            above.text(*beside.tolist(), name, color=COLOURS[0], ha="center", va="center")
-        above.set(xlim=(-1.8, 1.8), ylim=(-1.8, 1.8), aspect="equal", title=title)
-        above.axis("off")
-        table = letters @ circuit @ letters.T  # [source, output token]
-        drawings.numbers(below, table, names, names, "", "source", "output token")
-    plots.show(ALT["rings"])
 
 
 def first_in_row(shares: Mapping[str, Sequence[float]]) -> None:
