@@ -15,7 +15,7 @@ def model():
 def test_what_a_head_writes(model):
     tokens = text.repeated_tokens(6, batch=2)
     cache = model.run_with_cache(tokens)[1]
-    alone = cache["resid_mid", 0] - cache["resid_pre", 0] - model.b_O[0]
+    alone = cache["attn_out", 0] - model.b_O[0]
     added_up = sum(moving.written(model, tokens, head) for head in range(8))
     assert torch.allclose(added_up, alone, atol=1e-4)
 
