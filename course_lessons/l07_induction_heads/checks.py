@@ -1,5 +1,6 @@
 """Checks of lesson 07, induction heads: each exercise, and what each typical mistake is told."""
 
+import re
 from typing import Any
 
 import torch
@@ -12,6 +13,9 @@ from course_utils.course.exercises import Answer, compared, judged
 from course_utils.course.expectations import Wrong, close, demand, four_circuits
 
 FUTURE = "you mark sources after their destination; a head can't look into the future."
+WHOLE_LABEL = (
+    "a label has d_model numbers, and a key has d_head: which matrix leads from one to the other?"
+)
 NUMBERS = "it should hold True and False, or 1 and 0, and it holds other numbers."
 
 
@@ -117,6 +121,8 @@ def induction_by_hand(answer: Answer) -> None:
             f"the second head gives the earlier B {after:.2f} of its attention: its query should "
             "hold the token, its key the token before, and the scores should be large.": after
             > 0.98,
+            "the second head looks at B, but the model says A again: do you move B's token part, "
+            "and into the token part?": again < 0.5 or bool(circuits[3][:V, :V].any()),
             "the second head looks at B, but the model says A again: the direct "
             "path gives A's own logit 10. Let what is copied be louder than that.": again < 0.5,
             "the second head looks at B, but the model does not say B: does OV2 "
@@ -225,6 +231,8 @@ def _run(given: Any, model: HookedTransformer, tokens: Tensor, asked: str) -> Ac
         with model.hooks(fwd_hooks=[tuple(pair) for pair in pairs]):
             return model.run_with_cache(tokens)[1]
     except Exception as error:
+        sizes = {int(size) for size in re.findall(r"\((\d+)\)", str(error))}
+        demand(sizes != {model.cfg.d_model, model.cfg.d_head}, WHOLE_LABEL)
         raise Wrong(
             f"the model with your hooks stops: {type(error).__name__}, {error}. Asked: {asked}."
         ) from error

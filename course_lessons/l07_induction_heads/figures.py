@@ -1,4 +1,4 @@
-"""What only lesson 07 draws: the circuit, a passage, scores, losses, doors and labels."""
+"""What only lesson 07 draws: the circuit, a passage, scores, doors, labels and what is kept."""
 
 from collections.abc import Mapping, Sequence
 
@@ -97,32 +97,11 @@ def _heads(layer: object = 1) -> list[str]:
     return [f"{layer}.{head}" for head in range(8)]
 
 
-def losses(by_model: Series, period: int, chance: float, step: int = 8) -> None:
-    """Show the loss by position, a line for each model, averaged in steps.
-
-    Dotted lines part the passes.
-    """
-    means = {name: loss.view(-1, step).mean(1) for name, loss in by_model.items()}
-    places = [step * (i + 0.5) for i in range(3 * period // step)]
-    words = "Who profits from the second pass?", "position of the predicted token", "nats per token"
-    axes = plots.curves(
-        means, *words, x=places, markers=True, size=5, legend=False, figsize=(8, 3.8), ylim=(0, 17)
-    )
-    for start, label in ((period, "a pass begins"), (2 * period, None)):
-        axes.axvline(start + 1, color=COLOURS[6], linestyle=":", label=label)
-    axes.axhline(chance, color=COLOURS[6], label="all tokens equally likely")
-    axes.legend(fontsize=9, ncols=2, loc="lower left")
-    plots.show(ALT["losses"])
-
-
-def patterns(
-    pattern: Float[Tensor, "head dest src"], tokens: Sequence[str], of: Sequence[int]
-) -> None:
-    """Show the attention patterns of the heads `of` layer 1, side by side."""
-    _, axes = plt.subplots(1, len(of), figsize=(8.8, 5))
-    for panel, head in zip(axes, of, strict=True):
-        plots.attention(pattern[head], tokens, f"head 1.{head}", panel)
-    plots.show(ALT["patterns"])
+def pattern(of_head: Float[Tensor, "dest src"], tokens: Sequence[str]) -> None:
+    """Show the attention pattern of head 1.6."""
+    axes = plt.subplots(figsize=(7, 5.8))[1]
+    plots.attention(of_head, tokens, "Where does head 1.6 look?", axes)
+    plots.show(ALT["pattern"])
 
 
 def doors(by_door: Series, of: Sequence[int]) -> None:
@@ -132,7 +111,7 @@ def doors(by_door: Series, of: Sequence[int]) -> None:
         for i, head in enumerate(of)
     }
     title, unit = "What is left when one door to 0.5 is shut?", "prefix-matching score"
-    xlabel = "door that is shut, and what comes through instead"
+    xlabel = "door that is shut"
     axes = plots.grouped_bars(bars, list(by_door), title, unit, xlabel, numbers=True)
     axes.legend(ncols=2, loc="upper right")
     axes.set_ylim(0, 1)
@@ -162,45 +141,29 @@ def moved(
     plots.show(ALT["moved"])
 
 
-def pairs(top1: Float[Tensor, "later earlier"]) -> None:
-    """Show for each pair of heads the share of tokens that fit themselves best."""
-    axes, title = plt.subplots(figsize=(8, 4.6))[1], "For which pairs do tokens fit themselves?"
-    words = _heads(1), _heads(0), title, "later head", "earlier head"
-    plots.heatmap(
-        top1, *words, label="share of tokens", numbers_from=0.1, colours="Blues", axes=axes
-    )
-    plots.show(ALT["pairs"])
+def enough(kept: Mapping[str, Float[Tensor, "pass text"]], chance: float) -> None:
+    """Show the losses in the first and in the second pass as arrows, for what is `kept`.
 
-
-def enough(passes: Mapping[str, Mapping[str, Float[Tensor, "pass text"]]]) -> None:
-    """Show the losses in the first and in the second pass as arrows, for what is kept.
-
-    `passes` has them by what replaces everything else, and then by what is kept.
+    A line shows the loss by `chance`.
     """
-    axes = plt.subplots(figsize=(8.8, 4.2))[1]
-    kept = list(next(iter(passes.values())))
-    for x, by_kept in enumerate(passes.values()):
-        for i, (name, nats) in enumerate(by_kept.items()):
-            first, second = nats[:2].mean(1).tolist()
-            at = x + 0.24 * (i - (len(kept) - 1) / 2)
-            axes.annotate(
-                "",
-                (at, second),
-                (at, first),
-                arrowprops={"arrowstyle": "-|>", "color": COLOURS[i], "lw": 2.5, "shrinkB": 0},
-            )
-            axes.plot(at, first, "osD"[i], color=COLOURS[i], ms=7, label=None if x else name)
-            axes.text(at + 0.03, (first + second) / 2, f"−{first - second:.1f}", fontsize=10)
+    axes = plt.subplots(figsize=(7, 3.8))[1]
+    for x, nats in enumerate(kept.values()):
+        first, second = nats[:2].mean(1).tolist()
+        arrow = {"arrowstyle": "-|>", "color": COLOURS[x], "lw": 2.5, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate("", (x, second), (x, first), arrowprops=arrow)
+        axes.plot(x, first, "os"[x], color=COLOURS[x], ms=7)
+        axes.text(x + 0.04, (first + second) / 2, f"−{first - second:.1f}", fontsize=10)
+    axes.axhline(chance, color=COLOURS[6], linestyle=":", label="all tokens equally likely")
     axes.set(
-        xlim=(-0.6, len(passes) - 0.4),
-        ylim=(0, 17),
-        xticks=range(len(passes)),
-        xticklabels=passes,
-        xlabel="replacement value of everything else",
+        xlim=(-0.6, len(kept) - 0.4),
+        ylim=(0, 15),
+        xticks=range(len(kept)),
+        xticklabels=kept,
+        xlabel="what is kept",
         ylabel="nats per token",
         title="From the first pass to the second: how far does the loss fall?",
     )
-    axes.legend(ncols=len(kept), loc="upper left", title="what is kept")
+    axes.legend(loc="lower left")
     plots.show(ALT["enough"])
 
 

@@ -1,6 +1,6 @@
 """Labels that are moved from one key to another, and where heads look then."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -17,13 +17,12 @@ Move = Callable[[HookedTransformer, Tensor, int, int], list[tuple]]
 
 @validated
 def written(
-    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], writers: Sequence[int]
+    model: HookedTransformer, tokens: Int[Tensor, "batch pos"], head: int
 ) -> Float[Tensor, "batch pos d_model"]:
-    """What some heads of layer 0 write into the stream, added up."""
+    """What a head of layer 0 writes into the stream."""
     require_tokens(model, tokens)
     _, cache = model.run_with_cache(tokens, return_type=None, names_filter="blocks.0.attn.hook_z")
-    z = cache["z", 0][:, :, list(writers)]  # [batch, pos, writer, d_head]
-    return torch.einsum("bpwd,wdm->bpm", z, model.W_O[0, list(writers)])
+    return cache["z", 0][:, :, head] @ model.W_O[0, head]
 
 
 @validated

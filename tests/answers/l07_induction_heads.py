@@ -9,7 +9,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons.fixtures import random
-from course_lessons.l07_induction_heads.checks import FUTURE, ITSELF, NUMBERS, _marks
+from course_lessons.l07_induction_heads.checks import FUTURE, ITSELF, NUMBERS, WHOLE_LABEL, _marks
 from course_utils.course.exercises import Answer
 
 
@@ -89,6 +89,17 @@ def _moving(away: float = 1, there: float = 1, name: str = "blocks.1.attn.hook_k
     return _hooked(move, name)
 
 
+def _unread(label: Tensor, src: int, target: int) -> Callable[[Tensor, Any], Tensor]:
+    """A function of a hook that takes the label itself for what a key reads of it."""
+
+    def move(k: Tensor, hook: Any) -> Tensor:
+        k[:, src] -= label[:, None]
+        k[:, target] += label[:, None]
+        return k
+
+    return move
+
+
 def _by_a_filter(model: HookedTransformer, label: Tensor, src: int, target: int) -> tuple:
     """Its name is a function, as the library allows; a mask tells the positions, in float64."""
 
@@ -162,7 +173,11 @@ WRONG_ANSWERS = {
         "looks at the earlier A itself": _by_hand(QK2=("token", "token")),
         "at what stood before the earlier A": _by_hand(QK2=("label", "token")),
         "of its attention: its query should hold the token": _by_hand(match=1),
-        "but the model says A again": (_by_hand(loud=0.5), _by_hand(OV2=("label", "token"))),
+        "Let what is copied be louder": _by_hand(loud=0.5),
+        "do you move B's token part": (
+            _by_hand(OV2=("label", "token")),
+            _by_hand(OV2=("token", "label")),
+        ),
         "and is it loud enough": _by_hand(loud=1),
     },
     "move_label": {
@@ -186,6 +201,7 @@ WRONG_ANSWERS = {
         "takes the key's place": _hooked(_put),
         "keys at other positions": lambda m, x, s, t: _moving()(m, x, s, t - 1),
         "no key of layer 1 changes": _hooked(lambda k, *_: None),
+        WHOLE_LABEL: lambda m, x, s, t: [("blocks.1.attn.hook_k", _unread(x, s, t))],
         "the model with your hooks stops": _hooked(lambda k, read, *_: k + read),
         "the model has no activation called 'blocks.1.hook_k'": _moving(name="blocks.1.hook_k"),
         "put the one hook into a list": lambda *given: _moving()(*given)[0],

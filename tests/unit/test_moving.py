@@ -12,12 +12,12 @@ def model():
     return load("two-layer")
 
 
-def test_what_heads_write_adds_up(model):
+def test_what_a_head_writes(model):
     tokens = text.repeated_tokens(6, batch=2)
     cache = model.run_with_cache(tokens)[1]
-    z = cache["z", 0]
-    expected = z[:, :, 5] @ model.W_O[0, 5] + z[:, :, 0] @ model.W_O[0, 0]
-    assert torch.allclose(moving.written(model, tokens, [5, 0]), expected, atol=1e-4)
+    alone = cache["attn_out", 0] - model.b_O[0]
+    added_up = sum(moving.written(model, tokens, head) for head in range(8))
+    assert torch.allclose(added_up, alone, atol=1e-4)
 
 
 def test_attention_is_that_of_the_second_a(model):
