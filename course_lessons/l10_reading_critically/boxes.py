@@ -1,4 +1,4 @@
-"""Boxes whose edges are known: seven programs as weights with noise, and methods' scores.
+"""Boxes whose edges are known: five programs as weights with noise, and methods' scores.
 
 All say how a text goes on that repeats itself: a start token, and a block of six different tokens
 twice.
@@ -16,7 +16,7 @@ from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
 from course_lessons.programs import Head, Program, back, compiled, run, unless, where
-from course_utils import composition, interventions, measure, text
+from course_utils import composition, interventions, text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils._torch_state import usual
 from course_utils.interventions import Door
@@ -33,7 +33,6 @@ Method = Callable[..., Scores]  # (model, clean, other, metric=loss)
 _AFTER = where("before", equals="token")
 _ONE_BACK, _ANSWER = Head(back(1), {"token": "before"}), Head(_AFTER, {"token": "out"})
 _EARLIER_COPY = Head(where("token", equals="token", itself=False), {"place": "pointer"})
-_TWO_BACK, _ONWARD = Head(back(2), {"token": "label"}), Head(back(3), {"label": "out"})
 PROGRAMS = {
     # the label of lesson 07, in the keys
     "keys": Program({"writer": _ONE_BACK}, {"reader": _ANSWER}),
@@ -42,17 +41,13 @@ PROGRAMS = {
         {"writer": _EARLIER_COPY},
         {"reader": Head(where("place", equals="pointer", step=1), {"token": "out"})},
     ),
-    # what was fetched is moved on: two back and three back are five back
-    "values": Program({"writer": _TWO_BACK}, {"reader": _ONWARD}),
-    # the reader compares two positions: where the key's token came from, and the earlier copy
-    "two writers": Program(
-        {"from": Head(back(1), {"place": "from"}), "writer": _EARLIER_COPY},
-        {"reader": Head(where("from", equals="pointer"), {"token": "out"})},
-    ),
-    # as values, and a negative head takes half of the answer away
+    # two back and three back are five back, and a negative head takes half of the answer away
     "brake": Program(
-        {"writer": _TWO_BACK},
-        {"reader": _ONWARD, "brake": Head(back(3), {"label": "out"}, loud=-0.5)},
+        {"writer": Head(back(2), {"token": "label"})},
+        {
+            "reader": Head(back(3), {"label": "out"}),
+            "brake": Head(back(3), {"label": "out"}, loud=-0.5),
+        },
     ),
     # as keys, but what is found is a position, for a third layer
     "three layers": Program(
@@ -247,19 +242,6 @@ def eap_ig(attribution: Method, steps: Count = 5) -> Method:
 
 
 @validated
-def values_only(attribution: Method) -> Method:
-    """A method's scores for doors to values, and 0 for all others: it holds attention fixed."""
-
-    def method(
-        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
-    ) -> Scores:
-        scores = attribution(model, clean, other, metric=metric)
-        return {door: score * (door[1] == "v") for door, score in scores.items()}
-
-    return method
-
-
-@validated
 def asked(
     method: Method, program: str | Program, door: tuple[str, str, str], other: Tensor
 ) -> list[float]:
@@ -373,28 +355,16 @@ def trial(methods: Mapping[str, Method], others: Mapping[str, Texts]) -> dict[st
 
 
 @validated
-def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, tuple[float, float]]:
-    """By method, the mean score over reachable doors, and its standard error over programs.
+def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, float]:
+    """By method, the mean score over reachable doors.
 
     Texts and seeds are averaged first; a program without a door that can be reached does not count.
     """
-    found = {}
-    for method, by_text in tries.items():
-        scores = torch.cat([tried.reached for tried in by_text], 1).nanmean(1)  # [program]
-        scores = scores[~scores.isnan()]
-        found[method] = measure.mean_and_error(scores, torch.arange(len(scores)))
-    return found
-
-
-@validated
-def over_boxes(tries: Collection[Tried], row: int = 0) -> tuple[float, float]:
-    """The mean score on the boxes of one program, and its standard error over boxes.
-
-    A box's scores with all texts are averaged first.
-    """
-    scores = torch.stack([tried.reached[row] for tried in tries]).nanmean(0)  # [seed]
-    scores = scores[~scores.isnan()]
-    return measure.mean_and_error(scores, torch.arange(len(scores)))
+    scores = {
+        method: torch.cat([tried.reached for tried in by_text], 1).nanmean(1)  # [program]
+        for method, by_text in tries.items()
+    }
+    return {method: by_program.nanmean().item() for method, by_program in scores.items()}
 
 
 @validated

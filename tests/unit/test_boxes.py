@@ -51,8 +51,8 @@ def test_a_method_that_knows_the_truth_scores_highest():
         boxes.repeated(5),
         seeds=[0],
     )
-    assert found.every.shape == (7, 1) and (found.every == 1).all() and found.runs == 0
-    # the two-writers box keeps one door, and nothing shows a backup
+    assert found.every.shape == (5, 1) and (found.every == 1).all() and found.runs == 0
+    # nothing shows a backup
     assert (found.reached[:-1] == 1).all() and found.reached[-1].isnan()
 
 
@@ -62,10 +62,9 @@ def test_a_method_that_knows_nothing_ranks_by_chance_and_its_runs_are_counted():
         return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())
 
     tried = boxes.score_method(knows_nothing, boxes.repeated(5), seeds=range(6))
-    assert tried.runs == 1 and tried.every.shape == (7, 6)
+    assert tried.runs == 1 and tried.every.shape == (5, 6)
     assert tried.every.mean() < 0.2
-    mean, error = boxes.over_programs({"nothing": [tried]})["nothing"]
-    assert 0 < mean < 0.2 and 0 < error < 0.1
+    assert 0 < boxes.over_programs({"nothing": [tried]})["nothing"] < 0.2
 
 
 @pytest.mark.parametrize(
@@ -112,8 +111,6 @@ def test_doors_that_carry_the_same_on_both_texts_cannot_be_reached():
     assert boxes.reachable("keys", same_form) == {("writer", "k", "reader")}
     assert boxes.reachable("queries", same_form) == set()
     assert boxes.reachable("queries", five) == {("writer", "q", "reader")}
-    # what is one back is one back in every text
-    assert boxes.reachable("two writers", five) == {("writer", "q", "reader")}
     assert not boxes.reachable("backup", same_form) | boxes.reachable("backup", five)
 
 
@@ -123,14 +120,12 @@ def test_nobody_reads_the_decoy():
     )
 
 
-def test_a_box_of_each_seed_has_its_place_and_the_mean_goes_over_boxes():
+def test_a_box_of_each_seed_has_its_place():
     tried = boxes.score_method(
         boxes.composition_scores, boxes.repeated(5), programs=["keys", "three layers"]
     )
     assert tried.every.shape == (2, 8) and tried.every[0, 2:].isnan().all()
     assert not tried.every[1].isnan().any()
-    mean, error = boxes.over_boxes([tried, tried], 1)
-    assert mean == pytest.approx(tried.reached[1].mean().item()) and error >= 0
 
 
 def test_the_divergence_cannot_fall_and_finds_the_brake():
