@@ -67,7 +67,7 @@ def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> N
     plots.grouped_bars(groups, labels, title, "share right", numbers=True, axes=left)
     left.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])  # 1 is the most
     left.axhline(1 / (D_VOCAB - 1), color=GREY, ls="--", label="chance")
-    left.legend(loc="upper center", ncols=3, columnspacing=1.0)
+    left.legend(loc="upper center", ncols=3, columnspacing=0.9, handlelength=1.4)
     other.bar(labels, [*rises.values()], 0.5, color=COLOURS[2])
     for column, value in enumerate(rises.values()):  # above the axis, also where it is just below 0
         other.text(column, max(value, 0), plots.written(value), ha="center", va="bottom")
