@@ -1,4 +1,4 @@
-"""Boxes whose edges are known: seven programs as weights with noise, and methods' scores.
+"""Boxes whose edges are known: four programs as weights with noise, and methods' scores.
 
 All say how a text goes on that repeats itself: a start token, and a block of six different tokens
 twice.
@@ -16,7 +16,7 @@ from transformer_lens import HookedTransformer
 from transformer_lens.hook_points import HookPoint
 
 from course_lessons.programs import Head, Program, back, compiled, run, unless, where
-from course_utils import composition, interventions, measure, text
+from course_utils import composition, interventions, text
 from course_utils._arguments import Count, NotNegative, require_tokens, validated
 from course_utils._torch_state import usual
 from course_utils.interventions import Door
@@ -27,13 +27,11 @@ PERIOD, D_VOCAB = 6, 13
 SIZES = {"n_heads": 4, "d_head": 32, "d_model": 80}
 Scores = dict[Door, float]
 Texts = Int[Tensor, "batch pos"]
-Metric = Callable[[HookedTransformer, Tensor], Tensor]
-Method = Callable[..., Scores]  # (model, clean, other, metric=loss)
+Method = Callable[..., Scores]  # (model, clean, other)
 
 _AFTER = where("before", equals="token")
 _ONE_BACK, _ANSWER = Head(back(1), {"token": "before"}), Head(_AFTER, {"token": "out"})
 _EARLIER_COPY = Head(where("token", equals="token", itself=False), {"place": "pointer"})
-_TWO_BACK, _ONWARD = Head(back(2), {"token": "label"}), Head(back(3), {"label": "out"})
 PROGRAMS = {
     # the label of lesson 07, in the keys
     "keys": Program({"writer": _ONE_BACK}, {"reader": _ANSWER}),
@@ -41,18 +39,6 @@ PROGRAMS = {
     "queries": Program(
         {"writer": _EARLIER_COPY},
         {"reader": Head(where("place", equals="pointer", step=1), {"token": "out"})},
-    ),
-    # what was fetched is moved on: two back and three back are five back
-    "values": Program({"writer": _TWO_BACK}, {"reader": _ONWARD}),
-    # the reader compares two positions: where the key's token came from, and the earlier copy
-    "two writers": Program(
-        {"from": Head(back(1), {"place": "from"}), "writer": _EARLIER_COPY},
-        {"reader": Head(where("from", equals="pointer"), {"token": "out"})},
-    ),
-    # as values, and a negative head takes half of the answer away
-    "brake": Program(
-        {"writer": _TWO_BACK},
-        {"reader": _ONWARD, "brake": Head(back(3), {"label": "out"}, loud=-0.5)},
     ),
     # as keys, but what is found is a position, for a third layer
     "three layers": Program(
@@ -121,7 +107,7 @@ def loss(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
 
 
 class Recorded(NamedTuple):
-    """A run's loss or other metric, what the doors receive, and heads' z.
+    """A run's loss, what the doors receive, and heads' z.
 
     ("k", layer) → [batch, pos, head, d_head]; head → [batch, pos, d_head].
     """
@@ -137,7 +123,6 @@ def recorded(
     model: HookedTransformer,
     tokens: Texts,
     at: Float[Tensor, "batch pos d_model"] | None = None,
-    metric: Metric = loss,
 ) -> Recorded:
     """Run a model with gradients; `at` are embeddings to run on in the place of the tokens' own."""
     require_tokens(model, tokens)
@@ -152,7 +137,7 @@ def recorded(
     ]
     hooks += [("hook_embed", lambda x, hook: (x if at is None else at).detach().requires_grad_())]
     with model.hooks(fwd_hooks=hooks):
-        result = metric(model, tokens)
+        result = loss(model, tokens)
     reads = {(door, n): kept[f"blocks.{n}.attn.hook_{door}"] for n in layers for door in "qkv"}
     z = [kept[f"blocks.{n}.attn.hook_z"].detach().unbind(2) for n in layers]
     return Recorded(
@@ -173,11 +158,10 @@ def _patched(
     clean: Tensor,
     cuts: Collection[Any],
     instead: Any = None,
-    metric: Metric = loss,
 ) -> Tensor:
-    """The metric without some parts, or with something else in their place."""
+    """The loss without some parts, or with something else in their place."""
     with interventions.cut(model, *cuts, instead=instead):
-        return metric(model, clean)
+        return loss(model, clean)
 
 
 @validated
@@ -196,17 +180,16 @@ def acdc(
     model: HookedTransformer,
     clean: Texts,
     other: Texts,
-    metric: Metric = loss,
     threshold: float = 0.05,
 ) -> Scores:
     """What patching each door costs, from the last on (Conmy et al.).
 
     The cost is 0 if it is less than `threshold`: then the door stays patched.
     """
-    elsewhere, now = recorded(model, other).z, _patched(model, clean, [], metric=metric)
+    elsewhere, now = recorded(model, other).z, _patched(model, clean, [])
     pruned, scores = list[Door](), Scores()
     for door in reversed(doors(model)):
-        after = _patched(model, clean, [*pruned, door], elsewhere, metric)
+        after = _patched(model, clean, [*pruned, door], elsewhere)
         scores[door] = (after - now).item()
         if scores[door] < threshold:
             pruned, now, scores[door] = [*pruned, door], after, 0.0
@@ -214,9 +197,7 @@ def acdc(
 
 
 @validated
-def composition_scores(
-    model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = loss
-) -> Scores:
+def composition_scores(model: HookedTransformer, clean: Texts, other: Texts) -> Scores:
     """How much of what a head writes the next one's door reads.
 
     The weights alone say so: the texts are not looked at.
@@ -235,42 +216,13 @@ def eap_ig(attribution: Method, steps: Count = 5) -> Method:
     `attribution` is a method that takes the embeddings to run on as `at`.
     """
 
-    def method(
-        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
-    ) -> Scores:
+    def method(model: HookedTransformer, clean: Tensor, other: Tensor) -> Scores:
         ends = model.W_E[other], model.W_E[clean]  # [batch, pos, d_model] each
         mixtures = [torch.lerp(*ends, step / steps) for step in range(1, steps + 1)]
-        tables = [attribution(model, clean, other, at=at, metric=metric) for at in mixtures]
+        tables = [attribution(model, clean, other, at=at) for at in mixtures]
         return {door: sum(table[door] for table in tables) / steps for door in tables[0]}
 
     return method
-
-
-@validated
-def values_only(attribution: Method) -> Method:
-    """A method's scores for doors to values, and 0 for all others: it holds attention fixed."""
-
-    def method(
-        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
-    ) -> Scores:
-        scores = attribution(model, clean, other, metric=metric)
-        return {door: score * (door[1] == "v") for door, score in scores.items()}
-
-    return method
-
-
-@validated
-def asked(
-    method: Method, program: str | Program, door: tuple[str, str, str], other: Tensor
-) -> list[float]:
-    """What a method says of a door of a box, and what patching it costs, in nats.
-
-    A door is ("writer", "k", "reader").
-    """
-    model, _, heads = box(program, 0)
-    clean, at = repeated(), (heads[door[0]], door[1], heads[door[2]])
-    patched = _patched(model, clean, [at], recorded(model, other).z)
-    return [method(model, clean, other)[at], (patched - loss(model, clean)).item()]
 
 
 @validated
@@ -329,7 +281,6 @@ class Tried(NamedTuple):
 def score_method(
     method: Method,
     other: Texts,
-    metric: Metric = loss,
     programs: Collection[str] = tuple(PROGRAMS),
     seeds: Collection[int] | None = None,
 ) -> Tried:
@@ -337,8 +288,8 @@ def score_method(
 
     Without `seeds`, the boxes are those of `SEEDS`.
 
-    A method gets a model, the texts of `repeated()`, other ones and a metric, and returns a number
-    for each door.
+    A method gets a model, the texts of `repeated()` and other ones, and returns a number for each
+    door.
     """
     clean, every, reached, runs = repeated(), list[float](), list[float](), list[int]()
     chosen = {name: [*(SEEDS[name] if seeds is None else seeds)] for name in programs}
@@ -346,7 +297,7 @@ def score_method(
         model, truth, heads = box(name, seed)
         # the number of the box
         counter = model.register_forward_pre_hook(lambda *_: runs.append(len(every)))
-        scores = list(method(model, clean, other, metric=metric).items())
+        scores = list(method(model, clean, other).items())
         counter.remove()
         order = torch.randperm(len(scores), generator=torch.Generator().manual_seed(seed)).tolist()
         table = dict(scores[n] for n in order)
@@ -373,48 +324,13 @@ def trial(methods: Mapping[str, Method], others: Mapping[str, Texts]) -> dict[st
 
 
 @validated
-def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, tuple[float, float]]:
-    """By method, the mean score over reachable doors, and its standard error over programs.
+def over_programs(tries: Mapping[str, Collection[Tried]]) -> dict[str, float]:
+    """By method, the mean score over reachable doors.
 
     Texts and seeds are averaged first; a program without a door that can be reached does not count.
     """
-    found = {}
-    for method, by_text in tries.items():
-        scores = torch.cat([tried.reached for tried in by_text], 1).nanmean(1)  # [program]
-        scores = scores[~scores.isnan()]
-        found[method] = measure.mean_and_error(scores, torch.arange(len(scores)))
-    return found
-
-
-@validated
-def over_boxes(tries: Collection[Tried], row: int = 0) -> tuple[float, float]:
-    """The mean score on the boxes of one program, and its standard error over boxes.
-
-    A box's scores with all texts are averaged first.
-    """
-    scores = torch.stack([tried.reached[row] for tried in tries]).nanmean(0)  # [seed]
-    scores = scores[~scores.isnan()]
-    return measure.mean_and_error(scores, torch.arange(len(scores)))
-
-
-@validated
-def by_divergence(method: Method) -> Method:
-    """A method whose metric is the KL divergence from what the whole model says.
-
-    Unlike the loss it cannot fall when a part is taken out.
-    """
-
-    def scored(
-        model: HookedTransformer, clean: Tensor, other: Tensor, metric: Metric = loss
-    ) -> Scores:
-        second = slice(clean.shape[1] // 2 + 1, -1)
-        with torch.no_grad():
-            whole = model(clean)[:, second].log_softmax(-1)  # [batch, pos, d_vocab]
-
-        def divergence(model: HookedTransformer, tokens: Tensor) -> Tensor:
-            now = model(tokens)[:, second].log_softmax(-1)
-            return (whole.exp() * (whole - now)).sum(-1).mean()
-
-        return method(model, clean, other, metric=divergence)
-
-    return scored
+    scores = {
+        method: torch.cat([tried.reached for tried in by_text], 1).nanmean(1)  # [program]
+        for method, by_text in tries.items()
+    }
+    return {method: by_program.nanmean().item() for method, by_program in scores.items()}

@@ -98,6 +98,9 @@ attribution_patching = compared(
         "`change @ boxes.through(model, door)`.": (_estimates(carry=lambda through: through.T)),
         "it is the mean over texts, positions and dimensions; "
         "the loss is a mean already, so take the sum.": _estimates(total=torch.mean),
+        "it is the mean over texts; the loss is one already, so sum here.": _estimates(
+            total=lambda product: product.sum((1, 2)).mean()
+        ),
         "the size of each product is summed; signs belong to the estimate.": _estimates(
             total=lambda product: product.abs().sum()
         ),

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from course_lessons import drawings
-from course_lessons.l10_reading_critically.boxes import Tried
+from course_lessons.l10_reading_critically.boxes import D_VOCAB, Tried
 from course_utils import plots
 from course_utils._style import draws_in_style
 from course_utils.interventions import Door, in_words
@@ -54,15 +54,6 @@ def board(
         axes.set_xlabel("hatched: no door within reach", labelpad=8)
 
 
-def by_text(scores: Mapping[str, Tensor], programs: Sequence[str]) -> None:
-    """How well a method ranks the doors of some programs, by other text."""
-    _, axes = plt.subplots(figsize=(6.8, 3.4))
-    title = "Does path patching find the doors?"
-    plots.grouped_bars(scores, programs, title, "average precision", numbers=True, axes=axes)
-    axes.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])  # 1 is the most
-    axes.legend(title="other text", loc="upper right", ncols=2)
-
-
 def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> None:
     """What a probe reads before and after layer 0, and what is lost without the head that wrote it.
 
@@ -75,9 +66,11 @@ def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> N
     title = "Can a probe read it?"
     plots.grouped_bars(groups, labels, title, "share right", numbers=True, axes=left)
     left.set(ylim=(0, 1.35), yticks=[0, 0.25, 0.5, 0.75, 1])  # 1 is the most
-    left.legend(loc="upper center", ncols=2)
-    drawn = other.bar(labels, [*rises.values()], 0.5, color=COLOURS[2])
-    other.bar_label(drawn, fmt=plots.written)
+    left.axhline(1 / (D_VOCAB - 1), color=GREY, ls="--", label="chance")
+    left.legend(loc="upper center", ncols=3, columnspacing=0.9, handlelength=1.4)
+    other.bar(labels, [*rises.values()], 0.5, color=COLOURS[2])
+    for column, value in enumerate(rises.values()):  # above the axis, also where it is just below 0
+        other.text(column, max(value, 0), plots.written(value), ha="center", va="bottom")
     other.set(title="Is it used?", ylabel="rise of the loss without its head, nats")
     other.set_ylim(0, 1.15 * max(*rises.values(), 0.1))
 
@@ -94,20 +87,20 @@ def tangent(losses: Sequence[float], slope: float) -> None:
 
 
 def estimates(costs: Mapping[Door, float], guesses: Mapping[Door, float]) -> None:
-    """Each door's cost and the gradient's estimate of it; the three most costly are named."""
+    """Each door's cost and the gradient's estimate of it; the two most costly are named."""
     _, axes = plt.subplots(figsize=(6.6, 5.0))
     x, y = ([table[door] for door in costs] for table in (costs, guesses))
     axes.scatter(x, y, 22, color=BLUE, alpha=0.5, linewidths=0)
     ends = [min(*x, *y), max(*x, *y)]
     axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
-    for door in sorted(costs, key=lambda door: costs[door], reverse=True)[:3]:
+    for door in sorted(costs, key=lambda door: costs[door], reverse=True)[:2]:
         above = guesses[door] > costs[door]  # away from the dashed line
         place: dict[str, Any] = {
             "ha": "right" if above else "left",
             "va": "bottom" if above else "top",
         }
         axes.text(costs[door], guesses[door], f" {in_words(door)} ", fontsize=9, **place)
-    axes.set_xlim(ends[0] - 0.2, ends[1] + 0.9)
+    axes.set_xlim(ends[0] - 0.2, ends[1] + 1.1)
     axes.set(title="Does the gradient know what patching costs?")
     axes.set(xlabel="what patching costs, nats", ylabel="what the gradient says, nats")
     axes.legend(loc="lower right")

@@ -76,7 +76,10 @@ WRONG_ANSWERS = {
     "attribution_patching": {
         "the sign is turned round": _estimates(change=lambda z, new: z - new),
         "used whole": _estimates(change=lambda z, new: new),
-        "it is the mean over texts": _estimates(total=torch.mean),
+        "it is the mean over texts, positions": _estimates(total=torch.mean),
+        "it is the mean over texts; the loss": _estimates(
+            total=lambda product: product.sum((1, 2)).mean()
+        ),
         "the size of each product": _estimates(total=lambda product: product.abs().sum()),
         "carry it there": _estimates(carry=lambda through: torch.eye(len(through))),
         "is turned round: vectors are rows": _estimates(carry=lambda through: through.T),

@@ -45,27 +45,26 @@ def test_what_is_recorded_is_what_heads_move_and_read():
 def test_a_method_that_knows_the_truth_scores_highest():
     truths = iter([boxes.box(name, 0).truth for name in boxes.PROGRAMS])  # each is asked about once
     found = boxes.score_method(
-        lambda model, clean, other, metric: (
+        lambda model, clean, other: (
             dict.fromkeys(boxes.doors(model), 0.0) | dict.fromkeys(next(truths), -1.0)
         ),
         boxes.repeated(5),
         seeds=[0],
     )
-    assert found.every.shape == (7, 1) and (found.every == 1).all() and found.runs == 0
-    # the two-writers box keeps one door, and nothing shows a backup
+    assert found.every.shape == (4, 1) and (found.every == 1).all() and found.runs == 0
+    # nothing shows a backup
     assert (found.reached[:-1] == 1).all() and found.reached[-1].isnan()
 
 
 def test_a_method_that_knows_nothing_ranks_by_chance_and_its_runs_are_counted():
-    def knows_nothing(model, clean, other, metric):
+    def knows_nothing(model, clean, other):
         # all equal: chance decides
         return dict.fromkeys(boxes.doors(model), 0.0 * model(clean).sum().item())
 
     tried = boxes.score_method(knows_nothing, boxes.repeated(5), seeds=range(6))
-    assert tried.runs == 1 and tried.every.shape == (7, 6)
+    assert tried.runs == 1 and tried.every.shape == (4, 6)
     assert tried.every.mean() < 0.2
-    mean, error = boxes.over_programs({"nothing": [tried]})["nothing"]
-    assert 0 < mean < 0.2 and 0 < error < 0.1
+    assert 0 < boxes.over_programs({"nothing": [tried]})["nothing"] < 0.2
 
 
 @pytest.mark.parametrize(
@@ -93,13 +92,12 @@ def test_acdc_keeps_what_costs_more_than_its_threshold_and_leaves_the_rest_patch
     assert not any(boxes.acdc(model, clean, clean.roll(9, 0), threshold=99.0).values())
 
 
-def test_what_is_asked_of_a_door_is_what_patching_it_costs():
-    clean, door = boxes.repeated(), ("writer", "k", "reader")
+def test_along_a_door_the_loss_goes_from_the_clean_one_to_the_patched_one():
+    clean, other = boxes.repeated(), boxes.repeated().roll(9, 0)
     model, (truth,), _ = boxes.box("keys", 0)
-    said, cost = boxes.asked(boxes.acdc, "keys", door, clean.roll(9, 0))
-    line = boxes.along(model, truth, clean, clean.roll(9, 0))
+    line = boxes.along(model, truth, clean, other)
     assert len(line) == 21 and line[0] == pytest.approx(boxes.loss(model, clean).item(), abs=1e-4)
-    assert cost == pytest.approx(line[-1] - line[0], abs=1e-4) and abs(said - cost) < 0.2
+    assert boxes.acdc(model, clean, other)[truth] == pytest.approx(line[-1] - line[0], abs=0.2)
 
 
 def test_a_backup_hides_what_a_head_is_worth():
@@ -112,8 +110,6 @@ def test_doors_that_carry_the_same_on_both_texts_cannot_be_reached():
     assert boxes.reachable("keys", same_form) == {("writer", "k", "reader")}
     assert boxes.reachable("queries", same_form) == set()
     assert boxes.reachable("queries", five) == {("writer", "q", "reader")}
-    # what is one back is one back in every text
-    assert boxes.reachable("two writers", five) == {("writer", "q", "reader")}
     assert not boxes.reachable("backup", same_form) | boxes.reachable("backup", five)
 
 
@@ -123,18 +119,9 @@ def test_nobody_reads_the_decoy():
     )
 
 
-def test_a_box_of_each_seed_has_its_place_and_the_mean_goes_over_boxes():
+def test_a_box_of_each_seed_has_its_place():
     tried = boxes.score_method(
         boxes.composition_scores, boxes.repeated(5), programs=["keys", "three layers"]
     )
     assert tried.every.shape == (2, 8) and tried.every[0, 2:].isnan().all()
     assert not tried.every[1].isnan().any()
-    mean, error = boxes.over_boxes([tried, tried], 1)
-    assert mean == pytest.approx(tried.reached[1].mean().item()) and error >= 0
-
-
-def test_the_divergence_cannot_fall_and_finds_the_brake():
-    clean = boxes.repeated()
-    model, truth, _ = boxes.box("brake", 100)
-    scores = boxes.by_divergence(boxes.acdc)(model, clean, clean.roll(9, 0))
-    assert min(scores.values()) >= 0 and {door for door, nats in scores.items() if nats} == truth
