@@ -63,7 +63,11 @@ def strongest(
 
 
 def gain(
-    model: HookedTransformer, contexts: Int[Tensor, "n pos"], back: Tensor, source: Tensor, out: Tensor
+    model: HookedTransformer,
+    contexts: Int[Tensor, "n pos"],
+    back: Tensor,
+    source: Tensor,
+    out: Tensor,
 ) -> Float[Tensor, " n"]:
     """How log P(out) at the end of each context changes with the source `back` tokens before."""
     before, after = measure.inserted(model, contexts, source, back, out)

@@ -59,7 +59,9 @@ def _what_is_wrong(QK: Tensor, OV: Tensor) -> str:
             if p[bug] > 0.3:
                 return f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. {why}"
             if not p[out] > 0.9:
-                return f"after {text}, {_NAMES[out]} gets {p[out]:.2f}; it should get more than 0.9."
+                return (
+                    f"after {text}, {_NAMES[out]} gets {p[out]:.2f}; it should get more than 0.9."
+                )
     return ""
 
 

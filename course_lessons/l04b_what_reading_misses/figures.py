@@ -160,9 +160,12 @@ def start_token(
         at = [bar.get_x() + bar.get_width() / 2 for bar in bars]
         mean, error = zip(*values, strict=True)
         right.errorbar(at, mean, error, fmt="none", color="black", lw=1)
-    muted = rises[list(rises)[-1]]
-    bars = right.containers[len(rises) - 1]
-    right.bar_label(bars, [written(round(mean, 2) + 0.0, ".2f") for mean, _ in muted], fontsize=9)
+    # bars of nothing are not seen: their numbers stand below
+    right.set_ylim(bottom=-0.15)
+    for bar in drawn[len(rises) - 1]:
+        number = f"{abs(bar.get_height()):.2f}"
+        middle = bar.get_x() + bar.get_width() / 2
+        right.text(middle, -0.02, number, ha="center", va="top", fontsize=9)
     plots.show(ALT["start_token"])
 
 
