@@ -30,28 +30,39 @@ def keep_in_mind(answer: Answer) -> None:
         "keep all entries between −100 and 100.",
     )
 
+    wrong = _what_is_wrong(QK, OV)
+    if wrong and not _what_is_wrong(QK.mT, OV):
+        wrong = "QK has destinations on its rows and sources on its columns; yours is transposed."
+    demand(not wrong, wrong)
+    if not all(table.is_floating_point() for table in given):
+        raise Unfit(
+            "the next cells want tables of floats, and get whole numbers: torch.zeros makes floats"
+        )
+
+
+def _what_is_wrong(QK: Tensor, OV: Tensor) -> str:
+    """What these tables get wrong, or nothing."""
+
     def after(*text: int) -> Tensor:
         return paths.of_tables(QK, OV, torch.tensor([0, *text]))[-1].softmax(-1)
 
     heads = "your one head does" if len(QK) == 1 else f"your {len(QK)} heads do"
     for dest in (_IN, _AT):
-        even = abs((after(dest)[_MIND] / after(dest)[_BAY]).log()) < 0.05
-        likely = f"without keep, mind and bay should be equally likely after {_NAMES[dest]!r}"
-        demand(even, f"{likely}, but {heads} tell them apart.")
+        if not abs((after(dest)[_MIND] / after(dest)[_BAY]).log()) < 0.05:
+            likely = f"without keep, mind and bay should be equally likely after {_NAMES[dest]!r}"
+            return f"{likely}, but {heads} tell them apart."
+    why = "What one head adds for keep it adds for every destination that looks for keep."
     for dest, out, bug in ((_IN, _MIND, _BAY), (_AT, _BAY, _MIND)):
         for between in ([], [dest], [_MIND]):
             p = after(_KEEP, *between, dest)
             text = " … ".join(_NAMES[token] for token in (_KEEP, *between, dest))
-            why = "What one head adds for keep it adds for every destination that looks for keep."
-            demand(p[bug] < 0.5, f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. {why}")
-            demand(
-                p[out] > 0.9,
-                f"after {text}, {_NAMES[out]} gets {p[out]:.2f}; it should get more than 0.9.",
-            )
-    if not all(table.is_floating_point() for table in given):
-        raise Unfit(
-            "the next cells want tables of floats, and get whole numbers: torch.zeros makes floats"
-        )
+            if p[bug] > 0.3:
+                return f"a bug: after {text}, {_NAMES[bug]} gets {p[bug]:.2f}. {why}"
+            if not p[out] > 0.9:
+                return (
+                    f"after {text}, {_NAMES[out]} gets {p[out]:.2f}; it should get more than 0.9."
+                )
+    return ""
 
 
 @judged
@@ -62,7 +73,13 @@ def attention_program(answer: Answer) -> None:
     """
     words = ["<|start|>", "def", " f", "(", "x", ",", " y", "):", "\n   ", " return", " x"]
     for n in (1, 4, 11):
-        pattern, again = (tensor(answer(words[:n]), (n, n), "[dest, src]") for _ in range(2))
+        first = answer(words[:n])
+        is_table = isinstance(first, Tensor) and first.shape == (n, n) and not first.is_complex()
+        demand(
+            not is_table or 0 < abs(first[0].sum()) < torch.inf,
+            "row 0 is empty: a token may look at itself.",
+        )
+        pattern, again = (tensor(p, (n, n), "[dest, src]") for p in (first, answer(words[:n])))
         rows, columns = (close(pattern.sum(axis), torch.ones(n)) for axis in (1, 0))
         crossed = columns and not rows
         even = close(pattern, _normalised(torch.ones(n, n))) and n == 11

@@ -1,11 +1,11 @@
-"""What only lesson 04b draws: distances, programs, the start token, tables, eigenvalues."""
+"""What only lesson 04b draws: distances, programs, the start token, small tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from jaxtyping import Complex, Float
+from jaxtyping import Float
 from matplotlib.colors import LinearSegmentedColormap
 from torch import Tensor
 
@@ -23,15 +23,16 @@ def tables(
     dests: Sequence[str],
     outputs: Sequence[str],
     spec: str = ".2f",
+    least: float = 0,
 ) -> None:
     """Small tables of destinations against output tokens side by side, with their numbers.
 
-    The right output token of each destination, on the diagonal, has a pale ground.
+    The right output token of each destination, on the diagonal, has a pale ground if its number is
+    `least` or more.
     """
     for (axes, table), title in zip(plots.panels(panels, (8.8, 2.3)), panels, strict=True):
-        drawings.numbers(
-            axes, table, dests, outputs, title, spec=spec, marked=torch.eye(*table.shape).bool()
-        )
+        marked = torch.eye(*table.shape).bool() & (table >= least)
+        drawings.numbers(axes, table, dests, outputs, title, spec=spec, marked=marked)
         axes.label_outer()
 
 
@@ -74,7 +75,7 @@ def rank_one(looks: Numbers, adds: Numbers, dests: Sequence[str], outputs: Seque
 
 def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[str]) -> None:
     """Attention patterns on the same tokens, side by side and in one scale."""
-    # the first few have little to choose from
+    # the first few see little else here
     most = max(pattern[8:].max().item() for pattern in patterns.values())
     names = [token if len(token) < 9 else f"{token[:7]}…" for token in tokens]
     for (axes, pattern), title in zip(plots.panels(patterns, (8.8, 5)), patterns, strict=True):
@@ -83,20 +84,6 @@ def beside(patterns: Mapping[str, Float[Tensor, "dest src"]], tokens: Sequence[s
         axes.images[0].set_clim(0, most)
         axes.tick_params(labelsize=9)
         axes.label_outer()
-
-
-def programs(scores: Mapping[str, Float[Tensor, " head"]]) -> None:
-    """For each head but 0.4 the share of its attention that each program foresees."""
-    drawn = [h for h in range(8) if h != 4]
-    words = "How much of a head's attention does a program foresee?", "share foreseen", "head"
-    axes = plt.subplots(figsize=(8.8, 3.8))[1]
-    plots.grouped_bars(
-        {name: each[drawn] for name, each in scores.items()},
-        [f"0.{h}" for h in drawn],
-        *words,
-        numbers=True,
-        axes=axes,
-    ).legend()
 
 
 def gains(
@@ -173,38 +160,13 @@ def start_token(
         at = [bar.get_x() + bar.get_width() / 2 for bar in bars]
         mean, error = zip(*values, strict=True)
         right.errorbar(at, mean, error, fmt="none", color="black", lw=1)
+    # bars of nothing are not seen: their numbers stand below
+    right.set_ylim(bottom=-0.15)
+    for bar in drawn[len(rises) - 1]:
+        number = f"{abs(bar.get_height()):.2f}"
+        middle = bar.get_x() + bar.get_width() / 2
+        right.text(middle, -0.02, number, ha="center", va="top", fontsize=9)
     plots.show(ALT["start_token"])
-
-
-def eigenvalues(
-    planes: Mapping[str, Complex[Tensor, " d_head"]],
-    scores: Sequence[float],
-    untrained: Sequence[float],
-    chance: float,
-) -> None:
-    """Show eigenvalues of two heads in the plane, and the copying score of all heads.
-
-    Beside the scores stands what chance gives.
-    """
-    _, grid = plt.subplot_mosaic("ac;bc", figsize=(8.8, 4.2))
-    panels = [grid[name] for name in "abc"]
-    points: dict[str, Any] = {"lines": False, "markers": True}
-    for axes, (title, values) in zip(panels, planes.items(), strict=False):
-        labels = title, "real part of λ", "imaginary part"
-        plots.curves({"λ": values.imag}, *labels, x=values.real, size=4, axes=axes, **points)
-        axes.set_aspect("equal", adjustable="datalim")  # angles as they are
-        axes.axvline(0, color=COLOURS[6], linewidth=0.8)
-    last, heads = panels[2], range(len(scores))
-    last.axvspan(-chance, chance, color=COLOURS[6], alpha=0.25, label="200 random circuits")
-    by_score = {
-        "trained": dict(zip(scores, heads, strict=True)),
-        "untrained": dict(zip(untrained, heads, strict=True)),
-    }
-    points |= {"yticks": heads, "yticklabels": [f"0.{h}" for h in heads]}
-    title = "Which heads copy?"
-    plots.curves(by_score, title, "copying score Σλ / Σ|λ|", "head", axes=last, **points)
-    last.legend(fontsize=10, loc="center", bbox_to_anchor=(0.61, 0.5))
-    plots.show(ALT["eigenvalues"])
 
 
 draws_in_style(__name__)

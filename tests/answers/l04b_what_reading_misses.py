@@ -82,11 +82,12 @@ WRONG_ANSWERS = {
     "keep_in_mind": {
         "a bug: after keep … at, mind gets": _heads((_BOTH, {_MIND: 10.0, _BAY: -10.0})),
         "a bug: after keep … in, bay gets": _heads((_AS_IN, {_BAY: 10.0}), (_AS_AT, {_MIND: 10.0})),
-        "should get more than 0.9": (
+        "a bug: after keep … in, bay gets 0.50": (
             _heads((_BOTH, {_MIND: 10.0, _BAY: 10.0})),
             _heads((_BOTH, {_MIND: 10.0}), (_BOTH, {_BAY: 10.0})),
-            lambda: (_RIGHT()[0].mT, _RIGHT()[1]),
         ),
+        "should get more than 0.9": _heads((_AS_IN, {_MIND: 3.0}), (_AS_AT, {_BAY: 3.0})),
+        "yours is transposed": lambda: (_RIGHT()[0].mT, _RIGHT()[1]),
         "after keep … at, bay gets": _heads((_AS_IN, {_MIND: 10.0})),
         "without keep, mind and bay should be equally likely": _without_keep,
         "QK has 2 heads and OV 1": lambda: (torch.zeros(2, 6, 6), torch.zeros(1, 6, 6)),
@@ -100,6 +101,10 @@ WRONG_ANSWERS = {
         "the columns sum to 1": lambda s: _fading(s).T,
         "attention is never negative": lambda s: -_fading(s),
         "it should be [1, 1]": lambda s: _fading([""] * 11),
+        "row 0 is empty": (
+            lambda s: torch.ones(len(s), len(s)).tril(-1) / torch.arange(len(s))[:, None],
+            lambda s: torch.ones(len(s), len(s)).tril(-1),
+        ),
         "twice the same text": lambda s: _normalised(torch.rand(len(s), len(s))),
     },
 }

@@ -457,6 +457,10 @@ MODULES += [addition, grokking, autoencoder, neurons, superposition]
 MODULES += [boxes, to_logit, cases, investigate, languages, new_boxes]
 # They read or write files, or run for long: their own tests give them bad input.
 PERSONAL = {
+    insertions.random_sources,
+    insertions.strongest,
+    insertions.gain,
+    insertions.by_distance,
     gpt.learn,
     models.load,
     models.history,
