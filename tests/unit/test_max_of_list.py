@@ -184,7 +184,7 @@ def test_the_beaten_are_those_that_lose_to_copies_of_the_number_below(model):
     hardest = {M: [M, M - 1, M - 1, M - 1] for M in range(1, 5)}
     wrong = _wrong(model, 4)
     found = copies.beaten(model)
-    assert found == [M for M, one in hardest.items() if one in wrong] and 0 < len(found)
+    assert found == [M for M, one in hardest.items() if one in wrong] and found
 
 
 def test_one_counts_for_as_many_copies_as_its_votes_outweigh(model):
