@@ -133,26 +133,6 @@ def left_over(model: HookedTransformer) -> Float[Tensor, " place"]:
 
 
 @validated
-def least_lead(model: HookedTransformer, n: Count) -> Float[Tensor, ""]:
-    """By how much the score of the largest value exceeds any smaller one's, in the closest case.
-
-    Over all lists of length n. Where it is positive, the largest always gets the most attention.
-    """
-    scores = tables(model, n)[0]
-    least = torch.tensor(math.inf)
-    for M in range(1, scores.shape[2]):
-        own = scores[: M + 1, :, M].clone()  # [query, pos]
-        others = scores[: M + 1, :, :M].amax(2)  # the highest score of a smaller value
-        own[:M, -1] = math.inf  # a smaller last value stands at the last position itself
-        others[:M, -1] = scores[range(M), -1, range(M)]
-        others[M, -1] = -math.inf
-        lead = own[:, :, None] - others[:, None]  # [query, pos of M, pos of the other]
-        lead.diagonal(dim1=1, dim2=2).fill_(math.inf)
-        least = torch.minimum(least, lead.min())
-    return least
-
-
-@validated
 def vote_table(
     model: HookedTransformer, n: Count, extra: Float[Tensor, "query pos value"] | None = None
 ) -> Votes:

@@ -1,7 +1,7 @@
-"""What only lesson 05 draws: the number line, the votes, and what moves when 16 does."""
+"""What only lesson 05 draws: the number line, the votes, and where the errors are."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib.pyplot as plt
@@ -30,9 +30,7 @@ def two_jobs(numbers: Sequence[int]) -> None:
     axes.annotate("", (3.9, 0), (0, 0), arrowprops={"arrowstyle": "->", "color": GREY})
     axes.text(0, 2.5, "1 · weigh: a place on a line;\nfurther right, a higher score", va="top")
     axes.text(6.8, 1.4, "2 · say: a name;\neach number votes\nfor its own", va="top")
-    axes.text(
-        1.2, 1.15, "the softmax turns\nscores into weights\n(gently here)", ha="center", color=BLUE
-    )
+    axes.text(1.2, 1.15, "the softmax turns\nscores into weights", ha="center", color=BLUE)
     axes.plot(where, 0 * where, "o", color=BLUE, ms=7)
     axes.bar(where, 1.6 * weight, 0.14, 0.15, color=BLUE, alpha=0.35)
     for row, (place, number, share) in enumerate(
@@ -146,8 +144,8 @@ def line(g: Values, title: str, errors: Int[Tensor, " value"] | None = None) -> 
         axes.set_xticks([tick for tick in range(-100, 100, 5) if left <= tick <= right])
         axes.spines["left"].set_visible(False)
         axes.spines["bottom"].set_bounds(left, right)
-    panels[0].set_title(title)
-    panels[-1].set_xlabel("place on the line, g (a mean step is 1)")
+    panels[0].set_title(f"{title} (◆ has wrong lists, bars say how many)" if tall else title)
+    panels[-1].set_xlabel("place on the line, g (points of score for an average query)")
     plots.show(ALT["errors" if tall else "line"].format(len(g), int(count.argmax())))
 
 
@@ -163,29 +161,6 @@ def _cut(g: Values, rows: int) -> list[list[int]]:
     values = list(range(len(g)))
     ends = [0, *sorted(cuts), len(g)]
     return [values[start:end] for start, end in itertools.pairwise(ends)]
-
-
-def moving(errors: Mapping[float, Int[Tensor, " value"]], M: int, now: float) -> None:
-    """Wrong lists of M, of the value above it, and all, by M's place between its neighbours.
-
-    `now` is marked.
-    """
-    places = sorted(errors)
-    table = torch.stack([errors[place] for place in places])
-    curves = {f"largest {M}": table[:, M], f"largest {M + 1}": table[:, M + 1], "all": table.sum(1)}
-    words = (
-        f"Where should {M} lie?",
-        f"place of {M} on the way from {M - 1} to {M + 1}",
-        "wrong lists of length 6",
-    )
-    axes = plots.curves(curves, *words, x=places, markers=True, figsize=(8.8, 4.4), ylim=(0, None))
-    axes.axvline(now, color="black", lw=0.8)
-    axes.annotate(
-        " where training left it", (now, 0.97), xycoords=("data", "axes fraction"), va="top"
-    )
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.legend(loc="upper center")
-    plots.show(ALT["moving"].format(M, M + 1))
 
 
 draws_in_style(__name__)

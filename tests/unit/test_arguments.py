@@ -37,7 +37,7 @@ from course_lessons.formation import (
     runs,
 )
 from course_lessons.l04b_what_reading_misses import hiding
-from course_lessons.l05_max_of_list import pushes
+from course_lessons.l05_max_of_list import copies
 from course_lessons.l05b_what_a_proof_costs import proofs
 from course_lessons.l06_composition import null
 from course_lessons.l07b_second_writer import kinds
@@ -151,10 +151,8 @@ GOOD = {  # a call of each function that is right
     max_of_list.number_line: {"table": TABLE},
     max_of_list.one_line: {"model": MODEL, "n": 3},
     max_of_list.left_over: {"model": MODEL},
-    max_of_list.least_lead: {"model": MODEL, "n": 3},
-    pushes.push_to: {"model": MODEL, "M": 3, "share": 0.5},
-    pushes.across: {"model": MODEL, "push": torch.rand(8), "n": 2},
-    pushes.count_at: {"model": MODEL, "M": 3, "share": 0.5},
+    copies.beaten: {"model": MODEL},
+    copies.outvoted_by: {"model": MODEL, "M": 3, "last": 2},
     max_of_list.vote_table: {"model": MODEL, "n": 3, "extra": torch.rand(30, 3, 30).double()},
     max_of_list.try_all: {"votes": VOTES},
     max_of_list.worst_cases: {"votes": VOTES},
@@ -451,7 +449,7 @@ MODULES = [getattr(course_utils, name) for name in course_utils.__all__ if name 
 # of the lessons' code what is no figure and no check
 MODULES += [by_hand, drawings, fourier, programs]
 MODULES += [gpt, thin_tables, insertions, hiding]
-MODULES += [max_of_list, proofs, pushes, null, kinds]
+MODULES += [max_of_list, proofs, copies, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
 MODULES += [boxes, to_logit, cases, investigate, languages, new_boxes]

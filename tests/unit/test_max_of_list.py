@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from course_lessons import max_of_list
-from course_lessons.l05_max_of_list import pushes
+from course_lessons.l05_max_of_list import copies
 from course_lessons.l05b_what_a_proof_costs import proofs
 from course_utils import models
 from course_utils.training.tasks import TASKS
@@ -180,43 +180,26 @@ def test_what_a_line_leaves_over_is_asked_at_each_length_and_position(model):
     torch.testing.assert_close(shares[-1], singular[1:].sum() / singular.sum())
 
 
-@pytest.mark.parametrize("n", [2, 3, 4])
-@pytest.mark.parametrize("steep", [0, 9])
-def test_the_least_lead_is_the_closest_case_of_all_lists(model, n, steep, monkeypatch):
-    scores, say, direct = max_of_list.tables(model, n)
-    scores = scores + steep * torch.arange(5)
-    monkeypatch.setattr(max_of_list, "tables", lambda model, n: (scores, say, direct))
-    lists = torch.cartesian_prod(*[torch.arange(5)] * n)
-    given = scores[lists[:, -1:], torch.arange(n), lists]
-    largest = lists == lists.amax(1, keepdim=True)
-    lead = given.masked_fill(~largest, math.inf).amin(1)
-    lead -= given.masked_fill(largest, -math.inf).amax(1)
-    found = max_of_list.least_lead(model, n)
-    torch.testing.assert_close(found.double(), lead.min())
-    assert (found > 0) == bool(steep)
+def test_the_beaten_are_those_that_lose_to_copies_of_the_number_below(model):
+    hardest = {M: [M, M - 1, M - 1, M - 1] for M in range(1, 5)}
+    wrong = _wrong(model, 4)
+    found = copies.beaten(model)
+    assert found == [M for M, one in hardest.items() if one in wrong] and found
 
 
-@pytest.mark.parametrize("share", [0.2, 0.7])
-def test_a_moved_key_gives_the_same_errors_in_the_votes_and_in_the_model(model, share):
-    lists = torch.cartesian_prod(*[torch.arange(5)] * 4)
-    push = pushes.push_to(model, 2, share)
-
-    def moved(k, hook):
-        return k + (lists == 2)[..., None, None] * push
-
-    logits = model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", moved)])
-    wrong = lists[logits[:, -1].argmax(1) != lists.amax(1)]
-    counted = torch.bincount(wrong.amax(1), minlength=5)
-    assert pushes.count_at(model, 2, share).tolist() == counted.tolist()
-    assert counted.tolist() != torch.tensor(_wrong(model, 4)).amax(1).bincount().tolist()
-
-
-def test_pushes_across_are_as_long_and_change_no_average_score(model):
-    push = pushes.push_to(model, 2, 0.7)
-    others = pushes.across(model, push, 3)
-    torch.testing.assert_close(others.norm(dim=1), push.norm().expand(3))
-    average = ((model.W_E + model.W_pos[-1]) @ model.W_Q[0, 0]).mean(0)
-    torch.testing.assert_close(others @ average, torch.zeros(3), atol=1e-4, rtol=0)
+def test_one_counts_for_as_many_copies_as_its_votes_outweigh(model):
+    votes = _votes(model, 4)[2, :3]  # 2 is last: [pos, value, out]
+    margin = votes[..., 3] - votes[..., 2]  # of 3 over 2
+    weight, loudness, both = copies.outvoted_by(model, 3, 2)
+    assert both == pytest.approx((-margin[:, 3] / margin[:, 2]).mean().item())
+    scores, say, direct = max_of_list.tables(model, 4)
+    said = say[:3] + direct[2]
+    alone = (said[:, 3, 3] - said[:, 3, 2]) / (said[:, 2, 2] - said[:, 2, 3])
+    assert loudness == pytest.approx(alone.mean().item())
+    ratio = (scores[2, :3, 3] - scores[2, :3, 2]).exp()
+    assert weight == pytest.approx(ratio.mean().item())
+    with pytest.raises(ValueError, match="There is no 0 above a smaller number"):
+        copies.outvoted_by(model, 0, 2)
 
 
 def test_a_push_of_the_keys_adds_what_the_line_says(model):

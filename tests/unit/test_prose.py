@@ -64,7 +64,6 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
     "03b": {
         "a pseudo-inverse: above 97 %": "once, by hand",
     },
-    "05": {"ln 5 = 1.609": "a logarithm"},
     "05b": {
         "by chance: 12.4": "28 · 28 / 63",
         "drawn at random: 32 on average": "the middle of 63",
