@@ -49,7 +49,7 @@ def random_sources(n: int, generator: torch.Generator) -> Tokens:
 
 
 def strongest(
-    model: HookedTransformer, head: int, contexts: Int[Tensor, "n pos"]
+    model: HookedTransformer, head: int, texts: Int[Tensor, "n pos"]
 ) -> tuple[Tokens, Tokens]:
     """For the last token of each context the source that a head of layer 0 looks for most.
 
@@ -57,26 +57,26 @@ def strongest(
     """
     full_qk, full_ov = circuits.full_qk(model, 0, head), circuits.full_ov(model, 0, head)
     common = bigrams.counts().to_dense().sum(1) >= COMMON  # [token]
-    scores = full_qk.A[contexts[:, -1]] @ full_qk.B  # [n, src]
+    scores = full_qk.A[texts[:, -1]] @ full_qk.B  # [n, src]
     source = scores.masked_fill(~common, -torch.inf).argmax(1)
     return source, (full_ov.A[source] @ full_ov.B).argmax(1)
 
 
 def gain(
     model: HookedTransformer,
-    contexts: Int[Tensor, "n pos"],
+    texts: Int[Tensor, "n pos"],
     back: Tensor,
     source: Tensor,
     out: Tensor,
 ) -> Float[Tensor, " n"]:
     """How log P(out) at the end of each context changes with the source `back` tokens before."""
-    before, after = measure.inserted(model, contexts, source, back, out)
+    before, after = measure.inserted(model, texts, source, back, out)
     return after - before
 
 
 def by_distance(
     model: HookedTransformer,
-    contexts: Int[Tensor, "n pos"],
+    texts: Int[Tensor, "n pos"],
     pairs: Mapping[int, tuple[Tokens, Tokens]],
     distances: Sequence[int],
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
@@ -90,9 +90,9 @@ def by_distance(
     for h, (source, out) in pairs.items():
         factors[f"0.{h}"], looks[f"0.{h}"] = [], []
         for d in distances:
-            changes = gain(model, contexts, torch.tensor([d]), source, out)
+            changes = gain(model, texts, torch.tensor([d]), source, out)
             factors[f"0.{h}"].append(changes.median().exp().item())
-            inserted = contexts.clone()
+            inserted = texts.clone()
             inserted[:, -1 - d] = source
             attention = heads.patterns(model, inserted)[0, h, :, -1, -1 - d]
             looks[f"0.{h}"].append(attention.median().item())

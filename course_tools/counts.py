@@ -22,7 +22,7 @@ from course_utils.course import outline, saved_notebook, utf8_output
 # What a lesson of each part may have at most, and what all may have together.
 LIMITS = {
     "spine": {
-        "minutes": 75,
+        "minutes": 90,  # an evening, or a seminar's session
         "sections": 5,
         "figures": 12,
         "rows": 15,

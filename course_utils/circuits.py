@@ -10,7 +10,7 @@ from jaxtyping import Complex, Float, Int
 from torch import Tensor
 from transformer_lens import FactoredMatrix, HookedTransformer
 
-from course_utils._arguments import Count, NotNegative, validated
+from course_utils._arguments import Count, validated
 from course_utils.models import require_head
 
 SIDE = 1024  # of the square pieces that a full circuit is made in: 4 MB, they stay in the cache
@@ -79,8 +79,8 @@ def _eigenvalues(small: Float[Tensor, "... d d"]) -> Complex[Tensor, "... d"]:
 def copying_score(matrix: FactoredMatrix) -> float:
     """Σλ / Σ|λ| over the eigenvalues, from −1 to 1: near 1, tokens mostly raise their own logit.
 
-    Compare it with `copying_null`, and with other notions: a positive score does not force a
-    positive diagonal. Elhage et al. 2021, "Detecting Copying Behavior".
+    A positive score does not force a positive diagonal. Elhage et al. 2021, "Detecting Copying
+    Behavior".
     """
     return _positivity(eigenvalues(matrix)).item()
 
@@ -105,24 +105,6 @@ def _positivity(values: Complex[Tensor, "... d_head"]) -> Float[Tensor, "..."]:
     sums = values.sum(-1).real  # of a real matrix: the imaginary parts cancel
     sizes = values.abs().sum(-1)
     return sums / sizes
-
-
-@validated
-def copying_null(
-    model: HookedTransformer, samples: Count = 200, seed: NotNegative = 0
-) -> Float[Tensor, " samples"]:
-    """`copying_score` of random OV circuits between the model's own W_E and W_U: chance alone."""
-    generator = torch.Generator().manual_seed(seed)
-    d_model, d_head = model.cfg.d_model, model.cfg.d_head
-    W_UE = model.W_U @ model.W_E  # [d_model, d_model]
-    null = []
-    for _ in range(samples):
-        drawn = torch.randn(2, d_model, d_head, generator=generator, device="cpu")
-        W_V, W_O = drawn.to(W_UE)  # W_O transposed
-        # W_E W_V W_O W_U and W_V (W_O W_U W_E) have the same eigenvalues but for zeros
-        circuit = FactoredMatrix(W_V, W_O.T @ W_UE)  # [d_model, d_model]
-        null.append(copying_score(circuit))
-    return torch.tensor(null)
 
 
 @validated

@@ -130,7 +130,7 @@ def moved(
         attention = {
             name: dict(enumerate(line[:, i].tolist(), -before)) for name, line in lines.items()
         }
-        words = f"Where does 1.{head} look? Mean of 7 destinations", "", "attention"
+        words = f"Where does 1.{head} look? 7 places in 8 texts, mean", "", "attention"
         plots.curves(attention, *words, markers=True, size=4, legend=False, axes=axes, ylim=(0, 1))
     panels[-1].set(
         xticks=[0, later],

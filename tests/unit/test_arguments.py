@@ -137,7 +137,6 @@ GOOD = {  # a call of each function that is right
     circuits.copying_score: {"matrix": FACTORED},
     circuits.copying_scores: {"model": MODEL},
     circuits.row_maxima: {"matrix": FACTORED},
-    circuits.copying_null: {"model": MODEL, "samples": 2, "seed": 0},
     circuits.self_rate: {"table": TABLE, "k": 2},
     circuits.lead: {"matrix": FACTORED, "pairs": torch.tensor([[0, 1]])},
     circuits.leads: {"matrix": FACTORED, "pairs": torch.tensor([[0, 1]])},

@@ -195,40 +195,6 @@ def test_a_model_without_heads_has_no_copying_scores():
         circuits.copying_scores(models.initial(CONFIG | {"n_layers": 0}))
 
 
-def test_copying_null_is_what_chance_gives(model):
-    null = circuits.copying_null(model, samples=400)
-    assert null.shape == (400,) and null.abs().max() <= 1
-    assert abs(null.mean()) < 5 * null.std() / 20 and 0.1 < null.std() < 0.7
-    assert torch.equal(circuits.copying_null(model, samples=400), null)
-    assert not torch.equal(circuits.copying_null(model, samples=400, seed=1), null)
-    assert torch.equal(circuits.copying_null(model), null[:200])
-
-
-def test_copying_null_is_the_score_of_random_heads(model):
-    """Its samples are distributed as heads with random weights, scored the long way."""
-    generator = torch.Generator().manual_seed(5)
-    W_V, W_O = (
-        torch.randn(400, 16, 4, generator=generator),
-        torch.randn(400, 4, 16, generator=generator),
-    )
-    values = torch.linalg.eigvals(model.W_E @ W_V @ W_O @ model.W_U)  # of [400, 40, 40]
-    scores = values.sum(-1).real / values.abs().sum(-1)
-    null = circuits.copying_null(model, samples=400)
-    for quantile in (0.1, 0.5, 0.9):
-        assert abs(null.quantile(quantile) - scores.quantile(quantile)) < 0.12
-
-
-def test_copying_null_goes_through_the_models_own_embeddings():
-    """If only one direction leads to the logits, one eigenvalue is left, and the score ±1."""
-    one_way = models.initial(CONFIG).requires_grad_(False)
-    for weight in (one_way.W_U, one_way.W_E):
-        full = weight.clone()
-        weight.copy_(weight[:, :1] @ weight[:1])
-        null = circuits.copying_null(one_way, samples=50)
-        torch.testing.assert_close(null.abs(), torch.ones(50), atol=0.01, rtol=0)
-        weight.copy_(full)
-
-
 @pytest.mark.parametrize("k", [1, 3, 40])
 def test_self_rate_counts_the_diagonal_among_the_largest(model, k):
     table = circuits.full_ov(model, 0, 0).AB
@@ -360,7 +326,6 @@ def test_no_function_makes_a_table_of_all_pairs():
             assert circuit(model, 0, 0).shape == (d_vocab, d_vocab)
         circuits.copying_score(circuits.full_ov(model, 0, 0))
         circuits.copying_score(FactoredMatrix(model.W_E, model.W_U))
-        circuits.copying_null(model, samples=2)
         circuits.copying_scores(model)
     assert d_vocab * 4 <= largest.entries <= d_vocab * 16
     with _Largest() as largest:
