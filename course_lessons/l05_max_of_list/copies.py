@@ -20,9 +20,9 @@ def beaten(model: HookedTransformer) -> list[int]:
 
 @validated
 def outvoted_by(model: HookedTransformer, M: NotNegative, last: NotNegative) -> list[float]:
-    """For how many copies of M − 1 one M counts: by its weight, by its loudness, and by both.
+    """For how many copies of M − 1 one M counts: by its weight, by its voice, and by both.
 
-    The loudness is how strongly a vote of weight 1 raises M above M − 1, divided by how strongly
+    The voice is how strongly a vote of weight 1 raises M above M − 1, divided by how strongly
     one of M − 1 does the reverse. Means over the positions before the last, at the greatest length.
     """
     if not 0 < M < model.cfg.d_vocab or last >= model.cfg.d_vocab:
@@ -31,5 +31,5 @@ def outvoted_by(model: HookedTransformer, M: NotNegative, last: NotNegative) -> 
     weight = (scores[last, :-1, M] - scores[last, :-1, M - 1]).exp()  # [pos]
     said = say[:-1] + direct[last]  # [pos, value, out]
     margin = said[..., M] - said[..., M - 1]  # [pos, value]
-    loudness = -margin[:, M] / margin[:, M - 1]
-    return [part.mean().item() for part in (weight, loudness, weight * loudness)]
+    voice = -margin[:, M] / margin[:, M - 1]
+    return [part.mean().item() for part in (weight, voice, weight * voice)]

@@ -190,12 +190,12 @@ def test_the_beaten_are_those_that_lose_to_copies_of_the_number_below(model):
 def test_one_counts_for_as_many_copies_as_its_votes_outweigh(model):
     votes = _votes(model, 4)[2, :3]  # 2 is last: [pos, value, out]
     margin = votes[..., 3] - votes[..., 2]  # of 3 over 2
-    weight, loudness, both = copies.outvoted_by(model, 3, 2)
+    weight, voice, both = copies.outvoted_by(model, 3, 2)
     assert both == pytest.approx((-margin[:, 3] / margin[:, 2]).mean().item())
     scores, say, direct = max_of_list.tables(model, 4)
     said = say[:3] + direct[2]
     alone = (said[:, 3, 3] - said[:, 3, 2]) / (said[:, 2, 2] - said[:, 2, 3])
-    assert loudness == pytest.approx(alone.mean().item())
+    assert voice == pytest.approx(alone.mean().item())
     ratio = (scores[2, :3, 3] - scores[2, :3, 2]).exp()
     assert weight == pytest.approx(ratio.mean().item())
     with pytest.raises(ValueError, match="There is no 0 above a smaller number"):
