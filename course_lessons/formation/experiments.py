@@ -215,13 +215,12 @@ def savings(made: Sequence[Kept]) -> tuple[list[int], list[list[float]]]:
 
 @validated
 def text_curves(history: list[Kept]) -> dict[str, list[float]]:
-    """The curves of a model that learnt from text, from its history (see `models.history`).
+    """Two curves of a model that learnt from text, from its history (see `models.history`).
 
-    A loss that falls rises.
+    "previous token", as in `curve`, and "the gain" from repeating.
     """
-    names = "previous token", "prefix matching", "in-context learning"
-    saving = [row["first_pass_loss"] - row["second_pass_loss"] for row in history]
-    return {**{name: curve({"history": history}, name) for name in names}, "the saving": saving}
+    gain = [row["first_pass_loss"] - row["second_pass_loss"] for row in history]
+    return {"previous token": curve({"history": history}, "previous token"), "the gain": gain}
 
 
 def pair(kept: Kept) -> tuple[int, int]:
