@@ -65,6 +65,7 @@ SETTINGS = {
     "html_context": {"default_mode": "auto"},
 }
 THEME = {
+    "back_to_top_button": False,  # on a phone it lies on the switches
     "navbar_persistent": [],  # the search stands above the contents
     "show_toc_level": 2,
     "use_download_button": False,

@@ -180,7 +180,7 @@ def stored(folder: Path = DATA / "formation") -> Results:
 
 @validated
 def curve(kept: Kept, name: str) -> list[float]:
-    """One curve of a run: "saves", "in-context learning", or one of the pair's or its heads'.
+    """One curve of a run: "saves", or one of the pair's or its heads'.
 
     "previous token", "prefix matching", "lead", "positivity" follow the `pair` back; "chance" is
     the standard deviation of the pair's lead under shuffled columns (see `measures.matches`).
@@ -188,8 +188,6 @@ def curve(kept: Kept, name: str) -> list[float]:
     rows = kept["history"]
     if name == "saves":
         return [row["saves"] for row in rows]
-    if name == "in-context learning":
-        return [-row["in_context_learning"] for row in rows]
     first, second = pair(kept)
     key, a, b = {
         "previous token": ("previous_token", 0, first),
@@ -215,13 +213,12 @@ def savings(made: Sequence[Kept]) -> tuple[list[int], list[list[float]]]:
 
 @validated
 def text_curves(history: list[Kept]) -> dict[str, list[float]]:
-    """The curves of a model that learnt from text, from its history (see `models.history`).
+    """Two curves of a model that learnt from text, from its history (see `models.history`).
 
-    A loss that falls rises.
+    "previous token", as in `curve`, and "the gain" from repeating.
     """
-    names = "previous token", "prefix matching", "in-context learning"
-    saving = [row["first_pass_loss"] - row["second_pass_loss"] for row in history]
-    return {**{name: curve({"history": history}, name) for name in names}, "the saving": saving}
+    gain = [row["first_pass_loss"] - row["second_pass_loss"] for row in history]
+    return {"previous token": curve({"history": history}, "previous token"), "the gain": gain}
 
 
 def pair(kept: Kept) -> tuple[int, int]:

@@ -101,17 +101,6 @@ def sources(tokens: Int[Tensor, "batch pos"]) -> Int[Tensor, "batch pos-1"]:
 
 
 @validated
-def distance_shares(tokens: Int[Tensor, "batch pos"], most: Count) -> list[float]:
-    """Of all `predictable` tokens the share that stands 1, 2, … `most` after what it repeats.
-
-    See `sources`.
-    """
-    ago = sources(tokens)
-    found = ago[ago > 0].bincount(minlength=most + 1)[1 : most + 1]
-    return (found / max(1, int((ago > 0).sum()))).tolist()
-
-
-@validated
 def table_loss(tokens: Int[Tensor, "batch pos"]) -> float:
     """The loss of a bigram table on documents, in nats per token.
 

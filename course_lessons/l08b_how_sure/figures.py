@@ -29,37 +29,44 @@ def orders(
         style: Any = {"color": COLOURS[i], "ls": LINES[i], "marker": MARKERS[i], "ms": 5}
         axes.plot(percent, np.median(runs, 0), label=name, **style)
         low, high = np.min(runs, 0), np.max(runs, 0)
-        axes.fill_between(percent, low, high, color=COLOURS[i], alpha=0.15, lw=0)
+        axes.fill_between(percent, low, high, color=COLOURS[i], alpha=0.1, lw=0)
+        for edge in (low, high):
+            axes.plot(percent, edge, color=COLOURS[i], lw=0.7, alpha=0.8)
     axes.set(title=title, xlabel="share of the rise, %", ylabel="step", ylim=(100, 400))
     axes.set_xticks(percent)
     axes.legend(loc="upper left")
 
 
 def law(
-    means: Mapping[str, Sequence[tuple[float, float]]],
+    points: Mapping[str, tuple[Sequence[tuple[float, float]], Sequence[tuple[float, float]]]],
     fitted: Mapping[str, float],
     laws: Mapping[str, Mapping[str, float]],
 ) -> None:
-    """Steps against sizes, logarithmic, a dot a size.
+    """Steps against sizes, logarithmic: a large dot for each size, a small one for each run.
 
-    Lines are the exponent that fits best, and published ones, through the middle of the dots.
+    Lines are the exponent that fits best, and published ones, through the middle of the large dots.
     """
-    _, panels = plt.subplots(1, len(means), figsize=(8.8, 3.8), sharey=True, layout="constrained")
-    for axes, (name, made) in zip(panels, means.items(), strict=True):
+    _, panels = plt.subplots(1, len(points), figsize=(8.8, 3.8), sharey=True, layout="constrained")
+    papers = {
+        paper: i for i, paper in enumerate(dict.fromkeys(n for by in laws.values() for n in by))
+    }
+    for axes, (name, (runs, made)) in zip(panels, points.items(), strict=True):
+        axes.plot(*zip(*runs, strict=True), "o", color=BLUE, ms=4, alpha=0.35, mew=0)
         sizes, times = np.transpose(made)
         centre, ends = np.exp(np.log(made).mean(0)), np.array([min(sizes), max(sizes)])
-        for i, (label, k) in enumerate({"our fit": fitted[name], **laws[name]}.items()):
+        for label, k in {"our fit": fitted[name], **laws[name]}.items():
+            i = papers.get(label, -1) + 1
             style: Any = {"color": ("black", ORANGE, PLUM)[i], "ls": LINES[i]}
             label = f"{label}: {written(k, '+.2f')}"
             axes.plot(ends, centre[1] * (ends / centre[0]) ** k, label=label, **style)
         axes.plot(sizes, times, "o", color=BLUE, ms=8)
         unit = {"context": "tokens a document", "batch": "documents a batch"}[name]
-        axes.set(xscale="log", yscale="log", xlabel=unit, title=f"The {name} size")
+        axes.set(xscale="log", yscale="log", xlabel=unit, title=f"The {name} size", ylim=(120, 600))
         axes.minorticks_off()
         axes.set_xticks(sizes, [f"{size:g}" for size in sizes])
         axes.legend(fontsize=9)
     panels[0].set_ylabel("steps to half of the gain")
-    panels[0].set_yticks([50, 100, 200, 400, 800], ["50", "100", "200", "400", "800"])
+    panels[0].set_yticks([150, 200, 300, 400, 500], ["150", "200", "300", "400", "500"])
 
 
 def _arches(

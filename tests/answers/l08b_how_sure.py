@@ -123,7 +123,8 @@ WRONG_ANSWERS = {
             a, b, far=lambda d, o: abs(d) > abs(o) + 1e-9
         ),
         "a share lies between 0 and 1": lambda a, b: abs(sum(a) - sum(b)) / len(a),
-        "2 part 1 7 3 9 and 2 10 5 14": lambda a, b: 1 - _swapped(a, b),
+        "you count all of the 16 ways": lambda a, b: _swapped(a, b, far=lambda d, o: d <= o),
+        "2 part the means of [1, 7, 3, 9] and [2, 10, 5, 14]": lambda a, b: 1 - _swapped(a, b),
         "exchanging the groups": lambda a, b: _swapped(a, b, far=lambda d, o: abs(d) >= o - 1e-9),
         "sizes count, not only orders. Your share": _signs,
         "compare with a small tolerance": (

@@ -166,7 +166,6 @@ GOOD = {  # a call of each function that is right
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},
     language.sources: {"tokens": TOKENS},
-    language.distance_shares: {"tokens": TOKENS, "most": 3},
     language.table_loss: {"tokens": TOKENS},
     language.profit: {"tokens": TOKENS, "distance": 2},
     forward.logits: {"model": MODEL, "tokens": TOKENS, "silent": []},
@@ -578,7 +577,6 @@ KNOW_NONE = {  # how many tokens there are
     kinds.words_again,
     language.predictable,
     language.sources,
-    language.distance_shares,
     language.table_loss,
     language.profit,
 }

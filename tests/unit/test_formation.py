@@ -162,16 +162,6 @@ def test_a_fixed_distance_pays_only_where_names_follow_at_once():
         profits[0].index(max(profits[0])) == 7 and max(profits[0]) > 0.1 and max(profits[1]) < 0.045
     )
     assert min(map(min, profits)) == 0  # a guess that is never right gets no weight
-    most = [max(language.distance_shares(tokens, 24)) for tokens in (at_once, spread)]
-    assert most[0] > 0.18 and most[1] < 0.09
-
-
-def test_shares_of_distances_by_hand():
-    # 6 and 7 repeat what stood 3 back, the last 7 what stood 2 back
-    tokens = torch.tensor([[0, 5, 6, 7, 5, 6, 7, 6, 7]])
-    assert language.distance_shares(tokens, 3) == pytest.approx([0, 1 / 3, 2 / 3])
-    # nothing is repeated
-    assert language.distance_shares(torch.tensor([[0, 5, 6, 7]]), 2) == [0, 0]
 
 
 def test_a_table_of_the_language_knows_less_than_its_bigrams_would():

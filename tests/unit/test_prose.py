@@ -41,6 +41,7 @@ CONSTANTS = {  # lesson → number → why it is no claim
     },
     "07b": {"0.98": "data/REPLICATION.md"},
     "07c": {"1,024": "4⁵", "33,000": "5 · 200 · 33"},
+    "08b": {"95 %": "of an interval, by convention"},
     "11": {"80 %": "what the judge counts as sure"},
     "13": {"3.2 nats": "the mean logarithm of 1 to 63", "10.8 nats": "the logarithm of 49,152"},
     "09c": {
