@@ -31,7 +31,7 @@ LIMITS = {
         "words": 2500,
     },
     "beside": {"sections": 6, "rows": 25},
-    "elective": {"minutes": 90},
+    "elective": {"minutes": 100},
     "together": {"figures": 200, "rows": 480, "words": 42000},
 }
 COLUMNS = ("minutes", "sections", "exercises", "figures", "rows", "bets", "lines", "words")
