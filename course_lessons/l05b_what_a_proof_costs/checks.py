@@ -27,6 +27,14 @@ def _harmful(values: int, M: int) -> tuple[Tensor, Tensor, int]:
     return margin, weight, M
 
 
+def _harmless(values: int, M: int) -> tuple[Tensor, Tensor, int]:
+    """The same, but a 0 has the worst margins and next to no weight."""
+    margin, weight, _ = _outvoted(values, M, 6)
+    margin[0] = -20
+    margin[0, M] = 0
+    return margin, weight, M
+
+
 def _runner_up(
     margin: Tensor, weight: Tensor, M: int, copies: int = 5, own: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -62,6 +70,7 @@ runner_up = compared(
     cases=lambda: {
         "the runner-up is another.": [
             _outvoted(9, 8, 0),
+            _harmless(9, 8),
             _outvoted(9, 7, 3),
             _harmful(9, 8),
             *(_outvoted(8, M, seed) for seed in (20, 30, 40) for M in range(1, 8)),
@@ -77,12 +86,12 @@ runner_up = compared(
         "M need not beat itself: leave the output M out, where all margins are 0.": (
             lambda margin, weight, M: _last(_runner_up(margin, weight, M, own=True)[1])
         ),
-        "weight and margin of one value belong together: multiply them, then look for the worst.": (
-            lambda *given: _last(_apart(*given))
-        ),
         "a list of six has five others beside one M.": (
             lambda margin, weight, M: _last(_runner_up(margin, weight, M, copies=1)[1]),
             lambda margin, weight, M: _last(_runner_up(margin, weight, M, copies=6)[1]),
+        ),
+        "weight and margin of one value belong together: multiply them, then look for the worst.": (
+            lambda *given: _last(_apart(*given))
         ),
         "five copies of the runner-up need not be the worst: a smaller number may do more harm to "
         "M beside some rival.": lambda *given: _last(_runner_up(*given)[0]),

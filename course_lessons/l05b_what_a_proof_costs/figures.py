@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -70,9 +69,11 @@ def needed(need: Values, step: Values, errors: Int[Tensor, " value"]) -> None:
     look: dict[str, Any] = {"color": ORANGE, "alpha": 0.7, "label": name, "zorder": 3}
     axes.scatter(step[~right], need[~right], sizes, marker="D", **look)
     for at in errors.argsort(descending=True)[:3].tolist():
-        words: dict[str, Any] = {"textcoords": "offset points", "ha": "left"}
+        place = float(step[at]), float(need[at])
+        # left of the mark, or below it where the edge is near
+        away, side = ((-11, -2), "right") if place[0] > 0.35 else ((0, -25), "center")
         said = f"{at + 1}: {int(errors[at]):,}"
-        axes.annotate(said, (float(step[at]), float(need[at])), (11, -4), **words)
+        axes.annotate(said, place, away, textcoords="offset points", ha=side)
     axes.set(xlim=(0, ends[0]), ylim=(0, ends[1]), title="Which steps are too short?")
     axes.set(xlabel="step that it has (a mean step is 1)", ylabel="step that the number needs")
     axes.set_aspect("equal")
