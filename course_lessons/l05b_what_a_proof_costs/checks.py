@@ -7,7 +7,6 @@ from torch import Tensor
 
 from course_lessons.fixtures import random
 from course_utils.course.exercises import Said, compared
-from course_utils.course.expectations import close
 
 
 def _outvoted(values: int, M: int, seed: int) -> tuple[Tensor, Tensor, int]:
@@ -28,6 +27,14 @@ def _harmful(values: int, M: int) -> tuple[Tensor, Tensor, int]:
     return margin, weight, M
 
 
+def _harmless(values: int, M: int) -> tuple[Tensor, Tensor, int]:
+    """The same, but a 0 has the worst margins and next to no weight."""
+    margin, weight, _ = _outvoted(values, M, 6)
+    margin[0] = -20
+    margin[0, M] = 0
+    return margin, weight, M
+
+
 def _runner_up(
     margin: Tensor, weight: Tensor, M: int, copies: int = 5, own: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -39,6 +46,13 @@ def _runner_up(
     alone = (margin[M] + copies * taken)[:, rivals].amin(1)
     upto = (margin[M] + copies * taken.cummin(0).values)[:, rivals].amin(1)
     return alone, upto
+
+
+def _apart(margin: Tensor, weight: Tensor, M: int) -> Tensor:
+    """What is left of M's margins with the largest weight and the least margin up to a value."""
+    least = margin[:M].clamp(max=0).cummin(0).values
+    ahead = margin[M] + 5 * weight[:M].cummax(0).values[:, None] * least
+    return ahead[:, torch.arange(margin.shape[1]) != M].amin(1)
 
 
 def _last(left: Tensor) -> int:
@@ -56,6 +70,7 @@ runner_up = compared(
     cases=lambda: {
         "the runner-up is another.": [
             _outvoted(9, 8, 0),
+            _harmless(9, 8),
             _outvoted(9, 7, 3),
             _harmful(9, 8),
             *(_outvoted(8, M, seed) for seed in (20, 30, 40) for M in range(1, 8)),
@@ -75,63 +90,11 @@ runner_up = compared(
             lambda margin, weight, M: _last(_runner_up(margin, weight, M, copies=1)[1]),
             lambda margin, weight, M: _last(_runner_up(margin, weight, M, copies=6)[1]),
         ),
+        "weight and margin of one value belong together: multiply them, then look for the worst.": (
+            lambda *given: _last(_apart(*given))
+        ),
         "five copies of the runner-up need not be the worst: a smaller number may do more harm to "
         "M beside some rival.": lambda *given: _last(_runner_up(*given)[0]),
     },
     explain=_other,
-)
-
-
-def _needed(pull: Tensor, voice: Tensor, copies: int) -> Tensor:
-    return (copies / voice).log() / pull
-
-
-def _steps() -> list[tuple[Tensor, Tensor, int]]:
-    return [
-        (1 + random(n, seed=n).abs(), 1 + random(n - 1, seed=n + 1).abs() / 2, copies)
-        for n, copies in ((8, 5), (5, 3))
-    ]
-
-
-def _first_step(got: Tensor, right: Tensor, pull: Tensor, voice: Tensor, copies: int) -> Said:
-    said = (
-        f"{copies} copies of 0 against one 1, with the voice {voice[0]:.2f} and the pulls "
-        f"{pull[0]:.2f} and {pull[1]:.2f}: the step must be {right[0]:.2f}; yours is {got[0]:.2f}."
-    )
-    return {said: not close(got[0], right[0])}
-
-
-needed_steps = compared(
-    "`needed_steps(pull, voice, copies) → [M]`: the step below each M = 1, 2, … at which one M "
-    "draws with so many copies of M − 1.",
-    returns="one step for each M from 1 on",
-    cases=lambda: {"the steps differ.": _steps()},
-    mistakes={
-        "M's vote is `voice` times as strong, so it needs to outweigh fewer copies: divide.": (
-            lambda p, v, k: _needed(p.cummin(0).values[1:], 1 / v, k)
-        ),
-        "the voices are left out.": lambda p, v, k: _needed(
-            p.cummin(0).values[1:], torch.ones_like(v), k
-        ),
-        "a step of d multiplies the weight by e to pull · d: take the logarithm.": (
-            lambda p, v, k: k / v / p.cummin(0).values[1:]
-        ),
-        "a stronger pull makes a step count for more, so the step may be shorter: divide.": (
-            lambda p, v, k: (k / v).log() * p.cummin(0).values[1:]
-        ),
-        "the pulls are left out.": lambda p, v, k: (k / v).log(),
-        "M itself may be last, too: look for the weakest pull from 0 to M.": (
-            lambda p, v, k: _needed(p.cummin(0).values[:-1], v, k)
-        ),
-        "a number above M can't be last in a list with the largest number M.": (
-            lambda p, v, k: _needed(p.min(), v, k)
-        ),
-        "any number up to M may be last: the one with the weakest pull decides.": (
-            lambda p, v, k: _needed(p[:-1], v, k),
-            lambda p, v, k: _needed(p[1:], v, k),
-            lambda p, v, k: _needed(p.mean(), v, k),
-            lambda p, v, k: _needed(p.cummax(0).values[1:], v, k),
-        ),
-    },
-    explain=_first_step,
 )

@@ -1,10 +1,9 @@
-"""What only lesson 05b draws: the price of a proof, pulls, needed steps, and lines made anew."""
+"""What only lesson 05b draws: the price of a proof, needed steps, and lines made anew."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import matplotlib.pyplot as plt
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -36,7 +35,9 @@ def price(proofs: Mapping[str, tuple[int, float]]) -> None:
         points, *words, lines=False, markers=True, size=8, figsize=(8.8, 4.4), **look
     )
     for name, (cost, share) in proofs.items():
-        still = f"{100 * share:.2g} % open" if share > 1e-6 else "only errors open"
+        still = f"{100 * share:.2g} % open"
+        if share < 1e-6:
+            still = f"{100 * share:.6f} %, all errors"
         # the last point's name ends above it
         away, side = ((6, 9), "right") if cost > 1e9 else ((9, -4), "left")
         said = f"{name}: {_short(cost)}, {still}"
@@ -53,75 +54,30 @@ def _short(count: int) -> str:
     return f"{count:,}"
 
 
-def beside(allowed: Sequence[int], exact: Sequence[int]) -> None:
-    """For each largest value, how far below it the largest of the others must lie.
-
-    Given how many of the smallest may be beside it, by the line and by a line that is exact.
-    """
-    words = (
-        "How far below M must the runner-up lie?",
-        "largest number M",
-        "M less its largest runner-up",
-    )
-    below = {
-        "by the line": [M - many + 1 for M, many in enumerate(allowed)],
-        "by the line, if it were exact": [M - many + 1 for M, many in enumerate(exact)],
-    }
-    look: dict[str, Any] = {"figsize": (8.8, 3.6), "ylim": (0, 9)}
-    axes = plots.curves(below, *words, markers=True, size=4, **look)
-    M = len(allowed) // 4
-    note = f"beside {M}, up to {allowed[M] - 1}"
-    at = (M, below["by the line"][M])
-    axes.annotate(note, at, (M - 7, at[1] + 1.3), arrowprops={"arrowstyle": "->"})
-    axes.legend(ncols=2, loc="upper right")
-    plots.show(ALT["beside"])
-
-
-def queries(by_value: Values, with_position: Values, named: Sequence[int]) -> None:
-    """How strongly each query asks for larger keys, alone and with its position.
-
-    Alone means by its embedding; some are named.
-    """
-    pulls = {"by its number alone": by_value, "with its position, length 6": with_position}
-    words = "How strongly does each query pull?", "last number", "f, score per mean step"
-    room = min(0, float(by_value.min())) - 0.35, None
-    axes = plots.curves(
-        pulls, *words, lines=False, markers=True, size=4, figsize=(8.8, 4), ylim=room
-    )
-    axes.axhline(0, color="black", lw=0.8)
-    for value in named:
-        axes.annotate(
-            str(value),
-            (value, float(by_value[value])),
-            (0, -11),
-            textcoords="offset points",
-            ha="center",
-        )
-    axes.legend(ncols=2)
-    plots.show(ALT["queries"])
-
-
 def needed(need: Values, step: Values, errors: Int[Tensor, " value"]) -> None:
     """Each largest value by the step that it needs and the step that it has.
 
     Values with errors are larger for more of them, and the three with most are named.
     """
-    _, axes = plt.subplots(figsize=(8.8, 5))
-    most = float(torch.cat([need, step]).max()) + 0.1
-    axes.plot([0, most], [0, most], "--", color="black", lw=1, label="as long as needed")
+    _, axes = plt.subplots(figsize=(8.8, 6.4))
+    ends = 1.05 * float(step.max()), 1.05 * float(need.max())
+    axes.axline((0, 0), slope=1, ls="--", color="black", lw=1, label="as long as needed")
     right = errors == 0
-    axes.plot(need[right], step[right], "o", color=BLUE, alpha=0.8, label="never wrong")
+    axes.plot(step[right], need[right], "o", color=BLUE, alpha=0.8, label="never wrong")
     sizes = 25 + 225 * errors[~right] / errors.max()
     name = "sometimes wrong, larger on more lists"
     look: dict[str, Any] = {"color": ORANGE, "alpha": 0.7, "label": name, "zorder": 3}
-    axes.scatter(need[~right], step[~right], sizes, marker="D", **look)
+    axes.scatter(step[~right], need[~right], sizes, marker="D", **look)
     for at in errors.argsort(descending=True)[:3].tolist():
-        words: dict[str, Any] = {"textcoords": "offset points", "ha": "left"}
-        said = f"{at + 1}: {int(errors[at]):,} lists"
-        axes.annotate(said, (float(need[at]), float(step[at])), (11, -4), **words)
-    axes.set(xlim=(0, most), ylim=(0, most), title="Which steps are too short?")
-    axes.set(xlabel="step that the number needs", ylabel="step that it has (a mean step is 1)")
-    axes.legend(loc="upper left")
+        place = float(step[at]), float(need[at])
+        # left of the mark, or below it where the edge is near
+        away, side = ((-11, -2), "right") if place[0] > 0.35 else ((0, -25), "center")
+        said = f"{at + 1}: {int(errors[at]):,}"
+        axes.annotate(said, place, away, textcoords="offset points", ha=side)
+    axes.set(xlim=(0, ends[0]), ylim=(0, ends[1]), title="Which steps are too short?")
+    axes.set(xlabel="step that it has (a mean step is 1)", ylabel="step that the number needs")
+    axes.set_aspect("equal")
+    axes.legend(loc="lower right")
     plots.show(ALT["needed"])
 
 

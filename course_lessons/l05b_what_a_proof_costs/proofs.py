@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from transformer_lens import HookedTransformer
 
-from course_lessons.max_of_list import one_line, tables
+from course_lessons.max_of_list import census, one_line, tables, vote_table
 from course_utils._arguments import Count, validated
 
 
@@ -114,3 +114,16 @@ def voices(model: HookedTransformer, n: Count) -> Float[Tensor, " value"]:
     own = (say[:-1, M, M] - say[:-1, M, q]).amin(0) + direct[q, M] - direct[q, q]  # [value]
     below = (say[:, q, q] - say[:, q, M]).mean(0) + direct[q, q] - direct[q, M]
     return (own / below).clamp(min=0.01)
+
+
+@validated
+def wrong_with_steps(model: HookedTransformer, n: Count, steps: Float[Tensor, " step"]) -> int:
+    """How many lists of length n are wrong if the steps of the line are in this proportion.
+
+    Both ends of the line stay where they are. Only keys are moved.
+    """
+    f, g, _ = one_line(model, n)
+    steps = (g[-1] - g[0]) * steps / steps.sum()
+    places = torch.cat([torch.zeros(1), steps.cumsum(0)]) + g[0]  # [value]
+    extra = torch.outer(f, places - g)[:, None]  # what this adds to the scores, [query, 1, value]
+    return len(census(vote_table(model, n, extra.expand(-1, n, -1))))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from course_lessons.l05b_what_a_proof_costs.checks import _last, _needed, _runner_up
+from course_lessons.l05b_what_a_proof_costs.checks import _last, _runner_up
 
 
 def _upwards(margin: Tensor, weight: Tensor, M: int) -> int:
@@ -29,12 +29,6 @@ def _in_numpy(margin: Tensor, weight: Tensor, M: int) -> int:
     return int((left > 0).sum()) - 1
 
 
-def _in_a_loop(pull: Tensor, voice: Tensor, copies: int) -> list[float]:
-    return [
-        math.log(copies / voice[M - 1]) / min(pull[: M + 1].tolist()) for M in range(1, len(pull))
-    ]
-
-
 RIGHT_ANSWERS = {
     "runner_up": {
         "from 0 up": _upwards,
@@ -43,27 +37,11 @@ RIGHT_ANSWERS = {
             _runner_up(margin.double(), weight.double(), M)[1]
         ),
     },
-    "needed_steps": {
-        "in a loop": lambda *given: torch.tensor(_in_a_loop(*given)),
-        "the difference of two logarithms, float64": lambda p, v, k: (
-            (math.log(k) - v.double().log()) / p.double().cummin(0).values[1:]
-        ),
-        "numpy": lambda p, v, k: np.log(k / v.numpy()) / np.minimum.accumulate(p.numpy())[1:],
-    },
 }
 
 
 WRONG_ANSWERS = {
     "runner_up": {
         "8 the runner-up may be at most 5; yours is 3, and −1": lambda *given: 3,
-    },
-    "needed_steps": {
-        "copies of 0 against one 1": lambda p, v, k: 2 * _needed(p.cummin(0).values[1:], v, k),
-        "the steps differ": lambda p, v, k: (
-            _needed(p.cummin(0).values[1:], v, k) + (torch.arange(len(v)) > 2)
-        ),
-        "one step for each M from 1 on": lambda p, v, k: _needed(
-            p.cummin(0).values, torch.cat([v[:1], v]), k
-        ),
     },
 }

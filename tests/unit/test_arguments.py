@@ -162,6 +162,7 @@ GOOD = {  # a call of each function that is right
     proofs.values_allowed: {"model": MODEL, "n": 3, "weight": torch.rand(30, 30)},
     proofs.share_proved: {"allowed": [0, 1], "n": 3},
     proofs.voices: {"model": MODEL, "n": 3},
+    proofs.wrong_with_steps: {"model": MODEL, "n": 3, "steps": torch.rand(29)},
     language.bigram_probabilities: {"seed": 0},
     language.documents: {"n": 2, "seed": 0},
     language.predictable: {"tokens": TOKENS},

@@ -249,6 +249,26 @@ def test_voices_say_when_copies_draw(model):
         torch.testing.assert_close(voice[q], expected)
 
 
+def test_a_line_made_anew_is_wrong_where_the_model_with_moved_keys_is(model):
+    f, g, _ = max_of_list.one_line(model, 4)
+    now = len(max_of_list.census(_votes(model, 4)))
+    assert proofs.wrong_with_steps(model, 4, g.diff()) == now  # the steps that it has
+    steps = torch.tensor([1.0, 20, 1, 3])
+    places = torch.tensor([0.0, 1, 21, 22, 25]) * 4 / 25 + g[0]
+    queries = ((model.W_E + model.W_pos[3]) @ model.W_Q[0, 0]).double()
+    direction = torch.linalg.lstsq(queries, f[:, None]).solution[:, 0]
+    lists = torch.cartesian_prod(*[torch.arange(5)] * 4)
+    push = (places - g)[:, None] * direction * model.cfg.d_head**0.5  # [value, d_head]
+
+    def moved(k, hook):
+        return k + push[lists][:, :, None].float()
+
+    logits = model.run_with_hooks(lists, fwd_hooks=[("blocks.0.attn.hook_k", moved)])
+    wrong = int((logits[:, -1].argmax(1) != lists.amax(1)).sum())
+    assert proofs.wrong_with_steps(model, 4, steps) == wrong
+    assert wrong != now
+
+
 def test_operations_count_the_numbers_that_are_read_or_worked_out():
     numbers = torch.rand(4, 5)
     assert proofs.operations(lambda: numbers + 1) == 20

@@ -65,10 +65,6 @@ BESIDE_CONSTANTS = {  # lesson → what no cell of it measures → why it is so,
     "03b": {
         "a pseudo-inverse: above 97 %": "once, by hand",
     },
-    "05b": {
-        "by chance: 12.4": "28 · 28 / 63",
-        "drawn at random: 32 on average": "the middle of 63",
-    },
     "06": {"chance: 0.0625": "1/16, the root of 1 over 256 dimensions"},
     "06b": {"knowing nothing: ln 4096 = 8.32 nats": "a logarithm"},
     "07": {
