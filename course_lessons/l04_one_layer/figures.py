@@ -135,7 +135,11 @@ def findings(
         )
         holds = (tried[:, 0] >= 0.01) & (tried[:, 1] >= 10 * tried[:, 2])
         at = [str(d) for d, does in zip(distances, holds.tolist(), strict=True) if does]
-        verdict = f"holds {', '.join(at)} back" if at else "holds nowhere: under 1 %, or no better than random"
+        verdict = (
+            f"holds {', '.join(at)} back"
+            if at
+            else "holds nowhere: under 1 %, or no better than random"
+        )
         axes.set_title(f"{name}\n{verdict}", **CODE)
         axes.tick_params(labelbottom=True)
         axes.minorticks_off()
