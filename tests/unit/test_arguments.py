@@ -84,7 +84,6 @@ def _model(n_layers):
 OURS = {Path(package.__file__).parent for package in (course_lessons, course_utils)}
 MODEL = _model(2)
 ADDER = by_hand.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
-CUT = addition.Cut(5.0, 1, 2, torch.rand(4), torch.rand(4))
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 START_FIRST = torch.cat([torch.zeros_like(TOKENS[:, :1]), TOKENS], 1)
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
@@ -407,14 +406,13 @@ GOOD = {  # a call of each function that is right
     addition.curves: {"model": ADDER},
     addition.active: {"model": ADDER},
     addition.best_waves: {"W": TABLE},
-    addition.shares: {"model": ADDER},
+    addition.share_of_waves: {"model": ADDER},
+    addition.waves_among_walks: {"steps": 9},
     addition.spectrum: {"model": ADDER},
-    addition.peak: {"model": ADDER, "neuron": 2},
     addition.portraits: {"model": ADDER, "chosen": {"slopes": 2}},
     addition.without_neurons: {"model": ADDER, "neurons": [2]},
     addition.cuts: {"model": ADDER, "seed": 0},
     addition.right_with_waves: {"model": ADDER},
-    addition.rivals: {"tested": [[CUT, CUT]]},
     addition.averaged_votes: {
         "A": torch.rand(3, 1),
         "B": torch.rand(3, 1),
