@@ -116,7 +116,11 @@ def mistakes(pairs: Pairs, expected: Which, found: Which, off: Int[Tensor, " pai
     sizes, counts = off[off != 0].abs().unique(return_counts=True)
     right.bar(sizes, counts, width=2.4, color=ORANGE)
     right.set(
-        title="By how much?", xlabel="answers too small by", ylabel="pairs", xlim=(0, 128), xticks=sizes
+        title="By how much?",
+        xlabel="answers too small by",
+        ylabel="pairs",
+        xlim=(0, 128),
+        xticks=sizes,
     )
 
 

@@ -339,6 +339,7 @@ GOOD = {  # a call of each function that is right
     superposition.planted: {"nested": True, "rows": 9, "seed": 0},
     superposition.directions: {"m": 5},
     superposition.joined: {"truth": torch.rand(24, 5)},
+    superposition.like_children: {"found": torch.rand(24, 20)},
     superposition.fires: {
         "strength": torch.rand(9, 3),
         "like": torch.rand(3, 24),
@@ -346,7 +347,6 @@ GOOD = {  # a call of each function that is right
     },
     neurons.activations: {"model": ADDER, "tokens": TOKENS[:, :2]},
     neurons.judged: {"fired": torch.arange(4) > 1, "rule": torch.arange(4) != 2},
-    neurons.in_def_lines: {"words": [" def", " f", "\n"]},
     autoencoder.left_over_at_best: {"x": torch.rand(9, 4), "directions": torch.rand(3, 4)},
     autoencoder.train: {
         "x": torch.rand(9, 4),
