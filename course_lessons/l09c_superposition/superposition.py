@@ -180,7 +180,7 @@ def like_children(found: Float[Tensor, "unit 20"]) -> dict[str, Float[Tensor, " 
     """
     truth = directions()
     ends = {"child": truth, "child + parent": joined(truth)}
-    return {name: (found @ end[CHILDREN].T).amax(0) for name, end in ends.items()}
+    return {name: (found @ end[CHILDREN].T.to(found)).amax(0) for name, end in ends.items()}
 
 
 @validated
