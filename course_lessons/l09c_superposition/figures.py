@@ -19,7 +19,6 @@ BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 Stars = Float[Tensor, "model feature 2"]
 Planes = Mapping[str, Float[Tensor, "_feature 2"]]
 Fires = Float[Tensor, " place"]
-Series = Mapping[str, Sequence[float]]
 ALT = plots.alt_texts(__file__)
 
 
