@@ -60,7 +60,7 @@ wave_neurons = compared(
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V[-torch.arange(len(V))])),
             _ruler(lambda L, V: (L[:, -torch.arange(len(V))], V)),
         ),
-        "each neuron votes for what its operands are, with the phase of its curve. But it fires "
+        "each neuron votes for the numbers themselves, with the phase of its curve. But it fires "
         "when both are there, and then the sum is somewhere else.": _ruler(lambda L, V: (L, L.T)),
         "the votes are upside down: where the sum should be is now a trough.": _ruler(
             lambda L, V: (L, -V)

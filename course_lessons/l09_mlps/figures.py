@@ -11,7 +11,7 @@ from torch import Tensor
 from course_lessons.l09_mlps import addition
 from course_utils import plots
 from course_utils._style import draws_in_style, settings
-from course_utils.plots import COLOURS, HATCHES, MARKERS
+from course_utils.plots import COLOURS, MARKERS
 
 # few colours, so that a triangle of 8,256 pairs is stored in few bytes
 LEVELS = plt.get_cmap("viridis", 10)
@@ -30,23 +30,16 @@ def lattices(
     pairs: Pairs,
     fires: Float[Tensor, "pair _neuron"],
     titles: Sequence[str],
-    lines: Sequence[tuple] = (),
 ) -> None:
-    """For which pairs each neuron fires.
-
-    With `lines`, (period, peak), the sums that it should vote for are drawn as lines.
-    """
-    n, size = int(pairs.max()) + 1, (9.0, 9.0 / len(titles))
+    """For which pairs each neuron fires."""
+    n, size = int(pairs.max()) + 1, (8.8, 9.0 / len(titles))
     panels = plots.panels(
         dict(zip(titles, fires.T, strict=True)), size, "first number a", "second number b"
     )
-    for i, (axes, fired) in enumerate(panels):
+    for axes, fired in panels:
         grid = torch.full((n, n), float("nan"))
         grid[pairs[:, 1], pairs[:, 0]] = fired
         axes.imshow(grid, origin="lower", cmap=LEVELS, interpolation="nearest")
-        for period, peak in lines[i : i + 1]:
-            for total in torch.arange(2 * peak % period, n, period).tolist():
-                axes.plot([0, total], [total, 0], color=ORANGE, lw=min(1.2, period / 15))
         axes.set(xlim=(-0.5, n - 0.5), ylim=(-0.5, n - 0.5))
 
 
@@ -61,8 +54,9 @@ def peaks(phase: float) -> None:
         ((phase, "this neuron, peak at φ"), (phase + 0.5, "its opposite, at φ + π"))
     ):
         wave = (2 * torch.pi * (turns - peak)).cos()
-        shades: Any = [(COLOURS[i], share) for share in (0.35, 0.65, 0.95)]
-        axes.contourf(turns, turns, wave + wave[:, None], [0.3, 0.9, 1.5, 2.1], colors=shades)
+        shades: Any = [(COLOURS[i], share) for share in (0.12, 0.35, 0.65, 0.95)]
+        levels = [0.02, 0.3, 0.9, 1.5, 2.1]
+        axes.contourf(turns, turns, wave + wave[:, None], levels, colors=shades)
         axes.plot([], [], "so"[i], color=COLOURS[i], ms=9, label=name)
     for k in range(4):
         label = None if k else "A + B = 2φ, up to whole turns"
@@ -122,7 +116,11 @@ def mistakes(pairs: Pairs, expected: Which, found: Which, off: Int[Tensor, " pai
     sizes, counts = off[off != 0].abs().unique(return_counts=True)
     right.bar(sizes, counts, width=2.4, color=ORANGE)
     right.set(
-        title="By how much?", xlabel="answers off by", ylabel="pairs", xlim=(0, 128), xticks=sizes
+        title="By how much?",
+        xlabel="answers too small by",
+        ylabel="pairs",
+        xlim=(0, 128),
+        xticks=sizes,
     )
 
 
@@ -130,11 +128,11 @@ def mistakes(pairs: Pairs, expected: Which, found: Which, off: Int[Tensor, " pai
 def neurons(
     yours: tuple[Tensor, Tensor], others: Mapping[str, tuple[Numbers, Numbers, Numbers]]
 ) -> None:
-    """Your first neuron and `addition.portraits`.
+    """Your third neuron and `addition.portraits`.
 
     Of each: what it receives, where it fires, and its votes.
     """
-    columns = {"yours": (yours[0][:, 0], yours[0][:, 0], yours[1][0]), **others}
+    columns = {"yours": (yours[0][:, 2], yours[0][:, 2], yours[1][2]), **others}
     _, panels = plt.subplots(
         3, len(columns), figsize=(8.8, 7.0), height_ratios=(2, 3, 2), squeeze=False
     )
@@ -156,37 +154,20 @@ def neurons(
 
 
 @plain_lines
-def spectrum(fine: Numbers, pooled: Numbers, share: Numbers, walks: Numbers) -> None:
-    """The share of variance that each frequency explains, and each curve's best wave.
-
-    Left are all curves together, right is each, beside random walks.
-    """
-    _, (left, right) = plt.subplots(1, 2, figsize=(8.8, 4.2), width_ratios=[1.7, 1])
+def spectrum(fine: Numbers, pooled: Numbers) -> None:
+    """The share of all curves' variance that each frequency explains."""
     says = (
         "Which waves are in the curves?",
         "frequency: periods in 128 values (at the peaks: how long a period is)",
         "share of variance explained",
     )
-    plots.curves({"": pooled}, *says, x=fine, axes=left, ylim=(0, 1.15 * float(pooled.max())))
+    axes = plots.curves(
+        {"": pooled}, *says, x=fine, figsize=(8.8, 3.6), ylim=(0, 1.15 * float(pooled.max()))
+    )
     inner = pooled[1:-1]  # its peaks, without ripples below 0.035
     for i in ((inner > pooled[:-2]) & (inner > pooled[2:]) & (inner > 0.035)).nonzero()[:, 0] + 1:
         period = f"{128 / fine[i]:.1f}" if fine[i] > 2 else "slopes"
-        left.annotate(period, (fine[i], pooled[i]), ha="center", va="bottom")
-    bins = torch.arange(0, 1.01, 0.05).tolist()
-    looks = (walks, "random walks", GREY, HATCHES[1]), (share, "the model's curves", BLUE, None)
-    for values, label, colour, hatch in looks:
-        parts = [1 / len(values)] * len(values)
-        right.hist(
-            values.tolist(), bins, weights=parts, label=label, color=colour, hatch=hatch, alpha=0.7
-        )
-    right.set(
-        title="How much of it is one wave?",
-        xlabel="share of the best wave, if it turns twice",
-        ylabel="share of curves, or walks",
-        ylim=(0, 0.29),
-        yticks=[0, 0.1, 0.2],
-    )
-    right.legend(fontsize=9)
+        axes.annotate(period, (fine[i], pooled[i]), ha="center", va="bottom")
 
 
 @plain_lines

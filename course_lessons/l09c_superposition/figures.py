@@ -12,14 +12,13 @@ from torch import Tensor
 
 from course_utils import plots
 from course_utils._style import draws_in_style
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREY = COLOURS[0], COLOURS[1], COLOURS[6]
 Stars = Float[Tensor, "model feature 2"]
 Planes = Mapping[str, Float[Tensor, "_feature 2"]]
 Fires = Float[Tensor, " place"]
-Series = Mapping[str, Sequence[float]]
 ALT = plots.alt_texts(__file__)
 
 
@@ -52,24 +51,6 @@ def arrows(W: Stars, titles: Sequence[str]) -> None:
         axes.text(0, -1.9, f"{missing or 'none'} left out", ha="center")
         axes.set(xlim=(-1.7, 1.7), ylim=(-2.0, 1.6), aspect="equal")
         axes.axis("off")
-
-
-def prices(densities: Sequence[float], left: Series) -> None:
-    """The error left of a constant answer's, by density (logarithmic), one line for each model."""
-    says = (
-        "What does it cost?",
-        "density: how often a feature is active",
-        "error left, of a constant answer's",
-    )
-    scale: Any = {
-        "x": densities,
-        "xscale": "log",
-        "xticks": densities,
-        "xticklabels": map("{:g}".format, densities),
-    }
-    plots.curves(
-        left, *says, markers=True, figsize=(8.8, 4.4), ylim=(0, None), **scale
-    ).minorticks_off()
 
 
 def diagram(
@@ -113,24 +94,15 @@ def diagram(
     axes.set(title=says[0], xlabel=says[1], ylabel=says[2])
 
 
-def found(likes: Mapping[str, Float[Tensor, "unit 24"]]) -> None:
-    """How like each planted feature the units are.
-
-    Units are sorted: feature by feature, the one that matches it best.
-    """
-    figure, panels = plt.subplots(1, len(likes), figsize=(8.8, 4.4), layout="constrained")
-    for axes, (title, like) in zip(panels, likes.items(), strict=True):
-        left, order = like.clone(), []
-        for feature in range(24):
-            order.append(int(left[:, feature].argmax()))
-            left[order[-1]] = -2  # each unit once
-        image = axes.imshow(like[order].T, "RdBu_r", vmin=-1, vmax=1)
-        for edge in (11.5, 14.5):
-            axes.axhline(edge, color="black", lw=1.5)
-        axes.set_yticks([5.5, 13, 19], ["alone", "parents", "children"], rotation=90, va="center")
-        axes.set(title=title, xlabel="unit of the dictionary", xticks=[])
-    panels[0].set_ylabel("planted feature")
-    figure.colorbar(image, ax=panels, label="cosine", shrink=0.85)
+def children(likes: Mapping[str, Mapping[str, Float[Tensor, " child"]]]) -> None:
+    """For each child, the cosine of the best unit with it, and with child and parent together."""
+    _, panels = plt.subplots(1, len(likes), figsize=(8.8, 3.8), sharey=True)
+    for axes, (title, ends) in zip(panels, likes.items(), strict=True):
+        for i, (name, cosines) in enumerate(ends.items()):
+            axes.plot(range(1, 10), cosines, MARKERS[i], color=COLOURS[i], ms=8, label=name)
+        axes.set(title=title, xlabel="child", xticks=range(1, 10), ylim=(0, 1.05))
+    panels[0].set_ylabel("cosine of the best unit with …")
+    panels[0].legend(loc="lower right", fontsize=10)
 
 
 def codes(left: Mapping[str, Sequence[float]], kinds: Sequence[str]) -> None:
@@ -199,7 +171,7 @@ LETTERS = 96  # in a line of an example
 
 
 def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int) -> None:
-    """Text with the token at `place` in the middle.
+    """Text with the token at `place` in the middle, framed.
 
     A token's ground and underline are as strong as it fires.
     """
@@ -207,7 +179,8 @@ def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int
     start = place
     while start > 0 and len("".join(shown[start - 1 : place])) <= 0.62 * LETTERS:
         start -= 1
-    left = 0.62 * LETTERS - len("".join(shown[start:place]))
+    middle = 0.62 * LETTERS
+    left = middle - len("".join(shown[start:place]))
     look: Any = {
         "ha": "center",
         "va": "center",
@@ -229,6 +202,9 @@ def _line(axes: Axes, row: float, words: Sequence[str], fires: Fires, place: int
             )
         for k, letter in enumerate(token):
             axes.text(left + k + 0.5, row, letter, **look)
+        if left == middle:
+            frame = plt.Rectangle((left, row - 0.46), len(token), 0.94, fill=False, lw=1.3)
+            axes.add_patch(frame)
         left = right
 
 
@@ -240,7 +216,7 @@ def examples(words: Sequence[str], fires: Fires, where: Sequence[int], title: st
     _, axes = plt.subplots(figsize=(8.8, 0.4 + 0.38 * len(where)))
     for row, place in enumerate(where):
         _line(axes, row, words, fires, place)
-    axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.4, -0.7), title=title)
+    axes.set(xlim=(0, LETTERS), ylim=(len(where) - 0.3, -0.7), title=title)
     axes.axis("off")
 
 

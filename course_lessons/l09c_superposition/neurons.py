@@ -1,8 +1,5 @@
 """Neurons of a language model: where they fire, and how a rule fits that."""
 
-from collections.abc import Sequence
-
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from transformer_lens import HookedTransformer
@@ -32,14 +29,3 @@ def judged(fired: Bool[Tensor, " place"], rule: Bool[Tensor, " place"]) -> tuple
     """
     both = (fired & rule).sum().item()
     return both / max(1, int(rule.sum())), both / max(1, int(fired.sum()))
-
-
-@validated
-def in_def_lines(words: Sequence[str]) -> Bool[Tensor, " place"]:
-    """Which tokens stand in the line of a `def`, from `def` to the end of the line."""
-    said, inside = [], False
-    for word in words:
-        inside = inside or word.strip() == "def"
-        said.append(inside)
-        inside = inside and "\n" not in word
-    return torch.tensor(said, dtype=torch.bool)

@@ -173,6 +173,17 @@ def joined(truth: Float[Tensor, "24 m"]) -> Float[Tensor, "24 m"]:
 
 
 @validated
+def like_children(found: Float[Tensor, "unit 20"]) -> dict[str, Float[Tensor, " child"]]:
+    """For each child, the cosine of the unit most like it, and of that most like child and parent.
+
+    `found` has the units' directions, of length 1.
+    """
+    truth = directions()
+    ends = {"child": truth, "child + parent": joined(truth)}
+    return {name: (found @ end[CHILDREN].T.to(found)).amax(0) for name, end in ends.items()}
+
+
+@validated
 def fires(
     strength: Float[Tensor, "row unit"], like: Float[Tensor, "unit 24"], on: Float[Tensor, "row 24"]
 ) -> Float[Tensor, "parent 2"]:

@@ -49,14 +49,17 @@ RIGHT_ANSWERS = {
     },
     "about": {
         "the text before it": _by_text,
-        "a bracket before it, numpy": lambda tokens: np.array(
+        "any self after a def, numpy": lambda tokens: np.array(
             [
-                token == "self" and before.endswith("(")
-                for before, token in zip(["", *tokens], tokens, strict=False)
+                token == "self" and "def" in "".join(tokens[max(0, i - 8) : i])
+                for i, token in enumerate(tokens)
             ]
         ),
         "0 and 1, as a tensor": lambda tokens: torch.tensor(
-            [int(token == "self" and "(" in tokens[i - 1]) for i, token in enumerate(tokens)]
+            [
+                int(token == "self" and " def" in tokens[max(0, i - 6) : i])
+                for i, token in enumerate(tokens)
+            ]
         ),
     },
 }
@@ -88,9 +91,13 @@ WRONG_ANSWERS = {
     "about": {
         "your rule names no place": lambda tokens: [False] * len(tokens),
         "the neuron always fires": lambda tokens: [True] * len(tokens),
-        "a rule that says less should reach 70 %": lambda tokens: [
-            token == "self" for token in tokens
-        ],
+        "a rule that says less should reach 80 %": (
+            lambda tokens: [token == "self" for token in tokens],
+            lambda tokens: [
+                token == "self" and before.endswith("(")
+                for before, token in zip(["", *tokens], tokens, strict=False)
+            ],
+        ),
         "a wider one should reach": lambda tokens: [
             token == "self" and tokens[i - 2 : i - 1] == ["init"] for i, token in enumerate(tokens)
         ],

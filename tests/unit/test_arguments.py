@@ -84,7 +84,6 @@ def _model(n_layers):
 OURS = {Path(package.__file__).parent for package in (course_lessons, course_utils)}
 MODEL = _model(2)
 ADDER = by_hand.from_neurons(torch.rand(53, 4), torch.rand(4, 53))
-CUT = addition.Cut(5.0, 1, 2, torch.rand(4), torch.rand(4))
 TOKENS = torch.randint(1, 30, (2, 9), generator=torch.Generator().manual_seed(0))
 START_FIRST = torch.cat([torch.zeros_like(TOKENS[:, :1]), TOKENS], 1)
 STREAM = torch.randn(2, 9, 16, generator=torch.Generator().manual_seed(0))
@@ -337,6 +336,7 @@ GOOD = {  # a call of each function that is right
     superposition.planted: {"nested": True, "rows": 9, "seed": 0},
     superposition.directions: {"m": 5},
     superposition.joined: {"truth": torch.rand(24, 5)},
+    superposition.like_children: {"found": torch.rand(24, 20)},
     superposition.fires: {
         "strength": torch.rand(9, 3),
         "like": torch.rand(3, 24),
@@ -344,7 +344,6 @@ GOOD = {  # a call of each function that is right
     },
     neurons.activations: {"model": ADDER, "tokens": TOKENS[:, :2]},
     neurons.judged: {"fired": torch.arange(4) > 1, "rule": torch.arange(4) != 2},
-    neurons.in_def_lines: {"words": [" def", " f", "\n"]},
     autoencoder.left_over_at_best: {"x": torch.rand(9, 4), "directions": torch.rand(3, 4)},
     autoencoder.train: {
         "x": torch.rand(9, 4),
@@ -404,14 +403,13 @@ GOOD = {  # a call of each function that is right
     addition.curves: {"model": ADDER},
     addition.active: {"model": ADDER},
     addition.best_waves: {"W": TABLE},
-    addition.shares: {"model": ADDER},
+    addition.share_of_waves: {"model": ADDER},
+    addition.waves_among_walks: {"steps": 9},
     addition.spectrum: {"model": ADDER},
-    addition.peak: {"model": ADDER, "neuron": 2},
     addition.portraits: {"model": ADDER, "chosen": {"slopes": 2}},
     addition.without_neurons: {"model": ADDER, "neurons": [2]},
     addition.cuts: {"model": ADDER, "seed": 0},
     addition.right_with_waves: {"model": ADDER},
-    addition.rivals: {"tested": [[CUT, CUT]]},
     addition.averaged_votes: {
         "A": torch.rand(3, 1),
         "B": torch.rand(3, 1),
