@@ -17,7 +17,9 @@ def _outvoted(values: int, M: int, seed: int) -> tuple[Tensor, Tensor, int]:
     margin[M] = 4 + random(values, seed=seed + 2).abs()
     margin[:, M] = 0
     margin[M + 1 :] = math.inf
-    return margin, (0.7 * (torch.arange(values) - M)).exp(), M
+    weight = (0.7 * (torch.arange(values) - M)).exp()
+    weight[M] = 2  # a bound that allows for deviations: one M weighs 1
+    return margin, weight, M
 
 
 def _harmful(values: int, M: int) -> tuple[Tensor, Tensor, int]:
@@ -48,6 +50,13 @@ def _runner_up(
     return alone, upto
 
 
+def _weighed(margin: Tensor, weight: Tensor, M: int) -> Tensor:
+    """What is left if M's own margin is multiplied by the bound of its weight."""
+    taken = (weight[: M + 1, None] * margin[: M + 1]).clamp(max=0)
+    ahead = weight[M] * margin[M] + 5 * taken[:M].cummin(0).values
+    return ahead[:, torch.arange(margin.shape[1]) != M].amin(1)
+
+
 def _apart(margin: Tensor, weight: Tensor, M: int) -> Tensor:
     """What is left of M's margins with the largest weight and the least margin up to a value."""
     least = margin[:M].clamp(max=0).cummin(0).values
@@ -69,11 +78,12 @@ runner_up = compared(
     "`runner_up(margin, weight, M) → int`: the largest number that may be beside M, or −1.",
     cases=lambda: {
         "the runner-up is another.": [
+            _outvoted(12, 11, 29),  # here each mistake below gives another number, or the right one
             _outvoted(9, 8, 0),
             _harmless(9, 8),
             _outvoted(9, 7, 3),
             _harmful(9, 8),
-            *(_outvoted(8, M, seed) for seed in (20, 30, 40) for M in range(1, 8)),
+            *(_outvoted(8, M, seed) for seed in (20, 30, 40) for M in range(8)),
         ]
     },
     mistakes={
@@ -95,6 +105,9 @@ runner_up = compared(
         ),
         "five copies of the runner-up need not be the worst: a smaller number may do more harm to "
         "M beside some rival.": lambda *given: _last(_runner_up(*given)[0]),
+        "one M weighs exactly 1: take margin[M] as it is, without the bound weight[M].": (
+            lambda *given: _last(_weighed(*given))
+        ),
     },
     explain=_other,
 )
