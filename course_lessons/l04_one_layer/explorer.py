@@ -15,7 +15,7 @@ from torch import Tensor
 from transformer_lens import HookedTransformer
 
 from course_lessons import insertions
-from course_utils import _words, bigrams, circuits, measure, text
+from course_utils import _words, circuits, measure, text
 from course_utils.course import widgets
 
 HERE = Path(__file__).parent
@@ -151,8 +151,7 @@ class Explorer:
         """100 random places of the text, and as many random tokens, as often as they come."""
         generator = torch.Generator().manual_seed(1)
         contexts = insertions.contexts(self.tokens, 100, generator)
-        frequent = bigrams.counts().to_dense().sum(0) + 1  # how often each token comes
-        return contexts, torch.multinomial(frequent, 100, replacement=True, generator=generator)
+        return contexts, insertions.random_sources(100, generator)
 
     def test(
         self, finding: Finding, distances: Sequence[int]

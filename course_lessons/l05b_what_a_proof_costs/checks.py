@@ -38,23 +38,25 @@ def _harmless(values: int, M: int) -> tuple[Tensor, Tensor, int]:
 
 
 def _runner_up(
-    margin: Tensor, weight: Tensor, M: int, copies: int = 5, own: bool = False
+    margin: Tensor,
+    weight: Tensor,
+    M: int,
+    copies: int = 5,
+    own: bool = False,
+    weighs: float | Tensor = 1,
 ) -> tuple[Tensor, Tensor]:
-    """What is left of M's margins beside each smaller value, and the others at once, [value]."""
+    """What is left of M's margins beside each smaller value, and the others at once, [value].
+
+    One M `weighs` so much.
+    """
     taken = (weight[:M, None] * margin[:M]).clamp(max=0)  # [value, out]
     rivals = torch.arange(margin.shape[1]) != M
     if own:
         rivals[M] = True
-    alone = (margin[M] + copies * taken)[:, rivals].amin(1)
-    upto = (margin[M] + copies * taken.cummin(0).values)[:, rivals].amin(1)
+    ahead = weighs * margin[M]
+    alone = (ahead + copies * taken)[:, rivals].amin(1)
+    upto = (ahead + copies * taken.cummin(0).values)[:, rivals].amin(1)
     return alone, upto
-
-
-def _weighed(margin: Tensor, weight: Tensor, M: int) -> Tensor:
-    """What is left if M's own margin is multiplied by the bound of its weight."""
-    taken = (weight[: M + 1, None] * margin[: M + 1]).clamp(max=0)
-    ahead = weight[M] * margin[M] + 5 * taken[:M].cummin(0).values
-    return ahead[:, torch.arange(margin.shape[1]) != M].amin(1)
 
 
 def _apart(margin: Tensor, weight: Tensor, M: int) -> Tensor:
@@ -106,7 +108,7 @@ runner_up = compared(
         "five copies of the runner-up need not be the worst: a smaller number may do more harm to "
         "M beside some rival.": lambda *given: _last(_runner_up(*given)[0]),
         "one M weighs exactly 1: take margin[M] as it is, without the bound weight[M].": (
-            lambda *given: _last(_weighed(*given))
+            lambda margin, weight, M: _last(_runner_up(margin, weight, M, weighs=weight[M])[1])
         ),
     },
     explain=_other,
