@@ -20,6 +20,7 @@ MODULES = {  # the name of then → the name of now
     "course_lessons.l01_transformer.writing": "course_lessons.l01b_writing.sampling",
     "course_lessons.l05_max_of_list.max_of_list": "course_lessons.max_of_list",
     "course_lessons.l02b_algebra.today": "course_lessons.l02b_algebra.small_llama",
+    "course_lessons.l10_reading_critically.boxes": "course_lessons.boxes",
     "course_lessons.l11_final_case.languages": "course_lessons.sealed.languages",
     "course_lessons.l12_questions.keys": "course_lessons.l12_questions.answer_key",
 }

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from transformer_lens import HookedTransformer
 
+from course_lessons import boxes
 from course_lessons.fixtures import random, tiny_model
-from course_lessons.l10_reading_critically import boxes
 from course_utils.course.exercises import Answer, compared
 from course_utils.course.expectations import Wrong
 
@@ -32,11 +32,9 @@ def _estimates(
     reader.
     """
 
-    def answer(
-        model: HookedTransformer, clean: Tensor, other: Tensor, at: Tensor | None = None
-    ) -> dict:
-        loss, reads, _ = boxes.recorded(model, clean, at)
-        z, z_other = boxes.recorded(model, clean).z, boxes.recorded(model, other).z
+    def answer(model: HookedTransformer, clean: Tensor, other: Tensor) -> dict:
+        loss, reads, z = boxes.recorded(model, clean)
+        z_other = boxes.recorded(model, other).z
         gradients = dict(zip(reads, torch.autograd.grad(loss, list(reads.values())), strict=True))
         result = {}
         for door in boxes.doors(model):
@@ -73,16 +71,11 @@ def _cases() -> dict[str, Any]:
             tiny_model(n_layers=3),
             *_texts(),
         ),
-        "it ignores `at`: take the gradients of the `loss` and `reads` that are given.": (
-            tiny_model(),
-            *_texts(),
-            random(3, 9, 10),
-        ),
     }
 
 
 attribution_patching = compared(
-    "`attribution_patching(model, clean, other, at) → {door: "
+    "`attribution_patching(model, clean, other) → {door: "
     "nats}`: each door's patch, from one gradient.",
     returns="{door: nats}",
     cases=_cases,

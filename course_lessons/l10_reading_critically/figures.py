@@ -1,57 +1,26 @@
-"""What only lesson 10 draws: rankings of doors, effects, a probe, a prediction as a graph."""
+"""What only lesson 10 draws: a prediction as a graph, a tangent, a probe, what is lost where."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
 from matplotlib.axes import Axes
-from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from course_lessons import drawings
-from course_lessons.l10_reading_critically.boxes import D_VOCAB, Tried
-from course_utils import plots
+from course_lessons.boxes import D_VOCAB
+from course_utils import measure, plots
 from course_utils._style import draws_in_style
-from course_utils.interventions import Door, in_words
-from course_utils.plots import COLOURS
+from course_utils.plots import COLOURS, MARKERS
 from course_utils.text import visible
 
 BLUE, ORANGE, GREY = *COLOURS[:2], COLOURS[6]
 ALT = plots.alt_texts(__file__)
 Point = tuple[float, float]
-
-
-def board(
-    trial: Mapping[str, Sequence[Tried]], forms: Sequence[str], programs: Iterable[str]
-) -> None:
-    """How each method ranks the doors of each program: a table for each other text.
-
-    `trial` has what was tried with each of these texts, by method. Hatched: no door can be reached.
-    """
-    names, methods = [*programs], [*trial]
-    size = (8.8, 2.0 + 0.36 * len(methods))
-    panels = {f"other text: {form}": number for number, form in enumerate(forms)}
-    for (title, number), (axes, _) in zip(panels.items(), plots.panels(panels, size), strict=True):
-        scores = torch.stack([tries[number].reached.nanmean(1) for tries in trial.values()])
-        look: dict[str, Any] = {"bar": False, "axes": axes, "colours": "Blues"}
-        plots.heatmap(scores.nan_to_num(0), methods, names, title, limit=1.0, **look)
-        axes.images[0].set_clim(0, 2.2)  # light enough for numbers in black
-        for (row, column), score in np.ndenumerate(scores.numpy()):
-            if np.isnan(score):
-                corner = column - 0.5, row - 0.5
-                style: dict[str, Any] = {"facecolor": "#eeeeee", "edgecolor": "#999999", "lw": 0}
-                style["hatch"] = "////"
-                axes.add_patch(Rectangle(corner, 1, 1, **style))
-            else:
-                said = plots.written(float(score))
-                axes.text(column, row, said, ha="center", va="center", fontsize=9)
-        axes.set_xticks(range(len(names)), names, rotation=40, ha="right")
-        axes.set_yticks(range(len(methods)), methods)
-        axes.set_xlabel("hatched: no door within reach", labelpad=8)
+STEP = 16  # positions that a point of the loss is the mean of
 
 
 def probe(right: Mapping[str, Sequence[float]], rises: Mapping[str, float]) -> None:
@@ -86,24 +55,46 @@ def tangent(losses: Sequence[float], slope: float) -> None:
     plots.curves(lines, title, way, "loss, nats", x=share).legend(loc="upper left")
 
 
-def estimates(costs: Mapping[Door, float], guesses: Mapping[Door, float]) -> None:
-    """Each door's cost and the gradient's estimate of it; the two most costly are named."""
-    _, axes = plt.subplots(figsize=(6.6, 5.0))
-    x, y = ([table[door] for door in costs] for table in (costs, guesses))
-    axes.scatter(x, y, 22, color=BLUE, alpha=0.5, linewidths=0)
-    ends = [min(*x, *y), max(*x, *y)]
-    axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
-    for door in sorted(costs, key=lambda door: costs[door], reverse=True)[:2]:
-        above = guesses[door] > costs[door]  # away from the dashed line
-        place: dict[str, Any] = {
-            "ha": "right" if above else "left",
-            "va": "bottom" if above else "top",
-        }
-        axes.text(costs[door], guesses[door], f" {in_words(door)} ", fontsize=9, **place)
-    axes.set_xlim(ends[0] - 0.2, ends[1] + 1.1)
-    axes.set(title="Does the gradient know what patching costs?")
-    axes.set(xlabel="what patching costs, nats", ylabel="what the gradient says, nats")
-    axes.legend(loc="lower right")
+def along(losses: Tensor, rises: Mapping[str, Tensor]) -> None:
+    """The loss along a context, as it is and with what is lost without some heads.
+
+    All are [context, pos - 1], in nats; a point is the mean of `STEP` positions.
+    """
+    lines = {"as it is": losses} | {f"without {name}": losses + x for name, x in rises.items()}
+    starts = [*range(STEP, losses.shape[1], STEP)]  # the first tokens, which cost most, do not fit
+    means = {
+        name: torch.stack([x[:, start : start + STEP].mean() for start in starts])
+        for name, x in lines.items()
+    }
+    x = [start + STEP / 2 for start in starts]
+    title, size = "Where in a context does it get easier?", (8.8, 4.0)
+    axes = plots.curves(means, title, "position", "loss, nats", x=x, markers=True, figsize=size)
+    for start, end, says in ((32, 64, "early"), (losses.shape[1] - 128, losses.shape[1], "late")):
+        axes.axvspan(start, end, color=GREY, alpha=0.15, lw=0)
+        axes.text((start + end) / 2, 3.06, says, ha="center", color="#555555")
+    axes.set_xlim(STEP, losses.shape[1])
+    axes.set_ylim(3.0, axes.get_ylim()[1] + 0.35)
+    axes.legend(loc="upper right", ncols=3, fontsize=9)
+
+
+def definitions(found: Mapping[str, Mapping[str, Tensor]], document: Tensor) -> None:
+    """Means over contexts, by definition and kind, with two standard errors either way.
+
+    Errors are clustered by the contexts' `document`.
+    """
+    _, axes = plt.subplots(figsize=(8.8, 1.3 + 0.6 * len(found)))
+    kinds = [*next(iter(found.values()))]
+    for row, measured in enumerate(found.values()):
+        for kind, values in measured.items():
+            n, (mean, error) = kinds.index(kind), measure.mean_and_error(values, document)
+            look: dict[str, Any] = {"color": COLOURS[n], "fmt": MARKERS[n], "capsize": 3}
+            look["label"] = kind if row == 0 else None
+            axes.errorbar(mean, row + 0.2 * (n - 1), xerr=2 * error, **look)
+    axes.axvline(0, color="black", lw=0.8)
+    axes.set_yticks(range(len(found)), [*found])
+    axes.set_ylim(len(found) - 0.5, -0.5)
+    axes.set(title="Does the definition decide?", xlabel="nats (bars: two standard errors)")
+    axes.legend(loc="upper right", fontsize=9)
 
 
 def graph(

@@ -4,14 +4,14 @@ from typing import Any
 
 import torch
 
-from course_lessons.l10_reading_critically import boxes
+from course_lessons import boxes
 from course_lessons.l10_reading_critically.checks import _as_a_quantity, _estimates, _probed
 
 
-def _gradient_at_z(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
+def _gradient_at_z(model: Any, clean: Any, other: Any) -> dict:
     """The gradient is carried back to z, and meets the change there."""
-    loss, reads, _ = boxes.recorded(model, clean, at)
-    z, new = boxes.recorded(model, clean).z, boxes.recorded(model, other).z
+    loss, reads, z = boxes.recorded(model, clean)
+    new = boxes.recorded(model, other).z
     found = {}
     for door in boxes.doors(model):
         writer, path, (layer, head) = door
@@ -21,9 +21,9 @@ def _gradient_at_z(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
     return found
 
 
-def _by_backward(model: Any, clean: Any, other: Any, at: Any = None) -> dict:
-    loss, reads, _ = boxes.recorded(model, clean, at)
-    z, new = boxes.recorded(model, clean).z, boxes.recorded(model, other).z
+def _by_backward(model: Any, clean: Any, other: Any) -> dict:
+    loss, reads, z = boxes.recorded(model, clean)
+    new = boxes.recorded(model, other).z
     for read in reads.values():
         read.retain_grad()
     loss.backward()
@@ -84,7 +84,6 @@ WRONG_ANSWERS = {
         "carry it there": _estimates(carry=lambda through: torch.eye(len(through))),
         "is turned round: vectors are rows": _estimates(carry=lambda through: through.T),
         "that of another head": _estimates(at_reader=lambda head, n: 0),
-        "it ignores `at`": lambda model, clean, other, at=None: _estimates()(model, clean, other),
         "it should return a dictionary": lambda *given: [1.0, 2.0],
         "one number": lambda *given: {door: torch.ones(2) for door in _estimates()(*given)},
     },

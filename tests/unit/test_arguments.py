@@ -19,6 +19,7 @@ from transformer_lens import FactoredMatrix
 import course_lessons
 import course_utils
 from course_lessons import (
+    boxes,
     by_hand,
     drawings,
     fourier,
@@ -44,7 +45,8 @@ from course_lessons.l07b_second_writer import kinds
 from course_lessons.l09_mlps import addition, figures
 from course_lessons.l09b_grokking import grokking
 from course_lessons.l09c_superposition import autoencoder, neurons, superposition
-from course_lessons.l10_reading_critically import boxes, to_logit
+from course_lessons.l10_reading_critically import to_logit
+from course_lessons.l10b_methods_on_trial import trial
 from course_lessons.sealed import cases, investigate, languages, new_boxes
 from course_utils import (
     bigrams,
@@ -369,6 +371,8 @@ GOOD = {  # a call of each function that is right
     boxes.loss: {"model": MODEL, "tokens": TOKENS},
     boxes.recorded: {"model": MODEL, "tokens": TOKENS},
     boxes.through: {"model": MODEL, "door": ((0, 0), "k", (1, 1))},
+    trial.minus_logit: {"model": MODEL, "tokens": TOKENS},
+    trial.divergence: {"model": MODEL, "clean": TOKENS},
     measure.losses: {"model": MODEL, "tokens": TOKENS},
     measure.cost: {"model": MODEL, "cuts": [(1, 0)], "tokens": TOKENS},
     measure.mean_and_error: {"values": torch.arange(4.0), "clusters": torch.tensor([0, 0, 1, 1])},
@@ -449,7 +453,7 @@ MODULES += [gpt, thin_tables, insertions, hiding]
 MODULES += [max_of_list, proofs, copies, null, kinds]
 MODULES += [events, experiments, forward, language, measures, runs]
 MODULES += [addition, grokking, autoencoder, neurons, superposition]
-MODULES += [boxes, to_logit, cases, investigate, languages, new_boxes]
+MODULES += [boxes, trial, to_logit, cases, investigate, languages, new_boxes]
 # They read or write files, or run for long: their own tests give them bad input.
 PERSONAL = {
     insertions.random_sources,
@@ -486,16 +490,19 @@ PERSONAL = {
     grokking.told,
     grokking.steps_before,
     grokking.main,
-    boxes.score_method,
     boxes.along,
-    boxes.acdc,
-    boxes.eap_ig,
-    boxes.reachable,
-    boxes.trial,
-    boxes.over_programs,
-    boxes.composition_scores,
+    boxes.patched,
     boxes.lost,
-    boxes.average_precision,
+    trial.path_patching,
+    trial.attribution_patching,
+    trial.eap_ig,
+    trial.acdc,
+    trial.composition_scores,
+    trial.average_precision,
+    trial.reachable,
+    trial.score,
+    trial.trial,
+    trial.over_programs,
     languages.generator,
     languages.pool,
     cases.trained,

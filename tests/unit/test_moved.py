@@ -113,6 +113,9 @@ NOW = {
     "from course_utils.composition": "from course_lessons.l06_composition.null",
     "import today": "import small_llama as today",
     "l12_questions.keys": "l12_questions.answer_key",
+    "from course_utils.lessons.l10_reading_critically import boxes": (
+        "from course_lessons import boxes"
+    ),
     "from course_utils.lessons.l11_final_case import languages": (
         "from course_lessons.sealed import languages"
     ),
