@@ -39,9 +39,7 @@ PROGRAMS = {
         {"writer": Head(where("token", equals="token", itself=False), {"place": "pointer"})},
         {"reader": Head(where("place", equals="pointer", step=1), {"token": "out"})},
     ),
-    # what was fetched is moved on: two back and three back are five back
-    "values": Program({"writer": _TWO_BACK}, {"reader": _ONWARD}),
-    # as values, and a negative head takes half of the answer away
+    # two back and three back are five back, and a negative head takes half of the answer away
     "brake": Program(
         {"writer": _TWO_BACK},
         {"reader": _ONWARD, "brake": Head(back(3), {"label": "out"}, loud=-0.5)},
@@ -59,6 +57,14 @@ PROGRAMS = {
     # as keys, and two more heads find the answer and store it where nobody reads
     "dead ends": Program(
         {"writer": _ONE_BACK}, {"reader": _ANSWER, "one": _UNREAD, "another": _UNREAD}
+    ),
+    # a loud wrong guess, and a head that looks for what was said and takes it back
+    "suppressor": Program(
+        {"writer": _TWO_BACK, "guess": Head(back(3), {"token": "out"}, loud=2.0)},
+        {
+            "reader": _ONWARD,
+            "suppressor": Head(where("token", equals="out"), {"token": "out"}, loud=-2.0),
+        },
     ),
     # one head answers and raises a flag; the backup head is silent while the flag is up
     "backup": Program(

@@ -94,7 +94,7 @@ def definitions(found: Mapping[str, Mapping[str, Tensor]], document: Tensor) -> 
     axes.set_yticks(range(len(found)), [*found])
     axes.set_ylim(len(found) - 0.5, -0.5)
     axes.set(title="Does the definition decide?", xlabel="nats (bars: two standard errors)")
-    axes.legend(loc="upper right", fontsize=9)
+    axes.legend(loc="lower right", fontsize=9)
 
 
 def graph(

@@ -22,6 +22,7 @@ def _pruned(
     follows: bool = True,
     zero: bool = True,
     stays: Callable[[float, float], bool] = lambda cost, threshold: cost < threshold,
+    moves: bool = False,
 ) -> Answer:
     """An answer with something to get wrong in each keyword."""
 
@@ -38,6 +39,7 @@ def _pruned(
                 scores[door] = 0.0 if zero else scores[door]
                 patched = [*patched, door] if keeps else patched
                 now = after if follows else now
+            now = after if moves else now
         return scores
 
     return answer
@@ -54,42 +56,28 @@ def _in_order(value: Any) -> Tensor:
 
 
 def _cases() -> dict[str, Any]:
-    clean, same_form = boxes.repeated(batch=6), boxes.repeated(batch=6).roll(1, 0)
-    five = boxes.repeated(period=5, batch=6).roll(1, 0)
-    committee, brake = boxes.box("committee", 4).model, boxes.box("brake", 5).model
     drawn = [
         torch.randint(1, 20, (3, 9), generator=torch.Generator().manual_seed(seed))
         for seed in (0, 1)
     ]
-    wrong = "the costs at each door's turn are not right"
+    given = (tiny_model(), *drawn)
     return {
-        f"{wrong} on a box with three heads that give the answer, where a door "
-        "can be free at first and no longer after others were patched.": (
-            committee,
-            clean,
-            five,
-            boxes.loss,
-            0.05,
-        ),
-        f"{wrong} on a box with a brake, without which the loss falls.": (
-            brake,
-            clean,
-            same_form,
-            boxes.loss,
-            0.05,
-        ),
-        f"{wrong} with another metric than the loss: ask `metric`.": (
-            committee,
-            clean,
-            five,
-            trial.minus_logit,
-            0.5,
-        ),
-        f"{wrong} where every patch stays, since the threshold is high.": (
-            tiny_model(),
-            *drawn,
+        "the doors' scores are not right: ask from the last door to the first, each together with "
+        "the patches that stay, and count from `now`.": (*given, boxes.loss, 0.03),
+        "where the threshold is high, every patch stays, and all scores are 0.": (
+            *given,
             boxes.loss,
             99.0,
+        ),
+        "where the threshold is low, each patch is taken back, and each door is asked alone.": (
+            *given,
+            boxes.loss,
+            -99.0,
+        ),
+        "it is not right with another metric than the loss: ask `metric`.": (
+            *given,
+            trial.minus_logit,
+            0.02,
         ),
     }
 
@@ -108,10 +96,14 @@ acdc = compared(
         "have left, `now`.": _pruned(follows=False),
         "`now` moves on, but the door is not kept among those that stay.": _pruned(keeps=False),
         "a door whose patch stays should have the score 0.": _pruned(zero=False),
+        "`now` changes only when a patch stays; when it is taken back, all is as before.": _pruned(
+            moves=True
+        ),
         "a patch stays if the metric rises by *less* than the threshold; yours keeps those that "
         "cost more.": _pruned(stays=lambda cost, threshold: cost >= threshold),
-        "a patch that makes the metric fall costs less than the threshold, too, so it stays: "
-        "leave the sign.": _pruned(stays=lambda cost, threshold: abs(cost) < threshold),
+        "a fall is less than the threshold, too, so the patch stays: leave the sign.": _pruned(
+            stays=lambda cost, threshold: abs(cost) < threshold
+        ),
         "every patch stays: first ask what it costs.": _pruned(stays=lambda cost, threshold: True),
         "the doors are asked from the first to the last.": _pruned(order=lambda doors: doors),
     },

@@ -22,8 +22,8 @@ UNREAD, UNREACHED = "#bbbbbb", "#eeeeee"
 ALT = plots.alt_texts(__file__)
 
 
-def programs(named: Mapping[str, Program]) -> None:
-    """Programs as heads and arrows, a panel each; at an arrow stands the door through which it goes.
+def arrows(named: Mapping[str, Program]) -> None:
+    """Programs as heads and arrows, a panel each; at an arrow stands the door that it goes through.
 
     Grey are heads on which nothing depends that is said, orange those that take something away.
     """
@@ -46,8 +46,8 @@ def programs(named: Mapping[str, Program]) -> None:
                     _joined(axes, at[writer], at[reader], colour, ", ".join(letters))
             if "out" in head.moves.values():
                 _joined(axes, at[reader], out, colour)
-        for head, (x, y) in at.items():
-            drawings.box(axes, x, y, head, "white" if head in needed else UNREACHED)
+        for label, (x, y) in at.items():
+            drawings.box(axes, x, y, label, "white" if label in needed else UNREACHED)
         drawings.box(axes, *out, "out", "#ffe9d6")
         axes.set(xlim=(-0.2, 3.2), ylim=(-0.45, tall[n // half] - 0.45), title=name)
         axes.axis("off")
@@ -114,7 +114,7 @@ def estimates(
         axes.scatter(x, y, 22, color=BLUE, alpha=0.5, linewidths=0)
         ends = [min(x), max(x)]
         axes.plot(ends, ends, "--", color=GREY, label="estimate = cost")
-        axes.set(title=name, xlabel="what patching costs, nats")
+        axes.set(title=f"metric: {name}", xlabel="what patching costs, nats")
         axes.legend(loc="upper left")
     panels[0].set_ylabel("what the gradient says, nats")
 

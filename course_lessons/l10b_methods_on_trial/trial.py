@@ -105,7 +105,7 @@ def eap_ig(
     metric: Metric = boxes.loss,
     steps: Count = 5,
 ) -> Scores:
-    """Attribution patching at several mixtures of both texts' embeddings, averaged (Hanna et al.)."""
+    """Attribution patching, averaged over mixtures of both texts' embeddings (Hanna et al.)."""
     ends = model.W_E[other], model.W_E[clean]  # [batch, pos, d_model] each
     mixtures = [torch.lerp(*ends, step / steps) for step in range(1, steps + 1)]
     tables = [attribution_patching(model, clean, other, metric, at) for at in mixtures]
@@ -146,6 +146,22 @@ def composition_scores(
     return {
         (writer, path, reader): tables[path][writer + reader].item()
         for writer, path, reader in boxes.doors(model)
+    }
+
+
+@validated
+def size_of_change(
+    model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = boxes.loss
+) -> Scores:
+    """How much what a door's reader receives differs between both texts.
+
+    That is all: no door is patched, no gradient taken, and the metric is not looked at.
+    """
+    z, z_other = (boxes.recorded(model, texts).z for texts in (clean, other))
+    changes = {head: z_other[head] - z[head] for head in z}
+    return {
+        door: (changes[door[0]] @ boxes.through(model, door)).norm().item()
+        for door in boxes.doors(model)
     }
 
 
@@ -211,7 +227,7 @@ def score(
         every.append(average_precision(table, truth))
 
         shown = {(heads[w], door, heads[r]) for w, door, r in reachable(name, other)}
-        fair = {door: score for door, score in table.items() if door not in truth - shown}
+        fair = {door: size for door, size in table.items() if door not in truth - shown}
         reached.append(average_precision(fair, shown) if shown else math.nan)
     shape = len(programs), len(seeds)
     return Tried(torch.tensor(every).view(shape), torch.tensor(reached).view(shape))
@@ -225,9 +241,7 @@ def trial(methods: Mapping[str, Method], other: Texts) -> Scored:
     """
     rows = [(name, metric) for name in methods for metric in METRICS]
     bar = tqdm(rows, "rows", bar_format="{desc} {bar} {n_fmt}/{total_fmt}")
-    return {
-        (name, metric): score(methods[name], other, metric).reached for name, metric in bar
-    }
+    return {(name, metric): score(methods[name], other, metric).reached for name, metric in bar}
 
 
 @validated

@@ -37,11 +37,12 @@ WRONG_ANSWERS = {
         "counted from the whole model": _pruned(follows=False),
         "not kept among those": _pruned(keeps=False),
         "should have the score 0": _pruned(zero=False),
+        "changes only when a patch stays": _pruned(moves=True),
         "yours keeps those that cost more": _pruned(stays=lambda cost, threshold: cost > threshold),
         "leave the sign": _pruned(stays=lambda cost, threshold: abs(cost) < threshold),
         "every patch stays": _pruned(stays=lambda cost, threshold: True),
         "from the first to the last": _pruned(order=lambda doors: doors),
-        "with another metric": lambda model, clean, other, metric, threshold: _pruned()(
+        "with another metric than": lambda model, clean, other, metric, threshold: _pruned()(
             model, clean, other, boxes.loss, threshold
         ),
         "it should return a dictionary": lambda *given: [1.0, 2.0],

@@ -498,6 +498,7 @@ PERSONAL = {
     trial.eap_ig,
     trial.acdc,
     trial.composition_scores,
+    trial.size_of_change,
     trial.average_precision,
     trial.reachable,
     trial.score,

@@ -5,9 +5,13 @@ import torch
 
 from course_lessons import boxes
 from course_lessons.l10b_methods_on_trial import trial
+from course_lessons.programs import Head, Program, back
 from course_utils import interventions
 
 FIVE = boxes.repeated(5).roll(9, 0)
+VALUES = Program(  # through values the logits are a sum
+    {"writer": Head(back(2), {"token": "label"})}, {"reader": Head(back(3), {"label": "out"})}
+)
 
 
 def test_a_method_that_knows_the_truth_scores_highest():
@@ -81,7 +85,7 @@ def test_the_divergence_is_zero_for_the_whole_model_and_is_what_torch_says():
 
 
 def test_the_logit_is_the_right_tokens_less_the_mean_of_all():
-    model, _, _ = boxes.box("values", 2)
+    model, _, _ = boxes.box(VALUES, 2)
     clean = boxes.repeated(batch=3)
     logits = model(clean)
     expected = [
@@ -93,7 +97,7 @@ def test_the_logit_is_the_right_tokens_less_the_mean_of_all():
 
 
 def test_at_the_minimum_of_the_divergence_one_gradient_says_nothing():
-    model, (truth,), _ = boxes.box("values", 1)
+    model, (truth,), _ = boxes.box(VALUES, 1)
     clean = boxes.repeated()
     metric = trial.divergence(model, clean)
     assert trial.path_patching(model, clean, FIVE, metric)[truth] > 2
@@ -103,7 +107,7 @@ def test_at_the_minimum_of_the_divergence_one_gradient_says_nothing():
 
 
 def test_attribution_is_exact_where_the_metric_is_a_sum():
-    model, (truth,), _ = boxes.box("values", 1)  # through values the logits are linear
+    model, (truth,), _ = boxes.box(VALUES, 1)
     clean = boxes.repeated()
     patched = trial.path_patching(model, clean, FIVE, trial.minus_logit)[truth]
     estimate = trial.attribution_patching(model, clean, FIVE, trial.minus_logit)[truth]
@@ -133,3 +137,11 @@ def test_dead_ends_are_connected_and_not_true():
     dead = [scores[heads["writer"], "k", heads[name]] for name in ("one", "another")]
     assert truth == {(heads["writer"], "k", heads["reader"])}
     assert min(dead) > 0.9 * scores[truth.pop()]
+
+
+def test_a_suppressor_hides_from_mixtures_and_not_from_a_patch():
+    model, _, heads = boxes.box("suppressor", 100)
+    clean, door = boxes.repeated(), (heads["guess"], "q", heads["suppressor"])
+    assert boxes.loss(model, clean) < 0.1
+    assert trial.path_patching(model, clean, FIVE)[door] > 5
+    assert abs(trial.eap_ig(model, clean, FIVE)[door]) < 1
