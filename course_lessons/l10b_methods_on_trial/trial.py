@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
@@ -24,16 +24,20 @@ Scored = dict[tuple[str, str], Float[Tensor, "program seed"]]  # by method and m
 SEEDS = range(100, 103)  # of the boxes on trial
 
 
+def _logits(model: HookedTransformer, tokens: Texts) -> Float[Tensor, "batch pos d_vocab"]:
+    """The logits that predict the second half of texts."""
+    require_tokens(model, tokens)
+    return model(tokens)[:, tokens.shape[1] // 2 + 1 : -1]
+
+
 @validated
 def minus_logit(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
     """Minus the right token's logit in the second half, counted from the mean of all logits.
 
     Like a loss it rises when a model gets worse, but no softmax comes after the logits.
     """
-    require_tokens(model, tokens)
-    first = tokens.shape[1] // 2 + 1
-    logits = model(tokens)[:, first:-1]  # [batch, pos, d_vocab]
-    right = logits.gather(-1, tokens[:, first + 1 :, None])[..., 0]  # [batch, pos]
+    logits = _logits(model, tokens)
+    right = logits.gather(-1, tokens[:, -logits.shape[1] :, None])[..., 0]  # [batch, pos]
     return (logits.mean(-1) - right).mean()
 
 
@@ -43,12 +47,11 @@ def divergence(model: HookedTransformer, clean: Texts) -> Metric:
 
     Unlike a loss it cannot fall when a part is taken out.
     """
-    second = slice(clean.shape[1] // 2 + 1, -1)
     with torch.no_grad():
-        whole = model(clean)[:, second].log_softmax(-1)  # [batch, pos, d_vocab]
+        whole = _logits(model, clean).log_softmax(-1)  # [batch, pos, d_vocab]
 
     def from_whole(model: HookedTransformer, tokens: Texts) -> Float[Tensor, ""]:
-        now = model(tokens)[:, second].log_softmax(-1)
+        now = _logits(model, tokens).log_softmax(-1)
         return (whole.exp() * (whole - now)).sum(-1).mean()
 
     return from_whole
@@ -73,28 +76,39 @@ def path_patching(
     }
 
 
+def _changes(model: HookedTransformer, clean: Tensor, other: Tensor) -> dict[Door, Tensor]:
+    """By how much what a door's reader receives differs on other texts, [batch, pos, d_head]."""
+    z, z_other = (boxes.recorded(model, texts).z for texts in (clean, other))
+    changes = {head: z_other[head] - z[head] for head in z}
+    return {door: changes[door[0]] @ boxes.through(model, door) for door in boxes.doors(model)}
+
+
+def _estimates(
+    model: HookedTransformer,
+    clean: Tensor,
+    other: Tensor,
+    metric: Metric,
+    embeddings: Sequence[Tensor | None],
+) -> Scores:
+    """Each door's change times the metric's gradient there, averaged over some embeddings."""
+    gradients: dict[tuple[str, int], Tensor] = {}
+    for at in embeddings:
+        there = boxes.recorded(model, clean, at, metric)
+        slopes = torch.autograd.grad(there.loss, list(there.reads.values()))
+        for read, slope in zip(there.reads, slopes, strict=True):
+            gradients[read] = gradients.get(read, 0) + slope / len(embeddings)
+    return {
+        (writer, path, (layer, head)): (gradients[path, layer][:, :, head] * change).sum().item()
+        for (writer, path, (layer, head)), change in _changes(model, clean, other).items()
+    }
+
+
 @validated
 def attribution_patching(
-    model: HookedTransformer,
-    clean: Texts,
-    other: Texts,
-    metric: Metric = boxes.loss,
-    at: Float[Tensor, "batch pos d_model"] | None = None,
+    model: HookedTransformer, clean: Texts, other: Texts, metric: Metric = boxes.loss
 ) -> Scores:
-    """The same as one gradient estimates it, from one run to the next (Syed et al.).
-
-    `at` are embeddings at which the gradient is taken, in the place of the clean texts' own.
-    """
-    there = boxes.recorded(model, clean, at, metric)
-    z, z_other = boxes.recorded(model, clean).z, boxes.recorded(model, other).z
-    slopes = torch.autograd.grad(there.loss, list(there.reads.values()))
-    gradients = dict(zip(there.reads, slopes, strict=True))
-    estimates = Scores()
-    for writer, path, (layer, head) in boxes.doors(model):
-        change = (z_other[writer] - z[writer]) @ boxes.through(model, (writer, path, (layer, head)))
-        gradient = gradients[path, layer][:, :, head]  # [batch, pos, d_head], as the change
-        estimates[writer, path, (layer, head)] = (gradient * change).sum().item()
-    return estimates
+    """The same as one gradient estimates it, on the clean texts (Syed et al.)."""
+    return _estimates(model, clean, other, metric, [None])
 
 
 @validated
@@ -105,33 +119,10 @@ def eap_ig(
     metric: Metric = boxes.loss,
     steps: Count = 5,
 ) -> Scores:
-    """Attribution patching, averaged over mixtures of both texts' embeddings (Hanna et al.)."""
+    """The same with the mean gradient at mixtures of both texts' embeddings (Hanna et al.)."""
     ends = model.W_E[other], model.W_E[clean]  # [batch, pos, d_model] each
     mixtures = [torch.lerp(*ends, step / steps) for step in range(1, steps + 1)]
-    tables = [attribution_patching(model, clean, other, metric, at) for at in mixtures]
-    return {door: sum(table[door] for table in tables) / steps for door in tables[0]}
-
-
-@validated
-def acdc(
-    model: HookedTransformer,
-    clean: Texts,
-    other: Texts,
-    metric: Metric = boxes.loss,
-    threshold: float = 0.05,
-) -> Scores:
-    """What patching each door costs, from the last on (Conmy et al.).
-
-    The cost is 0 if it is less than `threshold`: then the door stays patched.
-    """
-    elsewhere, now = boxes.recorded(model, other).z, metric(model, clean).item()
-    pruned, scores = list[Door](), Scores()
-    for door in reversed(boxes.doors(model)):
-        after = boxes.patched(model, clean, [*pruned, door], elsewhere, metric)
-        scores[door] = after - now
-        if scores[door] < threshold:
-            pruned, now, scores[door] = [*pruned, door], after, 0.0
-    return scores
+    return _estimates(model, clean, other, metric, mixtures)
 
 
 @validated
@@ -157,12 +148,7 @@ def size_of_change(
 
     That is all: no door is patched, no gradient taken, and the metric is not looked at.
     """
-    z, z_other = (boxes.recorded(model, texts).z for texts in (clean, other))
-    changes = {head: z_other[head] - z[head] for head in z}
-    return {
-        door: (changes[door[0]] @ boxes.through(model, door)).norm().item()
-        for door in boxes.doors(model)
-    }
+    return {door: one.norm().item() for door, one in _changes(model, clean, other).items()}
 
 
 @validated
@@ -219,6 +205,7 @@ def score(
     made for both. It returns a number for each door.
     """
     clean, every, reached = boxes.repeated(), list[float](), list[float]()
+    within = {name: reachable(name, other) for name in programs}
     for name, seed in itertools.product(programs, seeds):
         model, truth, heads = boxes.box(name, seed)
         scores = list(method(model, clean, other, METRICS[metric](model, clean)).items())
@@ -226,7 +213,7 @@ def score(
         table = dict(scores[n] for n in order)
         every.append(average_precision(table, truth))
 
-        shown = {(heads[w], door, heads[r]) for w, door, r in reachable(name, other)}
+        shown = {(heads[w], door, heads[r]) for w, door, r in within[name]}
         fair = {door: size for door, size in table.items() if door not in truth - shown}
         reached.append(average_precision(fair, shown) if shown else math.nan)
     shape = len(programs), len(seeds)

@@ -3,7 +3,6 @@
 from typing import Any
 
 from course_lessons import boxes
-from course_lessons.l10b_methods_on_trial import trial
 from course_lessons.l10b_methods_on_trial.checks import _pruned
 from course_utils import interventions
 
@@ -22,11 +21,27 @@ def _without_now(model: Any, clean: Any, other: Any, metric: Any, threshold: flo
     return found
 
 
+def _by_rank(model: Any, clean: Any, other: Any, metric: Any, threshold: float) -> dict:
+    """The doors by number, and those that stay as a mask."""
+    doors, elsewhere = boxes.doors(model), boxes.recorded(model, other).z
+    stay, costs = [False] * len(doors), [0.0] * len(doors)
+
+    def with_patched(*more: int) -> float:
+        chosen = [door for n, door in enumerate(doors) if stay[n] or n in more]
+        return boxes.patched(model, clean, chosen, elsewhere, metric)
+
+    for n in range(len(doors) - 1, -1, -1):
+        cost = with_patched(n) - with_patched()
+        stay[n] = cost < threshold
+        costs[n] = 0.0 if stay[n] else cost
+    return dict(zip(doors, costs, strict=True))
+
+
 RIGHT_ANSWERS = {
     "acdc": {
         "measured anew": _without_now,
         "our own": _pruned(),
-        "that of the trial": trial.acdc,
+        "by what stays": _by_rank,
     },
 }
 

@@ -496,7 +496,6 @@ PERSONAL = {
     trial.path_patching,
     trial.attribution_patching,
     trial.eap_ig,
-    trial.acdc,
     trial.composition_scores,
     trial.size_of_change,
     trial.average_precision,

@@ -7,6 +7,7 @@ from course_lessons import boxes
 from course_lessons.l10b_methods_on_trial import trial
 from course_lessons.programs import Head, Program, back
 from course_utils import interventions
+from course_utils.course import solutions
 
 FIVE = boxes.repeated(5).roll(9, 0)
 VALUES = Program(  # through values the logits are a sum
@@ -115,11 +116,12 @@ def test_attribution_is_exact_where_the_metric_is_a_sum():
 
 
 def test_acdc_keeps_what_costs_more_than_its_threshold_and_leaves_the_rest_patched():
+    acdc = solutions.find("acdc").function
     model, truth, _ = boxes.box("keys", 1)
     clean = boxes.repeated()
-    scores = trial.acdc(model, clean, clean.roll(9, 0))
+    scores = acdc(model, clean, clean.roll(9, 0), boxes.loss, 0.05)
     assert {door for door, nats in scores.items() if nats} == truth
-    assert not any(trial.acdc(model, clean, clean.roll(9, 0), threshold=99.0).values())
+    assert not any(acdc(model, clean, clean.roll(9, 0), boxes.loss, 99.0).values())
 
 
 def test_doors_that_carry_the_same_on_both_texts_cannot_be_reached():
