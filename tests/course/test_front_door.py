@@ -51,6 +51,12 @@ def test_minutes_are_those_that_lessons_print_and_add_up():
     assert len(minutes) == 9 and f"| **{sum(minutes):,}** |" in spine
 
 
+def test_readme_says_in_words_how_many_lessons_there_are():
+    assert "Nine Jupyter lessons lead" in README and "eighteen more go deeper" in README
+    spine = len(outline.part("spine"))
+    assert (spine, len(outline.rows()) - spine) == (9, 18), "README's first lines count them"
+
+
 def test_a_newcomer_reads_readme_in_a_minute_or_two():
     assert len(README.splitlines()) <= 70
 
