@@ -3,11 +3,11 @@
 from typing import Any
 
 import anywidget
-import torch
 import traitlets
 
 from course_microscope import scripts
 from course_microscope.facts import Facts, Source, State
+from course_utils._torch_state import one_thread
 
 
 class Microscope(anywidget.AnyWidget):
@@ -25,12 +25,7 @@ class Microscope(anywidget.AnyWidget):
     def _pressed(self, _: Any, content: dict, __: Any) -> None:
         self.send({"turn": content["turn"], "facts": self.answer(content["state"])})
 
+    @one_thread()
     def answer(self, state: State) -> Facts:
         """What a state of the microscope shows."""
-        # one thread reads a short text as fast as two, and much faster where others compute as well
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        try:
-            return self.source.facts(state)
-        finally:
-            torch.set_num_threads(threads)
+        return self.source.facts(state)

@@ -22,6 +22,7 @@ from course_lessons.formation.language import D_VOCAB, LENGTH, N_CTX, documents
 from course_utils import composition, measure, text
 from course_utils._arguments import Count, validated
 from course_utils._files import entries, set_aside, write_text
+from course_utils._torch_state import one_thread
 from course_utils.models import initial, sinusoids
 from course_utils.training.train import Optimizers, State, TextRecipe, alone, loop
 
@@ -251,6 +252,7 @@ def finished(run: Run) -> tuple[HookedTransformer, list[dict[str, Any]]]:
 
 
 @validated
+@one_thread()  # many runs at once share the cores better that way
 def result(run: Run) -> dict[str, Any]:
     """What is kept of one run: its history and what was measured on the finished model.
 
@@ -258,23 +260,18 @@ def result(run: Run) -> dict[str, Any]:
     "silenced", what repeating saves without each head of layer 1, and "composition", scores
     [mode][head 1][head 2].
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # many runs at once share the cores better that way
-    try:
-        model, history = finished(run)
-        repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
-        kept: dict[str, Any] = {"run": asdict(run), "history": history}
-        kept["looks"] = measures.offsets(model, repeated, PERIOD, most=20)
-        if run.n_layers == 2:
-            kept |= measures.doors(model, repeated, PERIOD)
-            without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
-            kept["silenced"] = [measures.saving(found, repeated, PERIOD) for found in without]
-            kept["composition"] = {
-                mode: composition.scores(model, mode)[0, :, 1].tolist() for mode in "QKV"
-            }
-        return kept
-    finally:
-        torch.set_num_threads(threads)
+    model, history = finished(run)
+    repeated = text.repeated_tokens(PERIOD, d_vocab=D_VOCAB)
+    kept: dict[str, Any] = {"run": asdict(run), "history": history}
+    kept["looks"] = measures.offsets(model, repeated, PERIOD, most=20)
+    if run.n_layers == 2:
+        kept |= measures.doors(model, repeated, PERIOD)
+        without = [logits(model, repeated, [head]) for head in range(model.cfg.n_heads)]
+        kept["silenced"] = [measures.saving(found, repeated, PERIOD) for found in without]
+        kept["composition"] = {
+            mode: composition.scores(model, mode)[0, :, 1].tolist() for mode in "QKV"
+        }
+    return kept
 
 
 @validated

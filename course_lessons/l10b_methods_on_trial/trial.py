@@ -16,6 +16,7 @@ from course_lessons.boxes import D_VOCAB, PERIOD, PROGRAMS, Metric, Scores, Text
 from course_lessons.programs import run
 from course_utils import composition, measure
 from course_utils._arguments import Count, require_tokens, validated
+from course_utils._torch_state import one_thread
 from course_utils.interventions import Door
 
 Method = Callable[..., Scores]  # (model, clean, other, metric)
@@ -192,6 +193,7 @@ class Tried(NamedTuple):
 
 
 @validated
+@one_thread()
 def score(
     method: Method,
     other: Texts,

@@ -61,6 +61,11 @@ def main(arguments: list[str] | None = None) -> int:
         # course_utils alone, and git pull has brought course_lessons since.
         others = os.environ.get("PYTHONPATH")
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), others]))
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # For its kernels, on Linux: a thread that waits gives up its core after microseconds, not
+        # milliseconds. Two lessons that compute at once take a third of the time; one alone, the
+        # same (data/BENCHMARK.md).
+        os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     is_root = getattr(os, "geteuid", lambda: 1)() == 0  # Windows has none
     if is_root and not any("allow" in one and "root" in one for one in for_jupyterlab):
         print("You are root, whom JupyterLab refuses without --allow-root at the end of the line.")

@@ -16,6 +16,9 @@ from course_utils.course import copies, start
 def launched(monkeypatch):
     """What JupyterLab was started with, in the end."""
     monkeypatch.setenv("PYTHONPATH", "somewhere")
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):  # absent, now and after the test
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
     monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)  # no root
     arguments = []
     monkeypatch.setattr(LabApp, "launch_instance", arguments.extend)
@@ -47,6 +50,24 @@ def test_a_kernel_finds_all_of_a_checkout(tmp_path, launched, monkeypatch, is_in
         assert first == "somewhere" and not others
     else:
         assert (Path(first) / "course_lessons").is_dir() and others == ["somewhere"]
+    assert launched
+
+
+@pytest.mark.parametrize(
+    "name, value, then",
+    [
+        ("GOMP_SPINCOUNT", None, "3000"),
+        ("GOMP_SPINCOUNT", "7", "7"),
+        ("OMP_WAIT_POLICY", "ACTIVE", None),
+    ],
+)
+def test_threads_of_two_lessons_at_once_leave_each_other_the_cores(
+    tmp_path, launched, monkeypatch, name, value, then
+):
+    if value:
+        monkeypatch.setenv(name, value)
+    start.main(["--folder", str(tmp_path)])
+    assert os.environ.get("GOMP_SPINCOUNT") == then
     assert launched
 
 

@@ -147,3 +147,20 @@ def test_a_suppressor_hides_from_mixtures_and_not_from_a_patch():
     assert boxes.loss(model, clean) < 0.1
     assert trial.path_patching(model, clean, FIVE)[door] > 5
     assert abs(trial.eap_ig(model, clean, FIVE)[door]) < 1
+
+
+def test_the_trial_leaves_others_their_cores_and_the_threads_as_they_were():
+    seen = []
+
+    def method(model, clean, other, metric):
+        seen.append(torch.get_num_threads())
+        raise ValueError("a learner's method may fail")
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(ValueError, match="may fail"):
+            trial.score(method, FIVE, programs=["keys"])
+        assert seen == [1] and torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
