@@ -23,21 +23,22 @@ class Switch(NamedTuple):
     within: Callable[[Any], AbstractContextManager]  # a block in which it has a value
 
 
+@contextlib.contextmanager
+def _held(read: Callable[[], Any], switch: Callable[[Any], Any], value: Any) -> Iterator[None]:
+    """Within this block a setting has a value, and after it the one from before."""
+    before = read()
+    switch(value)
+    try:
+        yield
+    finally:
+        switch(before)
+
+
 def _without_block(
     read: Callable[[], Any], switch: Callable[[Any], Any], as_it_starts: Any
 ) -> Switch:
     """A switch that torch itself has no block for."""
-
-    @contextlib.contextmanager
-    def within(value: Any) -> Iterator[None]:
-        before = read()
-        switch(value)
-        try:
-            yield
-        finally:
-            switch(before)
-
-    return Switch(read, as_it_starts, within)
+    return Switch(read, as_it_starts, functools.partial(_held, read, switch))
 
 
 def _autocast(value: bool) -> AbstractContextManager:
@@ -102,12 +103,8 @@ def one_thread() -> Iterator[None]:
     """Within this block one thread computes: as fast for small tensors, and much faster where other
     programs compute as well. It decorates functions, too.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
+    with _held(torch.get_num_threads, torch.set_num_threads, 1):
         yield
-    finally:
-        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -63,8 +63,8 @@ def main(arguments: list[str] | None = None) -> int:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), others]))
     if "OMP_WAIT_POLICY" not in os.environ:
         # For its kernels, on Linux: a thread that waits gives up its core after microseconds, not
-        # milliseconds. Two lessons that compute at once take a third of the time; one alone, the
-        # same (data/BENCHMARK.md).
+        # milliseconds. One lesson takes as long as before, and two at once hardly longer, where
+        # they took twice as long (data/BENCHMARK.md).
         os.environ.setdefault("GOMP_SPINCOUNT", "3000")
     is_root = getattr(os, "geteuid", lambda: 1)() == 0  # Windows has none
     if is_root and not any("allow" in one and "root" in one for one in for_jupyterlab):

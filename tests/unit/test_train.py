@@ -16,6 +16,7 @@ import pytest
 import torch
 
 from course_utils import _files, heads, measure, models, text
+from course_utils._torch_state import one_thread
 from course_utils.training import muon, tasks, train
 
 DOCUMENTS = [
@@ -32,9 +33,7 @@ def shortened():
     config, repeated = train.TextRecipe.config, text.repeated_tokens(16, 2)
     held_out = text.windows(text.encode(DOCUMENTS), 80)[:3]
     tiny = {"d_model": 16, "n_heads": 2, "d_head": 8, "n_ctx": 80}
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # on tensors this small, threads wait for each other
-    with pytest.MonkeyPatch.context() as patch:
+    with one_thread(), pytest.MonkeyPatch.context() as patch:
         patch.setattr(train.TextRecipe, "config", lambda recipe: config(recipe) | tiny)
         patch.setattr(text, "corpus_documents", lambda: iter(DOCUMENTS))
         patch.setattr(text, "held_out_tokens", lambda: held_out)
@@ -43,7 +42,6 @@ def shortened():
         patch.setattr(train, "interval", lambda step: 10)
         patch.setattr(train, "RECIPES", {"one-layer": replace(TINY, n_layers=1), "two-layer": TINY})
         yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(autouse=True, scope="module")
